@@ -1,0 +1,48 @@
+# Needs python3 (3.11 or newer) and make. Everything else is installed into .venv from requirements/lock.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+CODE := src tests benchmarks
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench lock clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
+
+demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
+	$(BIN)/pufferdp demo --out demo-output
+
+test: $(STAMP) ## run the tests and the examples in docstrings
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: $(STAMP) ## check style and formatting
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+
+types: $(STAMP) ## check types, strictly, in src
+	$(BIN)/mypy --strict src
+
+docs: $(STAMP) ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
+
+bench: $(STAMP) ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+lock: $(STAMP) ## pin every dependency anew in requirements/lock.txt
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --all-extras --allow-unsafe --generate-hashes \
+	  --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements/lock.txt pyproject.toml
+
+clean: ## remove the environment, caches and everything the other targets write
+	rm -rf .venv build dist site demo-output bench-output .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): requirements/lock.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pufferdp needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv .venv || { echo "If ensurepip is missing, on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/lock.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@

@@ -1,0 +1,253 @@
+"""Certificates: what was promised, under which model, by which mechanism, at which parameters, from which version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pufferdp.errors import CertificateError, PufferdpError
+from pufferdp.estimate import feasible
+from pufferdp.mechanisms import Problem
+from pufferdp.models.files import canonical_json, model_digest, model_from_dict
+from pufferdp.planning import plan_problem, quilt_to_dict
+from pufferdp.queries import Query, QueryKind
+
+SCHEMA = "pufferdp-certificate/1"
+Answer = int | float | list[int] | list[float]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Guarantee(_Part):
+    """The promise."""
+
+    adversary: str
+    knows: str
+    epsilon: float
+    secrets: str
+    statement: str
+
+
+class QueryPart(_Part):
+    """What was asked."""
+
+    name: str
+    clip: list[float] | None
+    lipschitz: float
+    coordinates: int
+
+
+class MechanismPart(_Part):
+    """How the noise was chosen."""
+
+    name: str
+    theorem: str
+
+
+class QuiltPart(_Part):
+    """The record that decides and its active quilt, in positions counted from 1."""
+
+    node: int
+    ends: list[int]
+    nearby: int
+    influence: float
+
+
+class CalibrationPart(_Part):
+    """What the noise rests on."""
+
+    sigma: float
+    quilt: QuiltPart | None
+
+
+class NoisePart(_Part):
+    """The noise that was drawn."""
+
+    kind: str
+    scale: float
+
+
+class AccuracyPart(_Part):
+    """With probability 1−beta every coordinate errs by less than alpha."""
+
+    alpha: float
+    beta: float
+
+
+class DataPart(_Part):
+    """What was read, and how. All of it is public."""
+
+    column: str
+    order: str | None
+    by: str | None
+    gap: str | float | None
+    missing: str
+    records: int
+    lengths: list[list[int]] = Field(description="chain length, how many chains")
+    dropped: int = Field(description="records dropped because their value is missing")
+
+
+class Certificate(_Part):
+    """Everything needed to check a release later, without the data."""
+
+    schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
+    pufferdp: str = Field(description="package version")
+    created: str
+    guarantee: Guarantee
+    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
+    model_sha256: str
+    query: QueryPart
+    mechanism: MechanismPart
+    calibration: CalibrationPart
+    noise: NoisePart
+    expected_l1_error: float
+    accuracy: AccuracyPart
+    data: DataPart
+    public: list[str]
+    labels: list[str]
+    answer: Answer
+    estimate: Answer
+    warnings: list[str]
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON content."""
+        return self.model_dump(by_alias=True)
+
+
+def seal(content: dict[str, Any]) -> Certificate:
+    """A certificate from its content, with its hash."""
+    return Certificate.model_validate({**content, "sha256": content_hash(content)})
+
+
+def content_hash(content: dict[str, Any]) -> str:
+    """SHA-256 over the canonical form of everything but the hash itself."""
+    return hashlib.sha256(canonical_json({k: v for k, v in content.items() if k != "sha256"}).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a certificate holds, and if not, why."""
+
+    valid: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp verify --json`` prints."""
+        return {"valid": self.valid, "problems": list(self.problems), "warnings": list(self.warnings)}
+
+
+def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The content of a certificate file; of a ``release --json`` output its certificate."""
+    try:
+        raw = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        raise CertificateError(f"certificate {str(path)!r} is not JSON", value=path) from None
+    except OSError as error:
+        raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
+    if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
+        raw = raw["certificate"]
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        found = raw.get("schema") if isinstance(raw, dict) else None
+        raise CertificateError(f"{str(path)!r} has schema {found!r}; a certificate has {SCHEMA!r}", value=path)
+    return raw
+
+
+def verify(certificate: Certificate | dict[str, Any]) -> Verification:
+    """Recompute the hash, the calibration and the estimate of a certificate."""
+    raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
+    problems: list[str] = []
+    try:
+        parsed = Certificate.model_validate(raw)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_context=False)[:5]:
+            problems.append(f"{'.'.join(str(p) for p in one['loc'])}: {one['msg'].lower()}")
+        return Verification(False, tuple(problems), ())
+    try:
+        if content_hash(raw) != parsed.sha256:
+            problems.append("the hash does not match: the certificate was changed after it was made")
+        problems += _recompute(parsed)
+    except (PufferdpError, ValueError) as error:
+        problems.append(str(error))
+    return Verification(not problems, tuple(problems), tuple(parsed.warnings))
+
+
+def _recompute(c: Certificate) -> list[str]:
+    problems = []
+    model = model_from_dict(c.model)
+    if model_digest(model) != c.model_sha256:
+        problems.append("model_sha256 is not the digest of the model")
+    if c.query.name == QueryKind.FUNCTION:
+        query = Query.of_function(lambda chains: 0.0, c.query.lipschitz, c.query.coordinates)
+    else:
+        clip = (c.query.clip[0], c.query.clip[1]) if c.query.clip else None
+        query = Query.parse(c.query.name, clip=clip)
+    problem = Problem(
+        model=model,
+        query=query,
+        lengths=tuple((a, b) for a, b in c.data.lengths),
+        epsilon=c.guarantee.epsilon,
+        adversary=c.guarantee.adversary,  # type: ignore[arg-type]  # read by Problem
+    )
+    plan = plan_problem(problem, beta=c.accuracy.beta, only=[c.mechanism.name])
+    if not plan.candidates:
+        return [*problems, f"mechanism {c.mechanism.name!r} is not known to this version"]
+    candidate = plan.candidates[0]
+    if not candidate.applies or candidate.calibration is None or candidate.accuracy is None:
+        return [*problems, f"{c.mechanism.name} does not apply: {candidate.reason}"]
+    ours = candidate.calibration
+    for name, stated, true in (
+        ("calibration.sigma", c.calibration.sigma, ours.sigma),
+        ("query.lipschitz", c.query.lipschitz, ours.lipschitz),
+        ("noise.scale", c.noise.scale, ours.scale),
+        ("expected_l1_error", c.expected_l1_error, ours.law.expected_l1_error),
+        ("accuracy.alpha", c.accuracy.alpha, candidate.accuracy.alpha),
+    ):
+        if not math.isclose(stated, true, rel_tol=1e-9):
+            problems.append(f"{name} is {stated:.10g}; recomputed it is {true:.10g}")
+    quilt = quilt_to_dict(ours)
+    if (c.calibration.quilt is None) != (quilt is None):
+        problems.append("calibration.quilt does not belong to this mechanism")
+    elif (
+        quilt
+        and c.calibration.quilt
+        and not math.isclose(c.calibration.quilt.influence, quilt["influence"], rel_tol=1e-6, abs_tol=1e-9)
+    ):
+        problems.append(f"the influence is {c.calibration.quilt.influence:.10g}; recomputed {quilt['influence']:.10g}")
+    for text_name, said, recomputed in (
+        ("noise.kind", c.noise.kind, str(ours.law.kind)),
+        ("mechanism.theorem", c.mechanism.theorem, ours.theorem),
+        ("guarantee.statement", c.guarantee.statement, statement(problem)),
+    ):
+        if said != recomputed:
+            problems.append(f"{text_name} is {said!r}; it should be {recomputed!r}")
+    if sum(a * b for a, b in c.data.lengths) != c.data.records:
+        problems.append(f"data.records is {c.data.records}; the chain lengths add up to {problem.records}")
+    answer = c.answer if isinstance(c.answer, list) else [c.answer]
+    if list(problem.bound.labels) != c.labels or len(answer) != len(c.labels):
+        problems.append("the answer does not have one number for each label of the query")
+    elif c.estimate != feasible(problem.bound, problem.records, c.answer):
+        problems.append("the estimate does not follow from the answer")
+    return problems
+
+
+def statement(problem: Problem) -> str:
+    """The promise in one sentence."""
+    several = "" if problem.model.__class__.__name__ == "MarkovChain" else ", whichever model of the class is true"
+    factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
+    return (
+        f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "
+        f"odds between two values of any one record by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
+    )

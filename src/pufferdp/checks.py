@@ -1,0 +1,78 @@
+"""Domains of the numbers people pass in, checked once, with messages that name value and rule."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import SupportsFloat, SupportsIndex
+
+from pufferdp.errors import ParameterError
+
+
+class Adversary(StrEnum):
+    """What the adversary knows besides the model."""
+
+    BDP = "bdp"
+    """Any set of records: Bayesian differential privacy, the strongest promise and the default."""
+    PUFFERFISH = "pufferfish"
+    """No record: the Pufferfish framework with per-record secrets."""
+    DP = "dp"
+    """All other records: what differential privacy promises."""
+
+    @property
+    def knows(self) -> str:
+        """What this adversary knows, in words."""
+        return {"bdp": "any set of other records", "pufferfish": "no record", "dp": "all other records"}[self.value]
+
+
+def adversary(value: object) -> Adversary:
+    """Read an adversary by name."""
+    try:
+        return Adversary(str(value))
+    except ValueError:
+        raise ParameterError(
+            f"adversary is {value!r}; it must be one of bdp (knows any set of records), "
+            "pufferfish (knows none) or dp (knows all others)",
+            value=value,
+        ) from None
+
+
+def _number(name: str, value: SupportsFloat | SupportsIndex | str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+
+
+def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
+    """A privacy parameter: finite and above zero."""
+    number = _number(name, value)
+    if not math.isfinite(number) or number <= 0:
+        raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+    return number
+
+
+def probability(value: SupportsFloat | str, name: str) -> float:
+    """A probability strictly between 0 and 1."""
+    number = _number(name, value)
+    if not 0 < number < 1:
+        raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
+    return number
+
+
+def length(value: SupportsIndex | SupportsFloat | str, name: str = "length") -> int:
+    """A number of records: a whole number from 1 up to 2^53."""
+    number = _number(name, value)
+    if not math.isfinite(number) or number != int(number) or not 1 <= number <= 2**53:
+        raise ParameterError(f"{name} is {value}; it must be a whole number of records, 1 or more", value=value)
+    return int(number)
+
+
+def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[float, float]:
+    """A clipping range: two finite numbers, the lower first."""
+    a, b = _number("lower clip", low), _number("upper clip", high)
+    if not (math.isfinite(a) and math.isfinite(b)) or a >= b:
+        raise ParameterError(
+            f"clip range is [{a:g}, {b:g}]; it must be two finite numbers with the lower one first", value=(low, high)
+        )
+    return a, b

@@ -1,0 +1,43 @@
+"""The verbs, put together. Heavy modules are imported by the verb that needs them, so ``--help`` is quick."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.cli.demo import demo
+from pufferdp.cli.fit import fit
+from pufferdp.cli.plan import plan
+from pufferdp.cli.release import release
+from pufferdp.cli.verify import verify
+
+app = typer.Typer(
+    name="pufferdp",
+    help="Publish statistics from correlated data with a guarantee that survives the correlation.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        import importlib.metadata
+
+        print(importlib.metadata.version("pufferdp"))
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Publish statistics from correlated data with a guarantee that survives the correlation."""
+
+
+for verb in (plan, release, verify, fit, demo):
+    app.command()(verb)

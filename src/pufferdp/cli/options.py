@@ -1,0 +1,116 @@
+"""Options that several verbs share, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from pufferdp.errors import ParameterError
+
+Column = Annotated[str, typer.Option("--column", help="Column with states or numbers.")]
+Order = Annotated[
+    str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
+]
+By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
+Gap = Annotated[str | None, typer.Option("--gap", help="A longer step starts a new chain: 10min, or a number.")]
+Missing = Annotated[str, typer.Option("--missing", help="refuse, or break: a missing value ends a chain.")]
+Bins = Annotated[
+    str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
+]
+Clip = Annotated[tuple[str, str] | None, typer.Option("--clip", help="Range of the numbers of a sum or mean.")]
+Epsilon = Annotated[str, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon.")]
+AdversaryName = Annotated[
+    str,
+    typer.Option(
+        "--adversary", help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others)."
+    ),
+]
+Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
+
+
+def number(name: str, value: str) -> float:
+    """A number from the command line, or a refusal that names the option."""
+    try:
+        return float(value)
+    except ValueError:
+        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+
+
+def pair(value: tuple[str, str] | None) -> tuple[float, float] | None:
+    """A clipping range from the command line."""
+    return None if value is None else (number("lower clip", value[0]), number("upper clip", value[1]))
+
+
+def gap_of(value: str | None) -> str | float | None:
+    """A duration, or a number in the order column's unit."""
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+    """One JSON object for machines, or text for people."""
+    print(json.dumps(result, allow_nan=False) if as_json else text)
+
+
+class Progress:
+    """Says on stderr what is going on, once it has been going on for two seconds."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._began, self._words, self._lock = stream, time.monotonic(), "", threading.Lock()
+        self._done, self._shown = threading.Event(), False
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __call__(self, words: str) -> None:
+        """Something new begins."""
+        with self._lock:
+            self._words = words
+
+    def _watch(self) -> None:
+        wait, last = 2.0, ""
+        while not self._done.wait(wait):
+            wait = 0.5
+            with self._lock:
+                words = self._words
+            live = self._stream.isatty()
+            if live:
+                self._stream.write(f"\r\x1b[K{words} … {time.monotonic() - self._began:.0f} s")
+            elif words != last:  # not a terminal: one line a step
+                self._stream.write(f"{words} …\n")
+            last, self._shown = words, live
+            self._stream.flush()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and clear the line."""
+        self._done.set()
+        self._thread.join()
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """Progress on stderr for anything over two seconds."""
+    watch = Progress(sys.stderr)
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.stop()

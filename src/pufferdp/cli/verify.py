@@ -1,0 +1,30 @@
+"""``pufferdp verify``: recompute a certificate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.cli import options
+
+
+def verify(
+    certificate: Annotated[str, typer.Argument(help="Certificate file (JSON), as release --out writes it.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
+    from pufferdp.certificate import read_certificate
+    from pufferdp.certificate import verify as check
+    from pufferdp.report import text
+
+    raw = read_certificate(certificate)
+    with options.progress() as progress:
+        progress("recomputing the noise")
+        result = check(raw)
+    lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
+    if result.valid:
+        lines.append(text.promise(raw))
+    options.show(result.to_dict(), "\n".join(lines), as_json)
+    if not result.valid:
+        raise typer.Exit(3)

@@ -1,0 +1,144 @@
+"""The counting expressions, in narwhals alone: the same for every engine."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import narwhals as nw
+
+from pufferdp.data.layout import Coding, Gap
+from pufferdp.data.tables import Frame, Table
+from pufferdp.errors import DataError
+
+MISSING = -1
+"""The code of a missing value."""
+UNKNOWN = -2
+"""The code of a value that is no state."""
+STEPS = 2**30
+"""A clipped number is rounded to one of this many equal steps of its range, so that sums are exact in any order."""
+
+
+def coded(table: Table, coding: Coding) -> Frame:
+    """Add the column code: the index of the state, ``MISSING`` or ``UNKNOWN``."""
+    if coding.bins is not None:
+        need_numbers(table, "bins need numbers")
+        x = nw.col("number")
+        inside = (x >= coding.bins[0]) & (x <= coding.bins[-1])
+        code = nw.when(inside).then(_bin(x, coding.bins, 0, len(coding.labels))).otherwise(nw.lit(UNKNOWN, nw.Int64))
+    else:
+        keys = _text_keys(coding.labels) if table.text else _number_keys(coding.labels)
+        if keys:
+            matched = nw.col("value") if table.text else nw.col("number")
+            code = matched.replace_strict(list(keys), list(keys.values()), default=UNKNOWN, return_dtype=nw.Int64)
+        else:
+            code = nw.lit(UNKNOWN, nw.Int64)
+    code = nw.when(nw.col("value").is_null()).then(nw.lit(MISSING, nw.Int64)).otherwise(code)
+    return table.frame.with_columns(code.alias("code"))
+
+
+def need_numbers(table: Table, why: str) -> None:
+    """Refuse a column of text where numbers are needed."""
+    if not table.numeric:
+        raise DataError(
+            f"the column {table.layout.column!r} holds text; {why}: convert the column, or name its states",
+            value=table.layout.column,
+        )
+
+
+def _bin(x: nw.Expr, bins: tuple[float, ...], low: int, high: int) -> nw.Expr:
+    """Binary search among the edges, written as an expression."""
+    if high - low == 1:
+        return nw.lit(low, nw.Int64)
+    middle = (low + high) // 2
+    return nw.when(x < bins[middle]).then(_bin(x, bins, low, middle)).otherwise(_bin(x, bins, middle, high))
+
+
+def _text_keys(labels: tuple[str, ...]) -> dict[str, int]:
+    """Every way a label may be written: pandas turns 1 into 1.0 once a value is missing, and true into True."""
+    keys = {label: index for index, label in enumerate(labels)}
+    for index, label in enumerate(labels):
+        digits = label.removesuffix(".0")
+        if digits.removeprefix("-").isdecimal():
+            keys.setdefault(digits, index)
+            keys.setdefault(digits + ".0", index)
+        if label.lower() in ("true", "false"):
+            keys.setdefault(label.lower(), index)
+            keys.setdefault(label.capitalize(), index)
+    return keys
+
+
+def _number_keys(labels: tuple[str, ...]) -> dict[float, int]:
+    keys: dict[float, int] = {}
+    for index, label in enumerate(labels):
+        try:
+            number = float(label)
+        except ValueError:
+            continue
+        if math.isfinite(number) and keys.setdefault(number, index) != index:
+            raise DataError(
+                f"the labels {labels[keys[number]]} and {label} are the same number; a column of numbers needs "
+                "labels that differ as numbers",
+                value=label,
+            )
+    return keys
+
+
+def scaled(low: float, high: float) -> nw.Expr:
+    """The number clipped to [low, high], as an integer between 0 and ``STEPS``."""
+    # floor(y + 1/2), because engines differ in how they round halves.
+    share = (nw.col("number").clip(low, high) - low) / (high - low)
+    return (share * STEPS + 0.5).floor().cast(nw.Int64)
+
+
+def unscaled(total: int, records: int, low: float, high: float) -> Fraction:
+    """The sum that a sum of ``scaled`` numbers stands for."""
+    return Fraction(low) * records + (Fraction(high) - Fraction(low)) * Fraction(total, STEPS)
+
+
+def linked(table: Table, frame: Frame, gap: Gap | None) -> Frame:
+    """Add to each coded row: twin (same order as the row before), before (its code) and start of a chain."""
+
+    def previous(name: str) -> nw.Expr:
+        return in_order(table, nw.col(name).shift(1))
+
+    frame = frame.with_columns(before=previous("code"), order_before=previous("order"))
+    starts = nw.col("before").is_null() | (nw.col("before") < 0)
+    if gap is not None:
+        starts = starts | _far(table, gap)
+    return frame.with_columns(
+        twin=(nw.col("order") == nw.col("order_before")).fill_null(False).cast(nw.Int64),
+        start=(starts & (nw.col("code") >= 0)).cast(nw.Int64),
+        record=(nw.col("code") >= 0).cast(nw.Int64),
+    )
+
+
+def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
+    """Evaluate along the order of each person."""
+    return expression.over(*([] if table.layout.by is None else ["person"]), order_by="order")
+
+
+def _far(table: Table, gap: Gap) -> nw.Expr:
+    """Whether the step from the row before is larger than the gap."""
+    step = nw.col("order") - nw.col("order_before")
+    if table.exact:
+        # Whole steps exceed the gap exactly when they exceed its whole part.
+        whole = math.floor(gap.amount * (1000 if table.ticks == "ns" else 1))
+        return step > min(whole, 2**63 - 1)
+    # 0.4 - 0.3 is a little more than 0.1 in doubles: a step within rounding of the gap counts as equal.
+    return (step - float(gap.amount)) > nw.col("order").abs() * 2.0**-51
+
+
+def check_gap(table: Table, gap: Gap) -> None:
+    """A duration needs times, a bare number needs numbers."""
+    timed = table.ticks in ("us", "ns")
+    if gap.is_duration and not timed:
+        raise DataError(
+            f"gap is {gap.text} but {table.layout.order!r} holds numbers; give a number in that column's unit",
+            value=gap.text,
+        )
+    if timed and not gap.is_duration:
+        raise DataError(
+            f"gap is {gap.text} but {table.layout.order!r} holds times; say of what, for example {gap.text}min",
+            value=gap.text,
+        )

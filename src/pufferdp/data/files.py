@@ -1,0 +1,129 @@
+"""A CSV or Parquet file becomes a DuckDB relation. DuckDB's own errors never leave this package."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import duckdb
+
+from pufferdp.data.layout import Layout, shorten
+from pufferdp.errors import DataError
+
+MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
+_TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+_ACCEPTED = ".csv, .tsv or .txt (also with .gz), .parquet, or a folder of .parquet files"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A private database in memory that may spill to the temporary folder, never to the working folder."""
+    connection = duckdb.connect()
+    spill = os.path.join(tempfile.gettempdir(), f"pufferdp-{os.getpid()}")
+    connection.execute(f"SET temp_directory = {literal(spill)}")
+    connection.execute("SET preserve_insertion_order = true")
+    connection.execute("SET enable_progress_bar = false")
+    # A time stamp without an offset must not depend on where the machine stands.
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def literal(text: str) -> str:
+    """A string as DuckDB writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A column name as DuckDB writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def data_error(error: duckdb.Error, what: str) -> DataError:
+    """DuckDB's message, cut to what helps: where, and why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    first = lines[0].partition("Error: ")[2] or lines[0] if lines else "unknown reason"
+    # A CSV error is: the line number, the line itself (data: not repeated), the reason.
+    reason = f"{first}: {lines[2]}" if first.startswith("CSV Error on Line") and len(lines) > 2 else first
+    return DataError(f"{what} could not be read: {reason[:300]}", value=error)
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether the file has no types of its own, judged by its ending."""
+    return path.is_file() and path.name.lower().endswith(_TEXT_ENDINGS)
+
+
+def scan_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, str]:
+    """A connection and the SQL of a scan over the file, all columns as they are."""
+    if not path.exists():
+        raise DataError(f"there is no file {str(path)!r}; check the path", value=path)
+    if path.is_dir():
+        parts = sorted(path.rglob("*.parquet"))
+        if not parts:
+            raise DataError(f"the folder {str(path)!r} holds no .parquet file; give a file or a folder of them")
+        scan = f"read_parquet([{', '.join(literal(str(part)) for part in parts)}])"
+    elif path.name.lower().endswith(".parquet"):
+        scan = f"read_parquet({literal(str(path))})"
+    elif is_text_file(path):
+        scan = csv_scan(path)
+    else:
+        raise DataError(f"{str(path)!r} has an ending that is not known; it must be {_ACCEPTED}", value=path)
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataError(f"{str(path)!r} is empty; a header and at least one row are needed", value=path)
+    return connect(), scan
+
+
+def csv_scan(path: Path, texts: tuple[str, ...] = (), whole: bool = False) -> str:
+    """DuckDB's CSV reader, with everything fixed that would otherwise drop or reread rows silently."""
+    options = [
+        "header = true",
+        "skip = 0",
+        "comment = ''",
+        "quote = '\"'",
+        "escape = '\"'",
+        f"nullstr = [{', '.join(literal(text) for text in MISSING_TEXTS)}]",
+        "allow_quoted_nulls = true",
+        f"sample_size = {-1 if whole else 20480}",
+    ]
+    if ".tsv" in path.name.lower():
+        options.append("delim = '\\t'")
+    if texts:
+        options.append("types = {" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in texts) + "}")
+    return f"read_csv({literal(str(path))}, {', '.join(options)})"
+
+
+def columns_of(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> list[str]:
+    """The names of the columns of a file."""
+    try:
+        names = list(connection.sql(f"SELECT * FROM {scan}").columns)
+    except duckdb.Error as error:
+        raise data_error(error, repr(str(path))) from None
+    if is_text_file(path) and len(names) == 1 and any(mark in names[0] for mark in ",;|\t"):
+        raise DataError(
+            f"{str(path)!r} does not split into columns: some line has more or fewer fields than the header "
+            f"{shorten(names[0][:80])!r}",
+            value=path,
+        )
+    return names
+
+
+def load_csv(connection: duckdb.DuckDBPyConnection, path: Path, layout: Layout) -> duckdb.DuckDBPyRelation:
+    """The columns of the series, parsed once into DuckDB's own storage: value, number, order, person.
+
+    The values stay text, so that a guess made on the first rows cannot fail or change them later.
+    """
+    texts = (layout.column,) if layout.by is None else (layout.column, layout.by)
+    value = identifier(layout.column)
+    picked = [f"{value} AS value", f"TRY_CAST({value} AS DOUBLE) AS number"]
+    picked.append(f'{"row_number() OVER ()" if layout.order is None else identifier(layout.order)} AS "order"')
+    if layout.by is not None:
+        picked.append(f"{identifier(layout.by)} AS person")
+    create = "CREATE TEMP TABLE series AS SELECT " + ", ".join(picked) + " FROM "
+    try:
+        try:
+            connection.execute(create + csv_scan(path, texts))
+        except duckdb.ConversionException:
+            # The order column changed its kind after the first rows: look at all of them. Slow, and rare.
+            connection.execute(create + csv_scan(path, texts, whole=True))
+        return connection.table("series")
+    except duckdb.Error as error:
+        raise data_error(error, repr(str(path))) from None

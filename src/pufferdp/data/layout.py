@@ -1,0 +1,146 @@
+"""What a series looks like in a table, how its values become states, and what is counted. No data is read here."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from pufferdp.errors import DataError
+
+_MICROSECONDS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "sec": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """The longest step inside one chain, exact."""
+
+    amount: Fraction
+    """Microseconds for a duration, otherwise the unit of the order column."""
+    is_duration: bool
+    text: str
+    """As it was written, for messages."""
+
+
+def read_gap(gap: str | float) -> Gap:
+    """Read ``"10min"``, ``"1.5h"`` or a bare number."""
+    text = str(gap)
+    amount: Fraction | None = None
+    match = _DURATION.fullmatch(text) if isinstance(gap, str) else None
+    if match and match[2] in _MICROSECONDS:
+        amount = Fraction(match[1]) * _MICROSECONDS[match[2]]
+    elif not match and not isinstance(gap, bool):
+        try:
+            # Through text, so that a gap of 0.1 is one tenth and not the double next to it.
+            amount = Fraction(text)
+        except (ValueError, ZeroDivisionError):
+            amount = None
+    if amount is None or amount <= 0:
+        raise DataError(
+            f"gap is {gap!r}; it must be above 0: a duration such as 10min, 2h, 30s, 1d or 500ms, "
+            "or a number in the order column's unit",
+            value=gap,
+        )
+    return Gap(amount=amount, is_duration=match is not None, text=text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Where the series is in its table."""
+
+    column: str
+    """The column with states or numbers."""
+    order: str | None = None
+    """Sort by this column: a number, a date or a time stamp. None: row order, for files and eager frames."""
+    by: str | None = None
+    """One independent chain for each value of this column, usually a person."""
+    gap: str | float | None = None
+    """A step larger than this starts a new chain: ``"10min"``, or a number in the order column's unit."""
+    missing: str = "refuse"
+    """``"refuse"``, or ``"break"``: a missing value splits the chain and is dropped."""
+
+    def __post_init__(self) -> None:
+        named = {"column": self.column, "order": self.order, "by": self.by}
+        seen: dict[str, str] = {}
+        for role, name in named.items():
+            if name is None and role != "column":
+                continue
+            if not isinstance(name, str) or not name:
+                raise DataError(f"{role} is {name!r}; it must be the name of a column", value=name)
+            if name in seen:
+                raise DataError(f"{seen[name]} and {role} are both {name!r}; they must differ", value=name)
+            seen[name] = role
+        if self.missing not in ("refuse", "break"):
+            raise DataError(
+                f"missing is {self.missing!r}; it must be refuse, or break to start a new chain there",
+                value=self.missing,
+            )
+        if self.gap is not None:
+            read_gap(self.gap)
+            if self.order is None:
+                raise DataError(
+                    f"gap is {self.gap!r} but no order column is given; name the column that says when, with --order",
+                    value=self.gap,
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coding:
+    """How a value becomes a state."""
+
+    labels: tuple[str, ...]
+    """The names of the states, in order."""
+    bins: tuple[float, ...] | None = None
+    """Rising edges, one more than labels: x is state j when bins[j] <= x < bins[j+1]; the last bin has both edges."""
+
+    def __post_init__(self) -> None:
+        if not self.labels or len(set(self.labels)) != len(self.labels):
+            raise DataError(f"labels are {shorten(self.labels)}; they must be one or more different names")
+        if self.bins is None:
+            return
+        if len(self.bins) != len(self.labels) + 1:
+            raise DataError(
+                f"there are {len(self.bins)} bin edges for {len(self.labels)} states; there must be one edge more",
+                value=self.bins,
+            )
+        rising = all(a < b for a, b in zip(self.bins, self.bins[1:], strict=False))
+        if not rising or not all(math.isfinite(edge) for edge in self.bins):
+            raise DataError(f"bins are {shorten(self.bins)}; they must be finite and rising", value=self.bins)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """What is counted. Records, lengths, missing and gaps are public; the rest is EXACT and is never printed."""
+
+    records: int
+    """Records that are not missing."""
+    lengths: tuple[tuple[int, int], ...]
+    """(length of a chain, how many chains have it), sorted by length."""
+    missing: int
+    """Rows dropped because their value is missing."""
+    gaps: int
+    """Chains that begin after a gap or a missing value: all but the first of each person."""
+    histogram: tuple[int, ...] = field(repr=False)
+    """EXACT: records in each state."""
+    transitions: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
+    """EXACT: consecutive pairs (from, to) inside chains; None when not asked for."""
+    clipped: Fraction | None = field(default=None, repr=False)
+    """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
+
+
+def shorten(names: object, most: int = 10) -> str:
+    """The first few of many names, for a message."""
+    listed = [str(name) for name in names] if isinstance(names, (tuple, list)) else [str(names)]
+    rest = len(listed) - most
+    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")

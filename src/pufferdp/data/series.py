@@ -1,0 +1,237 @@
+"""A series: where it is, and the counts that may be asked of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from pufferdp.data.expressions import (
+    MISSING,
+    UNKNOWN,
+    check_gap,
+    coded,
+    in_order,
+    linked,
+    need_numbers,
+    scaled,
+    unscaled,
+)
+from pufferdp.data.layout import Coding, Counts, Layout, read_gap, shorten
+from pufferdp.data.tables import Frame, Source, Table, integers, open_table, rows
+from pufferdp.errors import DataError
+
+MOST_STATES = 10_000
+"""More distinct values than this are numbers that need bins, not states."""
+
+
+def open_series(source: Source, layout: Layout) -> Series:
+    """Open a file or a frame; columns and their types are checked now, records when they are counted."""
+    table = open_table(source, layout)
+    if layout.gap is not None:
+        check_gap(table, read_gap(layout.gap))
+    return Series(table=table)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Series:
+    """One column of a table as chains of records, counted where the table is."""
+
+    table: Table
+
+    def __repr__(self) -> str:
+        return f"Series({self.table.layout})"
+
+    def counts(self, coding: Coding, *, clip: tuple[float, float] | None = None, transitions: bool = False) -> Counts:
+        """Count records, chains and states; with ``clip`` also sum the numbers, with ``transitions`` count pairs."""
+        frame, tally, total = self._tally(coding, clip)
+        missing = tally.pop(MISSING, 0)
+        records = sum(tally.values())
+        lengths, gaps = (((records, 1),), 0) if self._is_one_chain(missing) else self._lengths(frame)
+        size = len(coding.labels)
+        pairs = None
+        if transitions:
+            found = rows(
+                self._linked(frame)
+                .filter((nw.col("record") == 1) & (nw.col("start") == 0))
+                .group_by("before", "code")
+                .agg(nw.len().alias("count"))
+            )
+            table = [[0] * size for _ in range(size)]
+            for before, code, count in found:
+                table[int(before)][int(code)] = int(count)
+            pairs = tuple(tuple(row) for row in table)
+        return Counts(
+            records=records,
+            lengths=lengths,
+            missing=missing,
+            gaps=gaps,
+            histogram=tuple(tally.get(code, 0) for code in range(size)),
+            transitions=pairs,
+            clipped=None if clip is None else unscaled(total, records, *clip),
+        )
+
+    def states(self, coding: Coding) -> list[NDArray[np.int64]]:
+        """The state indices of each chain, people in sorted order. The only call that brings records to Python."""
+        frame, tally, _ = self._tally(coding, None)
+        if not self._is_one_chain(tally.get(MISSING, 0)):
+            self._lengths(frame)  # refuses duplicates, which have no order
+        people = [] if self.table.layout.by is None else ["person"]
+        records = self._linked(frame).filter(nw.col("record") == 1).sort(*people, "order")
+        codes, starts = integers(records.select("code", "start"))
+        return np.split(codes, np.flatnonzero(starts)[1:])
+
+    def found_states(self) -> tuple[str, ...]:
+        """The distinct values as text, numbers in numeric order."""
+        values = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
+        found = rows(values.head(MOST_STATES + 1))
+        if len(found) > MOST_STATES:
+            raise DataError(
+                f"the column {self.table.layout.column!r} has more than {MOST_STATES} distinct values; "
+                "group them into states with --bins"
+            )
+        if not found:
+            raise self._nothing()
+        return tuple(sorted({_name(value) for (value,) in found}, key=_natural))
+
+    def number_range(self) -> tuple[float, float]:
+        """The smallest and the largest number."""
+        need_numbers(self.table, "a range needs numbers")
+        present = self.table.frame.filter(~nw.col("value").is_null())
+        ((low, high, count),) = rows(
+            present.select(
+                nw.col("number").min().alias("low"), nw.col("number").max().alias("high"), nw.len().alias("count")
+            )
+        )
+        if not count:
+            raise self._nothing()
+        strange = present.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
+        for value, where in self._first(strange):
+            raise DataError(
+                f"{_quoted(value)} at {where} is not a finite number; correct it, or name the states in place of bins"
+            )
+        return float(low), float(high)
+
+    def _tally(self, coding: Coding, clip: tuple[float, float] | None) -> tuple[Frame, dict[int, int], int]:
+        """First pass, no sorting: rows a code and the clipped total, after every refusal that needs no order."""
+        table, layout = self.table, self.table.layout
+        frame = coded(table, coding)
+        if clip is not None:
+            need_numbers(table, "clipping needs numbers")
+            low, high = clip
+            if not (low < high and math.isfinite(low) and math.isfinite(high - low)):
+                raise DataError(f"clip is [{low:g}, {high:g}]; it must be two finite numbers, the lower first")
+        lost = nw.col("order").is_null()
+        if not table.exact:
+            lost = lost | ~nw.col("order").is_finite().fill_null(False)
+        nobody = nw.lit(False) if layout.by is None else nw.col("person").is_null()
+        found = rows(
+            frame.with_columns(
+                total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip),
+                lost=lost.cast(nw.Int64),
+                nobody=nobody.cast(nw.Int64),
+            )
+            .group_by("code")
+            .agg(nw.len().alias("rows"), nw.col("total").sum(), nw.col("lost").sum(), nw.col("nobody").sum())
+        )
+        if not found:
+            raise DataError("the data has no rows; at least one record is needed")
+        tally = {int(code): int(count) for code, count, *_ in found}
+        if any(row[3] for row in found):
+            raise DataError(
+                f"the order column {layout.order!r} is missing or infinite in {sum(row[3] for row in found)} rows; "
+                "every row needs a finite one: fill it in or drop those rows"
+            )
+        if any(row[4] for row in found):
+            raise DataError(
+                f"the column {layout.by!r} is missing in {sum(row[4] for row in found)} rows; "
+                "every row must belong to someone: fill it in or drop those rows"
+            )
+        if layout.missing == "refuse" and MISSING in tally:
+            for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
+                raise DataError(
+                    f"{layout.column!r} is missing in {tally[MISSING]} rows, first at {where}; "
+                    "to start a new chain after each, use --missing break"
+                )
+        if UNKNOWN in tally:
+            for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
+                raise DataError(_unknown(value, where, coding), value=value)
+        if not any(code >= 0 for code in tally):
+            raise self._nothing()
+        return frame, tally, sum(int(row[2] or 0) for row in found if row[0] >= 0)
+
+    def _linked(self, frame: Frame) -> Frame:
+        gap = self.table.layout.gap
+        return linked(self.table, frame, None if gap is None else read_gap(gap))
+
+    def _is_one_chain(self, missing: int) -> bool:
+        return self.table.layout.order is None and self.table.layout.by is None and not missing
+
+    def _lengths(self, frame: Frame) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Second pass: (length, how many chains) and the number of chains that are not the first of a person."""
+        frame = self._linked(frame)
+        chain = ["chain"] if self.table.layout.by is None else ["person", "chain"]
+        found = rows(
+            frame.with_columns(chain=in_order(self.table, nw.col("start").cum_sum()).cast(nw.Int64))
+            .group_by(*chain)
+            .agg(nw.col("record").sum().alias("length"), nw.col("twin").sum())
+            .with_columns(first=(nw.col("chain") == 1).cast(nw.Int64))
+            .group_by("length")
+            .agg(nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum())
+        )
+        if any(row[3] for row in found):
+            for _, where in self._first(frame.filter(nw.col("twin") == 1)):
+                raise DataError(
+                    f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
+                    + ("" if self.table.layout.by else ", or name whose rows they are with --by")
+                )
+        # Missing rows before someone's first record form a "chain" of length 0.
+        lengths = tuple(sorted((int(row[0]), int(row[1])) for row in found if row[0] > 0))
+        return lengths, sum(int(row[1] - row[2]) for row in found if row[0] > 0)
+
+    def _first(self, frame: Frame) -> list[tuple[Any, str]]:
+        """The first row of a frame: its value and where it is."""
+        names = ["value", "order"] if self.table.layout.by is None else ["value", "order", "person"]
+        found = rows(frame.select(*names).sort(*names[1:]).head(1))
+        return [(value, self.table.place(*where)) for value, *where in found]
+
+    def _nothing(self) -> DataError:
+        return DataError(f"every value of {self.table.layout.column!r} is missing; at least one record is needed")
+
+
+def _unknown(value: object, where: str, coding: Coding) -> str:
+    if coding.bins is None:
+        return f"{_quoted(value)} at {where} is not a state; the states are {shorten(coding.labels)}"
+    low, high = coding.bins[0], coding.bins[-1]
+    return (
+        f"{_quoted(value)} at {where} is not a number from {low:g} to {high:g}, the range of the bins of the states "
+        f"{shorten(coding.labels)}; correct it or widen the bins"
+    )
+
+
+def _quoted(value: object) -> str:
+    name = _name(value)
+    return repr(name if len(name) <= 40 else name[:40] + "…")
+
+
+def _name(value: object) -> str:
+    """A value as the label it would have: 1.0 is 1."""
+    if isinstance(value, str):
+        return value.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", value) else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def _natural(name: str) -> tuple[Any, ...]:
+    """Numbers first and by size; then text, with the numbers inside compared by size: s2 before s10."""
+    try:
+        return (0, float(name), name)
+    except ValueError:
+        parts = re.split(r"(\d+)", name)
+        return (1, tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts), name)

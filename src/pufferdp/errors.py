@@ -1,0 +1,63 @@
+"""Every error pufferdp raises on purpose.
+
+    PufferdpError
+    ├── InputError                what came in is wrong; nothing was done        (exit 2)
+    │   ├── ParameterError        an option or argument: epsilon, length, beta
+    │   ├── ModelError            a model, a class of models or a model file
+    │   ├── QueryError            a query that does not exist or does not fit the model
+    │   ├── DataError             a file, a frame, a column, a record
+    │   └── CertificateError      a certificate that cannot be read
+    └── RefusedError              the input is fine, the promise cannot be kept  (exit 3)
+        └── NotApplicableError    the mechanism that was asked for gives no guarantee here
+
+A message names the value that was found, the rule it breaks and the way out, in one sentence or two.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PufferdpError(Exception):
+    """Base of all errors raised on purpose; ``exit_code`` is what the command line returns."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, value: object = None) -> None:
+        super().__init__(message)
+        self.value = value
+        """The offending object, where there is one."""
+
+
+class InputError(PufferdpError):
+    """What came in is wrong. Nothing was done and nothing was charged."""
+
+
+class ParameterError(InputError):
+    """An argument is outside its domain."""
+
+
+class ModelError(InputError):
+    """A model, a class of models or a model file is malformed."""
+
+
+class QueryError(InputError):
+    """A query does not exist or does not fit the model."""
+
+
+class DataError(InputError):
+    """A file, a frame, a column or a record cannot be used."""
+
+
+class CertificateError(InputError):
+    """A certificate cannot be read."""
+
+
+class RefusedError(PufferdpError):
+    """The input is fine, but the promise that was asked for cannot be kept."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class NotApplicableError(RefusedError):
+    """The mechanism that was asked for gives no guarantee on this problem."""

@@ -1,0 +1,1 @@
+"""Pure mathematics, model to number: how much one record shows in others and in an output."""

@@ -1,0 +1,270 @@
+"""The least of an objective over quilts, exactly, without looking at every quilt.
+
+A quilt around a record leaves ``nearby`` records inside and pays the ``influence`` of the record on its ends. The
+mechanism minimises nearby/(ε − influence), the curve nearby·τ + influence: both rise with both. Influence falls as an
+end moves away, so a whole rectangle of quilts [a0,a1]×[b0,b1] is at least objective(nearby(a0,b0), influence(a1,b1)),
+and branch and bound over rectangles finds the very minimum that a loop over all quilts finds.
+
+The influence is a maximum over pairs of values, and few of them decide. So only the coarse cuts look at all pairs; then
+the pairs that were seen to decide are solved alone (fewer pairs, less influence: a lower bound), the answer is checked
+against all pairs, and a pair that breaks it joins, until none does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_FEW: Final = 40
+"""Cells are cut with all pairs of values in view up to this many; then the deciding pairs take over."""
+
+
+class Objective(Protocol):
+    """What is minimised over quilts; rises with both arguments."""
+
+    def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
+        """The value of quilts with so many records inside and so much influence on their ends."""
+
+    def most_nearby(self, value: float) -> float:
+        """The largest ``nearby`` with which a quilt of no influence at all stays below ``value``."""
+
+    def price(self, value: float) -> float:
+        """τ such that a quilt is below ``value`` exactly when nearby·τ + influence is below a constant."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of the Markov Quilt Mechanism (Song et al. 2017, Algorithm 2): nearby/(ε − influence)."""
+
+    epsilon: float
+
+    def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
+        """The noise this quilt needs, infinite where the influence is ε or more."""
+        room = self.epsilon - np.asarray(influence, dtype=float)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / room, np.inf))
+
+    def most_nearby(self, value: float) -> float:
+        """Without influence the score is nearby/ε."""
+        return value * self.epsilon
+
+    def price(self, value: float) -> float:
+        """nearby/(ε − influence) < value  ⇔  nearby/value + influence < ε."""
+        return 1.0 / value
+
+
+class Side(Protocol):
+    """The influence on one end of a quilt, for every pair of values, by distance; falls with the distance."""
+
+    def at(self, distances: Ints, pairs: Ints | None) -> Floats:
+        """One row a distance, one column a pair; all pairs when ``pairs`` is None."""
+
+    def along(self, low: int, high: int, pair: int) -> Floats:
+        """The influence for one pair at the distances low..high."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A side for a few pairs at all distances from ``low``."""
+
+    low: int
+    values: Floats
+
+    def at(self, distances: Ints, pairs: Ints | None) -> Floats:
+        rows = self.values[distances - self.low]
+        return rows if pairs is None else rows[:, pairs]
+
+    def along(self, low: int, high: int, pair: int) -> Floats:
+        return self.values[low - self.low : high + 1 - self.low, pair]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best quilt that a search found: distances of its ends (None: no such end) and what it costs."""
+
+    value: float
+    left: int | None
+    right: int | None
+    nearby: int
+    influence: float
+
+
+def one_sided(
+    side: Side, objective: Objective, inside: int, most: int, to_the_right: bool, limit: float = np.inf
+) -> Found:
+    """The best quilt with one end at distance 1..most and ``inside`` + distance inside, if one is below ``limit``."""
+    best = Found(limit, None, None, 0, np.inf)
+
+    def look_at(distances: Ints) -> None:
+        nonlocal best
+        influence = side.at(distances, None).max(axis=1)
+        values = objective(inside + distances, influence)
+        n = int(np.argmin(values))
+        if values[n] < best.value:
+            end = int(distances[n])
+            left, right = (None, end) if to_the_right else (end, None)
+            best = Found(float(values[n]), left, right, inside + end, float(influence[n]))
+
+    lows, highs = _dyadic(most)
+    for n in range(len(lows)):  # outwards, until the records inside alone cost more
+        if objective(inside + lows[n], 0.0) >= best.value:
+            lows, highs = lows[:n], highs[:n]
+            break
+        look_at(highs[n : n + 1])
+    open_cells = objective(inside + lows, side.at(highs, None).max(axis=1)) < best.value if len(lows) else lows > 0
+    if not open_cells.any():
+        return best
+    low, high = int(lows[open_cells].min()), int(highs[open_cells].max())
+    distances = np.arange(low, high + 1)
+    influence, deciding = np.full(len(distances), -np.inf), set[int]()
+    at = (best.right if to_the_right else best.left) or high
+    while True:  # as in _by_pairs: the pairs that decide are solved alone, then checked against all
+        pair = int(np.argmax(side.at(np.array([at]), None)[0]))
+        if pair in deciding:
+            return best
+        deciding.add(pair)
+        influence = np.maximum(influence, side.along(low, high, pair))
+        values = objective(inside + distances, influence)
+        at = int(distances[int(np.argmin(values))])
+        if not values.min() < best.value:
+            return best
+        look_at(np.array([at]))
+
+
+def two_sided(left: Side, right: Side, objective: Objective, most: tuple[int, int], limit: float) -> Found:
+    """The best quilt with ends at distances 1..most on both sides, if one is below ``limit``."""
+    best = Found(limit, None, None, 0, np.inf)
+    if min(most) < 1:
+        return best
+    best = diagonal(left, right, objective, min(most), limit)
+    a, b = _dyadic(min(most[0], _cut(objective, best))), _dyadic(min(most[1], _cut(objective, best)))
+    grid = np.meshgrid(np.arange(len(a[0])), np.arange(len(b[0])), indexing="ij")
+    i, j = grid[0].ravel(), grid[1].ravel()
+    cells = np.stack([a[0][i], a[1][i], b[0][j], b[1][j]], axis=1)
+    best, cells = _branch(left, right, objective, cells, best, _FEW)
+    return _by_pairs(left, right, objective, cells, best) if len(cells) else best
+
+
+def _branch(left: Side, right: Side, objective: Objective, cells: Ints, best: Found, stop: int) -> tuple[Found, Ints]:
+    """Cut cells until none can beat the best quilt, or until they are too many to go on with all pairs."""
+    while len(cells):
+        cells = cells[objective(cells[:, 0] + cells[:, 2] - 1, 0.0) < best.value]
+        if not len(cells) or len(cells) > stop:
+            break
+        influence = _influence(left, right, cells[:, 1], cells[:, 3])
+        nearby = cells[:, 1] + cells[:, 3] - 1
+        values = objective(nearby, influence)
+        at = int(np.argmin(values))
+        if values[at] < best.value:
+            a1, b1 = int(cells[at, 1]), int(cells[at, 3])
+            best = Found(float(values[at]), a1, b1, int(nearby[at]), float(influence[at]))
+        single = (cells[:, 0] == cells[:, 1]) & (cells[:, 2] == cells[:, 3])
+        cells = _quarter(cells[(objective(cells[:, 0] + cells[:, 2] - 1, influence) < best.value) & ~single])
+    return best, cells
+
+
+def _by_pairs(left: Side, right: Side, objective: Objective, cells: Ints, best: Found) -> Found:
+    """The minimum over the box around the open cells, from as few pairs of values as decide it."""
+    (a0, b0), (a1, b1) = cells[:, [0, 2]].min(axis=0), cells[:, [1, 3]].max(axis=0)
+    at_best = (min(max(best.left or 0, a0), a1), min(max(best.right or 0, b0), b1))
+    deciding = [_deciding(left, right, *at_best)]
+    columns: list[tuple[Floats, Floats]] = []
+    while True:
+        pair = deciding[-1]
+        columns.append((left.along(int(a0), int(a1), pair), right.along(int(b0), int(b1), pair)))
+        tables = (
+            _Table(int(a0), np.stack([c[0] for c in columns], axis=1)),
+            _Table(int(b0), np.stack([c[1] for c in columns], axis=1)),
+        )
+        relaxed = _relaxed(*tables, objective, cells, best.value)
+        if relaxed.left is None or relaxed.right is None:
+            return best
+        influence = float(_influence(left, right, np.array([relaxed.left]), np.array([relaxed.right]))[0])
+        value = float(objective(relaxed.nearby, influence))
+        if value < best.value:
+            best = Found(value, relaxed.left, relaxed.right, relaxed.nearby, influence)
+        pair = _deciding(left, right, relaxed.left, relaxed.right)
+        if pair in deciding:  # nothing beats the relaxed quilt, and it costs what it seemed to cost
+            return best
+        deciding.append(pair)
+
+
+def _deciding(left: Side, right: Side, a: int, b: int) -> int:
+    return int(np.argmax(left.at(np.array([a]), None)[0] + right.at(np.array([b]), None)[0]))
+
+
+def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, limit: float) -> Found:
+    """The best quilt in the cells' box when only the pairs of the tables count."""
+    best = Found(limit, None, None, 0, np.inf)
+    if left.values.shape[1] > 1:
+        return _branch(left, right, objective, cells, best, 2**62)[0]
+    a = np.arange(left.low, left.low + len(left.values))
+    b = np.arange(right.low, right.low + len(right.values))
+    while True:  # one pair: the two ends are chosen apart, and the price settles in a few rounds (Dinkelbach)
+        tau = objective.price(best.value)
+        i, j = int(np.argmin(a * tau + left.values[:, 0])), int(np.argmin(b * tau + right.values[:, 0]))
+        nearby, influence = int(a[i] + b[j] - 1), float(left.values[i, 0] + right.values[j, 0])
+        value = float(objective(nearby, influence))
+        if not value < best.value:
+            return best
+        best = Found(value, int(a[i]), int(b[j]), nearby, influence)
+
+
+def _cut(objective: Objective, best: Found) -> int:
+    return int(min(objective.most_nearby(best.value) + 2, 2**53)) if np.isfinite(best.value) else 2**53
+
+
+def diagonal(left: Side, right: Side, objective: Objective, most: int, limit: float) -> Found:
+    """A first good quilt below ``limit``: equal distances 1, 2, 4, … until the records inside alone cost more."""
+    best, distance = Found(limit, None, None, 0, np.inf), 1
+    while distance <= most and float(objective(2 * distance - 1, 0.0)) < best.value:
+        at = np.array([distance])
+        influence = float((left.at(at, None) + right.at(at, None)).max())
+        value = float(objective(2 * distance - 1, influence))
+        if value < best.value:
+            best = Found(value, distance, distance, 2 * distance - 1, influence)
+        distance *= 2
+    return best
+
+
+def _influence(left: Side, right: Side, a: Ints, b: Ints) -> Floats:
+    ua, ia = np.unique(a, return_inverse=True)
+    ub, ib = np.unique(b, return_inverse=True)
+    on_left, on_right = left.at(ua, None), right.at(ub, None)
+    out = np.empty(len(a))
+    step = max(1, 4_000_000 // on_left.shape[1])
+    for s in range(0, len(a), step):
+        out[s : s + step] = (on_left[ia[s : s + step]] + on_right[ib[s : s + step]]).max(axis=1)
+    return out
+
+
+def _dyadic(most: int) -> tuple[Ints, Ints]:
+    """1..most cut at the powers of two."""
+    edges = [1 << n for n in range(most.bit_length())] if most >= 1 else []
+    lows = np.array(edges, dtype=np.int64)
+    return lows, np.array([*(e - 1 for e in edges[1:]), most] if edges else [], dtype=np.int64)
+
+
+def _halve(lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
+    middle = (lows + highs) // 2
+    return np.concatenate([lows, middle + 1]), np.concatenate([middle, highs])
+
+
+def _quarter(cells: Ints) -> Ints:
+    a0, a1, b0, b1 = cells.T
+    am, bm = (a0 + a1) // 2, (b0 + b1) // 2
+    parts = np.concatenate(
+        [
+            np.stack([a0, am, b0, bm], axis=1),
+            np.stack([am + 1, a1, b0, bm], axis=1),
+            np.stack([a0, am, bm + 1, b1], axis=1),
+            np.stack([am + 1, a1, bm + 1, b1], axis=1),
+        ]
+    )
+    return parts[(parts[:, 0] <= parts[:, 1]) & (parts[:, 2] <= parts[:, 3])]

@@ -1,0 +1,11 @@
+"""One file a mechanism. Each turns a problem into a calibration, or says why it does not apply."""
+
+from pufferdp.mechanisms.base import Calibration, Mechanism, Problem
+from pufferdp.mechanisms.baselines import Group, PerRecord
+from pufferdp.mechanisms.inferential import Inferential
+from pufferdp.mechanisms.quilt import QuiltApprox, QuiltExact
+
+MECHANISMS: tuple[Mechanism, ...] = (PerRecord(), Group(), Inferential(), QuiltApprox(), QuiltExact())
+"""Every mechanism a plan tries, in the order it shows those that do not apply."""
+
+__all__ = ["MECHANISMS", "Calibration", "Mechanism", "Problem"]

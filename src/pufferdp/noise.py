@@ -1,0 +1,147 @@
+"""The only door through which randomness enters a release.
+
+Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
+up to a double. A seeded sampler exists for tests and experiments; whatever it touches is marked unsafe.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from pufferdp import checks
+from pufferdp.errors import ParameterError
+
+
+class NoiseKind(StrEnum):
+    """Which law the noise has."""
+
+    DISCRETE_LAPLACE = "discrete-laplace"
+    LAPLACE = "laplace"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """With probability 1−beta every coordinate errs by less than alpha."""
+
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseLaw:
+    """Independent noise on every coordinate of an answer."""
+
+    kind: NoiseKind
+    """The law."""
+    scale: float
+    """Scale of one coordinate, in the answer's units."""
+    coordinates: int
+    """How many coordinates the answer has."""
+    unit: float = 1.0
+    """Size of one count in the answer's units: 1 for counts, 1/T for frequencies. Discrete noise moves by it."""
+
+    @property
+    def counts_scale(self) -> float:
+        """The scale in counts, rounded up (by more than its own rounding): what the discrete sampler is given."""
+        return self.scale / self.unit * (1 + 2**-50)
+
+    @property
+    def expected_l1_error(self) -> float:
+        """Expected sum of the absolute errors over all coordinates."""
+        if self.kind is NoiseKind.LAPLACE:
+            return self.coordinates * self.scale
+        # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
+        rate = 1 / self.counts_scale
+        return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
+
+    def accuracy(self, beta: float) -> Accuracy:
+        """The least alpha such that all coordinates err by less than alpha with probability 1−beta."""
+        beta = checks.probability(beta, "beta")
+        # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
+        each = -math.expm1(math.log1p(-beta) / self.coordinates)
+        if self.kind is NoiseKind.LAPLACE:
+            return Accuracy(alpha=self.scale * math.log(1 / each), beta=beta)
+        # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
+        s = self.counts_scale
+        tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
+        return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Where noise comes from."""
+
+    @property
+    def warning(self) -> str | None:
+        """What a certificate must say about this source, if anything."""
+
+    def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers plus discrete Laplace noise."""
+
+    def laplace(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Laplace noise."""
+
+
+class SystemSampler:
+    """OpenDP's exact samplers on the operating system's randomness."""
+
+    warning: str | None = None
+
+    def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers plus discrete Laplace noise."""
+        dp = _opendp()
+        domain = dp.vector_domain(dp.atom_domain(T="i64"))
+        noisy = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)([int(v) for v in exact])
+        return [int(v) for v in noisy]
+
+    def laplace(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Laplace noise on OpenDP's grid."""
+        dp = _opendp()
+        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+        noisy = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)([float(v) for v in exact])
+        return [float(v) for v in noisy]
+
+
+class SeededSampler:
+    """Reproducible noise for tests and experiments. Never for a release that matters: anyone can subtract it."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    warning: str | None = "unsafe: seeded"
+
+    def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
+        """The difference of two geometric variables has the discrete Laplace law."""
+        p = -math.expm1(-1 / scale)
+        up, down = self._generator.geometric(p, len(exact)), self._generator.geometric(p, len(exact))
+        return [int(v) for v in np.asarray(exact, dtype=np.int64) + up - down]
+
+    def laplace(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Laplace noise."""
+        return [float(v) for v in np.asarray(exact) + self._generator.laplace(0.0, scale, len(exact))]
+
+
+def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
+    """The exact answer plus noise, in whole counts for discrete laws and in the answer's units otherwise."""
+    if not (math.isfinite(law.scale) and law.scale > 0):
+        raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and above 0", value=law.scale)
+    if law.kind is NoiseKind.DISCRETE_LAPLACE:
+        return sampler.discrete_laplace([int(v) for v in exact], law.counts_scale)
+    values = [float(v) for v in exact]
+    # OpenDP turns NaN into 0 and lets infinities saturate without a word.
+    if not all(math.isfinite(v) for v in values):
+        raise ParameterError("the exact answer is not a finite number; noise cannot protect it")
+    return sampler.laplace(values, math.nextafter(law.scale, math.inf))
+
+
+def _opendp() -> Any:
+    # Imported here: it takes a second, and planning does not need it.
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp

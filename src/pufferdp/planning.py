@@ -1,0 +1,188 @@
+"""Before a release: every mechanism on the same problem, ranked by error, with reasons where one does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pufferdp import checks
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.mechanisms import MECHANISMS, Calibration, Mechanism, Problem
+from pufferdp.mechanisms.base import Lengths
+from pufferdp.mechanisms.baselines import PerRecord
+from pufferdp.models.classes import Model
+from pufferdp.noise import Accuracy
+from pufferdp.queries import Query
+from pufferdp.report import text
+
+Progress = Callable[[str], None]
+"""Called with a few words before each step that may take long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One mechanism on the problem."""
+
+    mechanism: str
+    applies: bool
+    """Whether the guarantee holds."""
+    reason: str | None
+    """Why it does not apply."""
+    calibration: Calibration | None
+    """The noise; for per-record-dp it is shown even where it is not enough."""
+    accuracy: Accuracy | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of the command line's JSON."""
+        c = self.calibration
+        return {
+            "mechanism": self.mechanism,
+            "applies": self.applies,
+            "reason": self.reason,
+            "scale": c.scale if c else None,
+            "sigma": c.sigma if c else None,
+            "lipschitz": c.lipschitz if c else None,
+            "noise": str(c.law.kind) if c else None,
+            "expected_l1_error": c.law.expected_l1_error if c else None,
+            "accuracy": {"alpha": self.accuracy.alpha, "beta": self.accuracy.beta} if self.accuracy else None,
+            "quilt": quilt_to_dict(c) if c else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All mechanisms on one problem, the best first. Prints as a table; ``chart()`` is a bar chart."""
+
+    problem: Problem
+    beta: float
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def best(self) -> Candidate:
+        """The mechanism with the least expected error among those that apply."""
+        return next(c for c in self.candidates if c.applies)
+
+    def candidate(self, mechanism: str) -> Candidate:
+        """A mechanism by name."""
+        for candidate in self.candidates:
+            if candidate.mechanism == mechanism:
+                return candidate
+        known = ", ".join(sorted(c.mechanism for c in self.candidates))
+        raise ParameterError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp plan --json`` prints."""
+        p = self.problem
+        return {
+            "query": p.query.name,
+            "records": p.records,
+            "longest_chain": p.longest,
+            "epsilon": p.epsilon,
+            "adversary": str(p.adversary),
+            "candidates": [c.to_dict() for c in self.candidates],
+            "best": self.best.mechanism,
+        }
+
+    def __str__(self) -> str:
+        return text.plan_table(self.to_dict())
+
+    def chart(self, width: int = 60) -> str:
+        """Expected error of each mechanism as bars, on a logarithmic scale."""
+        return text.plan_chart(self.to_dict(), width)
+
+
+def quilt_to_dict(calibration: Calibration) -> dict[str, Any] | None:
+    """The record that decides and its active quilt, in positions."""
+    q = calibration.quilt
+    if q is None:
+        return None
+    ends = [q.node - q.left] * (q.left is not None) if q.left is not None else []
+    ends += [q.node + q.right] if q.right is not None else []
+    return {"node": q.node, "ends": ends, "nearby": q.nearby, "influence": q.influence}
+
+
+def plan(
+    model: Model,
+    query: Query | str,
+    *,
+    epsilon: float,
+    length: int | None = None,
+    lengths: Sequence[int] | Lengths | None = None,
+    adversary: str = "bdp",
+    beta: float = 0.05,
+    clip: tuple[float, float] | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Try every mechanism.
+
+    Args:
+        model: what is believed of the series, one model or a class.
+        query: a Query, or its name as on the command line.
+        epsilon: the promise.
+        length: records in one chain; or
+        lengths: records in each of several independent chains.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        beta: accuracy is shown at probability 1−beta.
+        clip: range of the numbers of a sum or mean.
+        progress: called with a few words before each mechanism.
+    """
+    problem = Problem(
+        model=model,
+        query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
+        lengths=_lengths(length, lengths),
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+    )
+    return plan_problem(problem, beta=beta, progress=progress)
+
+
+def plan_problem(
+    problem: Problem, *, beta: float = 0.05, progress: Progress | None = None, only: Sequence[str] | None = None
+) -> Plan:
+    """Try every mechanism, or those named, on a problem."""
+    beta = checks.probability(beta, "beta")
+    chosen = MECHANISMS if only is None else tuple(m for m in MECHANISMS if m.name in only)
+    tried = []
+    for mechanism in chosen:
+        if progress is not None:
+            progress(f"calibrating {mechanism.name}")
+        tried.append(_try(mechanism, problem, beta))
+    # Sorting is stable, so mechanisms that do not apply keep their order.
+    ranked = sorted(tried, key=lambda c: (not c.applies, _error(c) if c.applies else 0.0))
+    return Plan(problem=problem, beta=beta, candidates=tuple(ranked))
+
+
+def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
+    try:
+        calibration, reason = mechanism.calibrate(problem), None
+    except NotApplicableError as error:
+        if not isinstance(mechanism, PerRecord):
+            return Candidate(
+                mechanism=mechanism.name, applies=False, reason=str(error), calibration=None, accuracy=None
+            )
+        calibration, reason = mechanism.with_multiplier(problem, mechanism.nominal(problem)), str(error)
+    return Candidate(
+        mechanism=mechanism.name,
+        applies=reason is None,
+        reason=reason,
+        calibration=calibration,
+        accuracy=calibration.law.accuracy(beta),
+    )
+
+
+def _error(candidate: Candidate) -> float:
+    return candidate.calibration.law.expected_l1_error if candidate.calibration else 0.0
+
+
+def _lengths(length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
+    if (length is None) == (lengths is None):
+        raise ParameterError("give either length (records in one chain) or lengths (one for each chain)")
+    if length is not None:
+        return ((checks.length(length), 1),)
+    counted: dict[int, int] = {}
+    for item in lengths or ():
+        one, count = item if isinstance(item, tuple) else (item, 1)
+        one = checks.length(one)
+        counted[one] = counted.get(one, 0) + checks.length(count, "number of chains")
+    return tuple(sorted(counted.items()))

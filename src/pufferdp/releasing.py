@@ -1,0 +1,285 @@
+"""Exact answer + calibration + noise → a release and its certificate. The exact answer never leaves this module."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pufferdp import checks
+from pufferdp.bins import with_bins
+from pufferdp.certificate import SCHEMA, Certificate, seal, statement
+from pufferdp.data import Coding, Counts, Layout, Series, open_series
+from pufferdp.errors import DataError, NotApplicableError, QueryError
+from pufferdp.estimate import Answer, feasible
+from pufferdp.fingerprint import fitted_warning
+from pufferdp.mechanisms import MECHANISMS, Problem
+from pufferdp.models.classes import Model
+from pufferdp.models.files import model_digest, model_to_dict
+from pufferdp.models.markov import MarkovChain, bin_names
+from pufferdp.noise import Sampler, SystemSampler, draw
+from pufferdp.planning import Candidate, Progress, plan_problem, quilt_to_dict
+from pufferdp.queries import BoundQuery, Query, QueryKind, state_values
+from pufferdp.report import text
+
+_SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One private answer with its certificate."""
+
+    answer: Answer
+    """The noisy answer, one number or one for each label."""
+    estimate: Answer
+    """The nearest answer that could be true; follows from ``answer`` and what is public."""
+    certificate: Certificate
+    """What was promised."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp release --json`` prints."""
+        return {
+            "answer": self.answer,
+            "estimate": self.estimate,
+            "labels": self.certificate.labels,
+            "certificate": self.certificate.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return text.release_table(self.certificate.to_dict())
+
+
+def release(
+    data: object,
+    *,
+    model: Model,
+    column: str,
+    query: Query | str,
+    epsilon: float,
+    adversary: str = "bdp",
+    order: str | None = None,
+    by: str | None = None,
+    gap: str | float | None = None,
+    missing: str = "refuse",
+    bins: str | None = None,
+    clip: tuple[float, float] | None = None,
+    mechanism: str | None = None,
+    beta: float = 0.05,
+    sampler: Sampler | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Release one answer about a series.
+
+    Args:
+        data: a CSV or Parquet file, or a pandas, polars, pyarrow or DuckDB frame.
+        model: the model or class the guarantee is for.
+        column: the column with states or numbers.
+        query: a Query, or its name as on the command line.
+        epsilon: the promise.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        order: the column to sort by; without it a file is taken in row order.
+        by: the column that tells people apart: one independent chain each.
+        gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
+        missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        bins: edges that turn numbers into states, where the model has none.
+        clip: range of the numbers of a sum or mean.
+        mechanism: a mechanism by name; the best that applies by default.
+        beta: accuracy is certified at probability 1−beta.
+        sampler: where noise comes from; the operating system by default.
+        progress: called with a few words before each step.
+    """
+    tell = progress or (lambda words: None)
+    sampler = sampler or SystemSampler()
+    query = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    model = with_bins(model, bins)
+    # Whatever can be refused without the data is refused before it is read.
+    Problem(model=model, query=query, lengths=((1, 1),), epsilon=epsilon, adversary=checks.adversary(adversary))
+    checks.probability(beta, "beta")
+    if mechanism is not None and mechanism not in [m.name for m in MECHANISMS]:
+        known = ", ".join(m.name for m in MECHANISMS)
+        raise QueryError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
+    layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
+    tell("reading")
+    series = open_series(data, layout)
+    counts = series.counts(coding_of(model), clip=_raw_clip(model, query))
+    histogram = histogram_of(model, counts)
+    _check_start(model, counts)
+    problem = Problem(
+        model=model, query=query, lengths=counts.lengths, epsilon=epsilon, adversary=checks.adversary(adversary)
+    )
+    candidate = _choose(problem, mechanism, beta, tell)
+    tell("drawing noise")
+    answer = _noisy(problem, candidate, histogram, counts, series, sampler)
+    warnings = [
+        sampler.warning,
+        fitted_warning(model.fitted, dict(zip(model.labels, histogram, strict=True))),
+        "the Lipschitz constant was declared by the author of the function and cannot be checked"
+        if query.kind is QueryKind.FUNCTION
+        else None,
+    ]
+    certificate = _certify(problem, candidate, layout, counts, answer, [w for w in warnings if w])
+    return Release(answer=answer, estimate=certificate.estimate, certificate=certificate)
+
+
+def coding_of(model: Model) -> Coding:
+    """How cells become states: by name, or by the model's bins."""
+    if model.bins is not None and len(model.bins) != model.size + 1:
+        return Coding(labels=bin_names(model.bins), bins=model.bins)
+    return Coding(labels=model.labels, bins=model.bins)
+
+
+def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
+    """Exact counts of the model's states; refuses a record in a bin that the model leaves out."""
+    names = coding_of(model).labels
+    if names == model.labels:
+        return counts.histogram
+    by_name = dict(zip(names, counts.histogram, strict=True))
+    for name, count in by_name.items():
+        if count and name not in model.labels:
+            raise DataError(
+                f"a record lies in {name}, a state the model leaves out; fit it on data that leaves this state, "
+                "or use wider bins",
+                value=name,
+            )
+    return tuple(by_name[name] for name in model.labels)
+
+
+def _raw_clip(model: Model, query: Query) -> tuple[float, float] | None:
+    """The range to which the numbers in the file are clipped; none where states have values of their own."""
+    return None if state_values(model) is not None else query.clip
+
+
+def _check_start(model: Model, counts: Counts) -> None:
+    chains = getattr(model, "chains", ())
+    if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
+        raise NotApplicableError(
+            f"{counts.gaps} chain(s) begin after a gap, and the model's start law is for the first record only; "
+            'use start "stationary" or "any"'
+        )
+
+
+def _choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
+    plan = plan_problem(problem, beta=beta, progress=tell, only=None if mechanism is None else [mechanism])
+    if mechanism is None:
+        return plan.best
+    candidate = plan.candidate(mechanism)
+    if not candidate.applies:
+        raise NotApplicableError(
+            f"{mechanism} does not apply: {candidate.reason}; leave --mechanism out", value=mechanism
+        )
+    return candidate
+
+
+def _noisy(
+    problem: Problem,
+    candidate: Candidate,
+    histogram: tuple[int, ...],
+    counts: Counts,
+    series: Series,
+    sampler: Sampler,
+) -> Answer:
+    assert candidate.calibration is not None
+    law, bound, kind = candidate.calibration.law, problem.bound, problem.query.kind
+    if kind is QueryKind.COUNT:
+        state = problem.model.labels.index(problem.query.state or "")
+        return draw(law, [histogram[state]], sampler)[0]
+    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        noisy = draw(law, list(histogram), sampler)
+        return list(noisy) if kind is QueryKind.HISTOGRAM else [n / problem.records for n in noisy]
+    exact = _function(problem, series) if kind is QueryKind.FUNCTION else [_sum(problem, histogram, counts)]
+    # The answer is rounded to a double; what that can add to the Lipschitz constant is added to the noise.
+    ulp = math.ulp(_largest(bound, problem.records)) if kind is not QueryKind.FUNCTION else max(map(math.ulp, exact))
+    wider = replace(law, scale=law.scale * (1 + 2 * len(exact) * ulp / bound.lipschitz))
+    out = [float(v) for v in draw(wider, exact, sampler)]
+    return out if len(out) > 1 else out[0]
+
+
+def _largest(bound: BoundQuery, records: int) -> float:
+    low, high = bound.range or (0.0, 1.0)
+    return max(abs(low), abs(high)) * (records if bound.query.kind is QueryKind.SUM else 1)
+
+
+def _sum(problem: Problem, histogram: tuple[int, ...], counts: Counts) -> float:
+    values = state_values(problem.model)
+    if values is None:
+        assert counts.clipped is not None
+        total = counts.clipped
+    else:
+        low, high = problem.query.clip or (-math.inf, math.inf)
+        # Fractions: the sum is exact, so the order of the records and their rounding cannot show in it.
+        total = sum((n * Fraction(min(max(v, low), high)) for n, v in zip(histogram, values, strict=True)), Fraction(0))
+    return float(total / problem.records) if problem.query.kind is QueryKind.MEAN else float(total)
+
+
+def _function(problem: Problem, series: Series) -> list[float]:
+    query = problem.query
+    assert query.function is not None
+    chains = series.states(coding_of(problem.model))
+    result = query.function(chains)
+    values = [float(v) for v in np.atleast_1d(np.asarray(result, dtype=float)).ravel()]
+    if len(values) != query.coordinates or not all(math.isfinite(v) for v in values):
+        raise QueryError(f"the function must return {query.coordinates} finite number(s); it returned {len(values)}")
+    return values
+
+
+def _certify(
+    problem: Problem, candidate: Candidate, layout: Layout, counts: Counts, answer: Answer, warnings: list[str]
+) -> Certificate:
+    calibration, accuracy = candidate.calibration, candidate.accuracy
+    assert calibration is not None
+    assert accuracy is not None
+    query, bound = problem.query, problem.bound
+    public = [
+        f"how many records there are ({counts.records}) and how they fall into chains",
+        "where gaps and missing values lie",
+        "the model, the query and every number in this certificate but the records",
+    ]
+    if problem.model.bins is not None and bound.range is not None:
+        public.append("given its state, a number is taken to be independent of all other records")
+    return seal(
+        {
+            "schema": SCHEMA,
+            "pufferdp": importlib.metadata.version("pufferdp"),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "guarantee": {
+                "adversary": str(problem.adversary),
+                "knows": problem.adversary.knows,
+                "epsilon": problem.epsilon,
+                "secrets": _SECRETS,
+                "statement": statement(problem),
+            },
+            "model": model_to_dict(problem.model),
+            "model_sha256": model_digest(problem.model),
+            "query": {
+                "name": query.name,
+                "clip": list(query.clip) if query.clip else None,
+                "lipschitz": bound.lipschitz,
+                "coordinates": len(bound.labels),
+            },
+            "mechanism": {"name": calibration.mechanism, "theorem": calibration.theorem},
+            "calibration": {"sigma": calibration.sigma, "quilt": quilt_to_dict(calibration)},
+            "noise": {"kind": str(calibration.law.kind), "scale": calibration.scale},
+            "expected_l1_error": calibration.law.expected_l1_error,
+            "accuracy": {"alpha": accuracy.alpha, "beta": accuracy.beta},
+            "data": {
+                "column": layout.column,
+                "order": layout.order,
+                "by": layout.by,
+                "gap": layout.gap,
+                "missing": layout.missing,
+                "records": counts.records,
+                "lengths": [list(pair) for pair in counts.lengths],
+                "dropped": counts.missing,
+            },
+            "public": public,
+            "labels": list(bound.labels),
+            "answer": answer,
+            "estimate": feasible(bound, problem.records, answer),
+            "warnings": warnings,
+        }
+    )

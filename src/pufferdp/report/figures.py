@@ -1,0 +1,83 @@
+"""Figures as files, drawn with matplotlib (extra ``report``). Readable without colour and in print."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pufferdp.errors import ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_INK, _PALE = "#1f3a5f", "#b8c4d6"
+
+
+def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Expected error of each mechanism as bars; hatched where there is no guarantee."""
+    shown = [c for c in plan["candidates"] if c["expected_l1_error"]][::-1]
+    figure = _figure(7.0, 1.2 + 0.45 * len(shown))
+    axes = figure.subplots()
+    for y, c in enumerate(shown):
+        style: dict[str, Any] = (
+            {"color": _INK} if c["applies"] else {"facecolor": "white", "edgecolor": _INK, "hatch": "///"}
+        )
+        axes.barh(y, c["expected_l1_error"], height=0.6, **style)
+        axes.annotate(
+            f" {c['expected_l1_error']:.4g}" + ("" if c["applies"] else "  no guarantee"),
+            (c["expected_l1_error"], y),
+            va="center",
+            fontsize=9,
+        )
+    axes.set_yticks(range(len(shown)), [c["mechanism"] for c in shown])
+    axes.set_xscale("log")
+    axes.set_xlabel("expected error (sum over all numbers of the answer)")
+    axes.set_title(
+        f"{plan['query']}, {plan['records']:,} records, epsilon {plan['epsilon']:g}, adversary {plan['adversary']}"
+    )
+    axes.margins(x=0.25)
+    _save(figure, path)
+
+
+def release_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """The released numbers with the range in which, all together, the true ones lie."""
+    answer = certificate["answer"] if isinstance(certificate["answer"], list) else [certificate["answer"]]
+    labels, accuracy = certificate["labels"], certificate["accuracy"]
+    figure = _figure(max(5.0, 1.6 + 0.5 * len(answer)), 4.2)
+    axes = figure.subplots()
+    places = range(len(answer))
+    axes.bar(places, answer, color=_PALE, edgecolor=_INK)
+    axes.errorbar(places, answer, yerr=accuracy["alpha"], fmt="none", ecolor=_INK, capsize=4)
+    turned = len(labels) > 8 or max(len(name) for name in labels) > 10
+    axes.set_xticks(list(places), labels, rotation=90 if turned else 0)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set_ylabel(certificate["query"]["name"])
+    axes.set_title(
+        f"epsilon {certificate['guarantee']['epsilon']:g}, {certificate['mechanism']['name']}; "
+        f"bars: all true values with probability {1 - accuracy['beta']:.4g}",
+        fontsize=10,
+    )
+    _save(figure, path)
+
+
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        raise ParameterError("a figure needs matplotlib; install it with: pip install 'pufferdp[report]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    target = Path(path)
+    kinds = (".png", ".svg", ".pdf")
+    if target.suffix.lower() not in kinds:
+        raise ParameterError(f"figure is {str(path)!r}; its name must end in one of {', '.join(kinds)}", value=path)
+    beside = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
+    try:
+        figure.savefig(beside, dpi=150)
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise ParameterError(f"figure {str(path)!r} cannot be written: {error.strerror}", value=path) from None

@@ -1,0 +1,91 @@
+"""Plans and releases as text that fits a terminal. Works from plain dictionaries: the same data as ``--json``."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import Any
+
+
+def number(value: float | None) -> str:
+    """A number with four significant digits, as short as it can be."""
+    if value is None:
+        return "-"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+        text = f"{value:,.{min(digits, 6)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.3e}"
+
+
+def table(head: list[str], rows: list[list[str]], left: int = 1) -> str:
+    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right."""
+    widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]
+
+    def line(cells: list[str]) -> str:
+        padded = [c.ljust(w) if n < left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(head), "  ".join("-" * w for w in widths), *(line(r) for r in rows)])
+
+
+def plan_table(plan: dict[str, Any]) -> str:
+    """The candidates of a plan."""
+    beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)
+    head = ["mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure"]
+    rows, reasons = [], []
+    for c in plan["candidates"]:
+        alpha = c["accuracy"]["alpha"] if c["accuracy"] else None
+        mark = "best" if c["mechanism"] == plan["best"] else "yes" if c["applies"] else "no"
+        rows.append([c["mechanism"], mark, number(c["scale"]), number(c["expected_l1_error"]), number(alpha)])
+        if c["reason"]:
+            reasons.append(textwrap.fill(f"{c['mechanism']}: {c['reason']}.", 96, subsequent_indent="  "))
+    knows = {"bdp": "any set of other records", "pufferfish": "no record", "dp": "all other records"}
+    title = (
+        f"{plan['query']} over {plan['records']:,} records, epsilon {number(plan['epsilon'])}, "
+        f"for an adversary who knows {knows[plan['adversary']]}"
+    )
+    parts = [title, "", table(head, rows, left=2)]
+    if reasons:
+        parts += ["", "Does not apply:", *reasons]
+    return "\n".join(parts)
+
+
+def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
+    """Expected error of each mechanism as bars, on a logarithmic scale; hatched where there is no guarantee."""
+    shown = [c for c in plan["candidates"] if c["expected_l1_error"]]
+    if not shown:
+        return "nothing to draw"
+    logs = [math.log10(c["expected_l1_error"]) for c in shown]
+    low, high = min(logs) - 0.3, max(logs)
+    name = max(len(c["mechanism"]) for c in shown)
+    lines = ["expected error (logarithmic)"]
+    for c, log in zip(shown, logs, strict=True):
+        bar = max(1, round((log - low) / max(high - low, 1e-9) * width))
+        mark = ("█" if c["applies"] else "░") * bar
+        note = "" if c["applies"] else "  no guarantee"
+        lines.append(f"{c['mechanism'].ljust(name)}  {mark} {number(c['expected_l1_error'])}{note}")
+    return "\n".join(lines)
+
+
+def release_table(certificate: dict[str, Any]) -> str:
+    """A released answer, coordinate by coordinate, with its estimate and its promise."""
+    labels, answer, estimate = certificate["labels"], certificate["answer"], certificate["estimate"]
+    if not isinstance(answer, list):
+        answer, estimate = [answer], [estimate]
+    head = [certificate["query"]["name"].partition(":")[0], "released", "estimate"]
+    rows = [[lab, number(a), number(e)] for lab, a, e in zip(labels, answer, estimate, strict=True)]
+    return "\n".join([table(head, rows), "", promise(certificate)])
+
+
+def promise(certificate: dict[str, Any]) -> str:
+    """What a certificate promises, in sentences."""
+    accuracy, guarantee = certificate["accuracy"], certificate["guarantee"]
+    sentences = [
+        guarantee["statement"],
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
+        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
+        f"than {number(accuracy['alpha'])}.",
+        *(f"Warning: {w}." for w in certificate["warnings"]),
+    ]
+    return "\n".join(textwrap.fill(s, 96) for s in sentences)

@@ -1,0 +1,1 @@
+"""Brute force: slow, literal, independent of src, shared by every test."""
