@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pufferdp.errors import CertificateError, PufferdpError
 from pufferdp.estimate import feasible
 from pufferdp.mechanisms import Problem
-from pufferdp.models.files import canonical_json, model_digest, model_from_dict
+from pufferdp.models.files import canonical_json, found_text, model_digest, model_from_dict, plain_errors
 from pufferdp.planning import plan_problem, quilt_to_dict
 from pufferdp.queries import Query, QueryKind
 
@@ -150,18 +150,21 @@ class Verification:
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a certificate file; of a ``release --json`` output its certificate."""
     try:
-        raw = json.loads(Path(path).read_text(encoding="utf-8"))
+        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except IsADirectoryError:
+        raise CertificateError(f"certificate {str(path)!r} is a folder; name the JSON file in it", value=path) from None
+    except (ValueError, RecursionError):  # bad UTF-8 and bad JSON are ValueErrors, and so is a number that is too long
         raise CertificateError(f"certificate {str(path)!r} is not JSON", value=path) from None
     except OSError as error:
         raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
         raw = raw["certificate"]
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-        found = raw.get("schema") if isinstance(raw, dict) else None
-        raise CertificateError(f"{str(path)!r} has schema {found!r}; a certificate has {SCHEMA!r}", value=path)
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        found = "no schema" if schema is None else f"schema {found_text(schema)}"
+        raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {SCHEMA!r}", value=path)
     return raw
 
 
@@ -172,8 +175,9 @@ def verify(certificate: Certificate | dict[str, Any]) -> Verification:
     try:
         parsed = Certificate.model_validate(raw)
     except ValidationError as error:
-        for one in error.errors(include_url=False, include_context=False)[:5]:
-            problems.append(f"{'.'.join(str(p) for p in one['loc'])}: {one['msg'].lower()}")
+        return Verification(False, tuple(plain_errors(error)[:5]), ())
+    problems += _misshapen(raw)
+    if problems:
         return Verification(False, tuple(problems), ())
     try:
         if content_hash(raw) != parsed.sha256:
@@ -182,6 +186,19 @@ def verify(certificate: Certificate | dict[str, Any]) -> Verification:
     except (PufferdpError, ValueError) as error:
         problems.append(str(error))
     return Verification(not problems, tuple(problems), tuple(parsed.warnings))
+
+
+def _misshapen(raw: dict[str, Any]) -> list[str]:
+    """What the types of the parts cannot say: finite numbers, and pairs where pairs are meant."""
+    try:
+        canonical_json(raw)
+    except ValueError:
+        return ["a number is infinite or nan; every number of a certificate must be finite"]
+    clip, lengths = raw["query"]["clip"], raw["data"]["lengths"]
+    out = [] if clip is None or len(clip) == 2 else [f"query.clip is {found_text(clip)}; it must be two numbers"]
+    if any(len(pair) != 2 for pair in lengths):
+        out.append(f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it")
+    return out
 
 
 def _recompute(c: Certificate) -> list[str]:
@@ -230,6 +247,7 @@ def _recompute(c: Certificate) -> list[str]:
         ("noise.kind", c.noise.kind, str(ours.law.kind)),
         ("mechanism.theorem", c.mechanism.theorem, ours.theorem),
         ("guarantee.statement", c.guarantee.statement, statement(problem)),
+        ("guarantee.knows", c.guarantee.knows, problem.adversary.knows),
     ):
         if said != recomputed:
             problems.append(f"{text_name} is {said!r}; it should be {recomputed!r}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import SupportsFloat, SupportsIndex
+from typing import Final, SupportsFloat, SupportsIndex
 
 from pufferdp.errors import ParameterError
+
+LARGEST: Final = 1e100
+"""Numbers up to here and epsilons down to its inverse: noise for 2^53 records then still fits a double."""
 
 
 class Adversary(StrEnum):
@@ -49,6 +52,8 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     number = _number(name, value)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+    if number < 1 / LARGEST:
+        raise ParameterError(f"{name} is {number:g}; below {1 / LARGEST:g} the noise is too large for a double", value=value)
     return number
 
 
@@ -60,11 +65,11 @@ def probability(value: SupportsFloat | str, name: str) -> float:
     return number
 
 
-def length(value: SupportsIndex | SupportsFloat | str, name: str = "length") -> int:
+def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", least: int = 1) -> int:
     """A number of records: a whole number from 1 up to 2^53."""
     number = _number(name, value)
-    if not math.isfinite(number) or number != int(number) or not 1 <= number <= 2**53:
-        raise ParameterError(f"{name} is {value}; it must be a whole number of records, 1 or more", value=value)
+    if not math.isfinite(number) or number != int(number) or not least <= number <= 2**53:
+        raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)
     return int(number)
 
 
@@ -74,5 +79,9 @@ def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[flo
     if not (math.isfinite(a) and math.isfinite(b)) or a >= b:
         raise ParameterError(
             f"clip range is [{a:g}, {b:g}]; it must be two finite numbers with the lower one first", value=(low, high)
+        )
+    if max(abs(a), abs(b)) > LARGEST:
+        raise ParameterError(
+            f"clip range is [{a:g}, {b:g}]; beyond {LARGEST:g} sums and noise are too large for a double", value=(low, high)
         )
     return a, b

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 Row = tuple[Any, int, Any]
@@ -53,7 +54,7 @@ def answer(
     present = [value for _, _, value in rows if value is not None]
     if not present:
         return None
-    pairs = Counter(pair for chain in chains for pair in zip(chain, chain[1:], strict=False))
+    pairs = Counter(pair for chain in chains for pair in pairwise(chain))
     states = Counter(state for chain in chains for state in chain)
     return Answer(
         records=len(present),

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 
 def main() -> None:
     """Run the command line; errors are one sentence on stderr, with exit 2 (bad input) or 3 (refused)."""
-    import click
+    import typer
 
     from pufferdp.cli.app import app
     from pufferdp.errors import PufferdpError
 
+    # Some releases of typer carry a click of their own, others use the one that is installed. What typer exports
+    # leads to the right one: BadParameter < UsageError < ClickException.
+    usage_error: type[Any] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
         code = app(standalone_mode=False)
     except PufferdpError as error:
         _say(str(error))
         sys.exit(error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
+    except usage_error as error:
+        message = error.format_message()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(message)
+        else:
+            _say(message)
         sys.exit(2)
-    except click.ClickException as error:
-        _say(error.format_message())
-        sys.exit(2)
-    except (click.exceptions.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         _say("stopped")
         sys.exit(130)
     except BrokenPipeError:

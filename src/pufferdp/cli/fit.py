@@ -26,9 +26,14 @@ def fit(
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate a chain from data, or with --confidence a class of chains that contains the truth."""
+    from pufferdp.errors import ParameterError
     from pufferdp.fitting import fit as make_fit
-    from pufferdp.models.files import model_to_dict, save_model
+    from pufferdp.models.files import check_file, model_to_dict, save_model
 
+    if start not in ("stationary", "any"):
+        raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
+    if out is not None:
+        check_file(out, "out")
     with options.progress() as progress:
         result = make_fit(
             data,

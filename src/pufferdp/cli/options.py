@@ -35,6 +35,7 @@ AdversaryName = Annotated[
 Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
+FIGURES = (".png", ".svg", ".pdf")
 
 
 def number(name: str, value: str) -> float:

@@ -26,11 +26,17 @@ def plan(
 ) -> None:
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
     from pufferdp.models import load_model
+    from pufferdp.models.files import check_file
     from pufferdp.planning import plan as make_plan
 
-    several = None if lengths is None else [_whole(part) for part in lengths.split(",") if part.strip()]
-    if several == []:
+    if (length is None) == (lengths is None):
+        raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
+    parts = None if lengths is None else lengths.split(",")
+    if parts is not None and not all(part.strip() for part in parts):
         raise ParameterError(f"lengths is {lengths!r}; it must be numbers of records, as in 288,288", value=lengths)
+    several = None if parts is None else [_whole(part) for part in parts]
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
     with options.progress() as progress:
         progress("reading the model")
         result = make_plan(

@@ -36,7 +36,7 @@ def release(
 ) -> None:
     """Release one answer with the noise that keeps the promise, and its certificate."""
     from pufferdp.models import load_model
-    from pufferdp.models.files import write_whole
+    from pufferdp.models.files import check_file, write_whole
     from pufferdp.releasing import release as make_release
 
     sampler = None
@@ -44,7 +44,12 @@ def release(
         from pufferdp import checks
         from pufferdp.noise import SeededSampler
 
-        sampler = SeededSampler(checks.length(seed, "seed"))
+        sampler = SeededSampler(checks.length(seed, "seed", least=0))
+    # A release that cannot be kept is not made.
+    if out is not None:
+        check_file(out, "out")
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
     with options.progress() as progress:
         result = make_release(
             data,

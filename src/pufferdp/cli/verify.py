@@ -16,6 +16,7 @@ def verify(
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.certificate import read_certificate
     from pufferdp.certificate import verify as check
+    from pufferdp.errors import RefusedError
     from pufferdp.report import text
 
     raw = read_certificate(certificate)
@@ -27,4 +28,5 @@ def verify(
         lines.append(text.promise(raw))
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
-        raise typer.Exit(3)
+        found = len(result.problems)
+        raise RefusedError(f"certificate {certificate!r} does not hold; it has {found} problem{'s' * (found != 1)}")

@@ -126,7 +126,7 @@ def _far(table: Table, gap: Gap) -> nw.Expr:
         whole = math.floor(gap.amount * (1000 if table.ticks == "ns" else 1))
         return step > min(whole, 2**63 - 1)
     # 0.4 - 0.3 is a little more than 0.1 in doubles: a step within rounding of the gap counts as equal.
-    return (step - float(gap.amount)) > nw.col("order").abs() * 2.0**-51
+    return (step - float(min(gap.amount, Fraction(2) ** 1000))) > nw.col("order").abs() * 2.0**-51
 
 
 def check_gap(table: Table, gap: Gap) -> None:

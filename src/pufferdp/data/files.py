@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duckdb
@@ -38,13 +40,20 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def data_error(error: duckdb.Error, what: str) -> DataError:
-    """DuckDB's message, cut to what helps: where, and why."""
+@contextmanager
+def reading(what: str = "the data") -> Iterator[None]:
+    """Turn DuckDB's errors into ours, cut to what helps: where, and why. Also works as a decorator."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise DataError(f"{what} could not be read: {_reason(error)}") from None
+
+
+def _reason(error: duckdb.Error) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0].partition("Error: ")[2] or lines[0] if lines else "unknown reason"
     # A CSV error is: the line number, the line itself (data: not repeated), the reason.
-    reason = f"{first}: {lines[2]}" if first.startswith("CSV Error on Line") and len(lines) > 2 else first
-    return DataError(f"{what} could not be read: {reason[:300]}", value=error)
+    return (f"{first}: {lines[2]}" if first.startswith("CSV Error on Line") and len(lines) > 2 else first)[:300]
 
 
 def is_text_file(path: Path) -> bool:
@@ -54,8 +63,8 @@ def is_text_file(path: Path) -> bool:
 
 def scan_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, str]:
     """A connection and the SQL of a scan over the file, all columns as they are."""
-    if not path.exists():
-        raise DataError(f"there is no file {str(path)!r}; check the path", value=path)
+    if not os.path.exists(path):  # Path.exists fails on names that are too long
+        raise DataError(f"there is no file {str(path)[:200]!r}; check the path", value=path)
     if path.is_dir():
         parts = sorted(path.rglob("*.parquet"))
         if not parts:
@@ -93,10 +102,8 @@ def csv_scan(path: Path, texts: tuple[str, ...] = (), whole: bool = False) -> st
 
 def columns_of(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> list[str]:
     """The names of the columns of a file."""
-    try:
+    with reading(repr(str(path))):
         names = list(connection.sql(f"SELECT * FROM {scan}").columns)
-    except duckdb.Error as error:
-        raise data_error(error, repr(str(path))) from None
     if is_text_file(path) and len(names) == 1 and any(mark in names[0] for mark in ",;|\t"):
         raise DataError(
             f"{str(path)!r} does not split into columns: some line has more or fewer fields than the header "
@@ -109,21 +116,44 @@ def columns_of(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> 
 def load_csv(connection: duckdb.DuckDBPyConnection, path: Path, layout: Layout) -> duckdb.DuckDBPyRelation:
     """The columns of the series, parsed once into DuckDB's own storage: value, number, order, person.
 
-    The values stay text, so that a guess made on the first rows cannot fail or change them later.
+    All come in as text. DuckDB guesses types from the first rows, and then rounds 0.5 to an integer, cuts the time
+    off a date and the offset off a time stamp without a word; here the type of the order is the one that fits all.
     """
-    texts = (layout.column,) if layout.by is None else (layout.column, layout.by)
+    texts = tuple(name for name in (layout.column, layout.by, layout.order) if name is not None)
+    with reading(repr(str(path))):
+        _create(connection, layout, csv_scan(path, texts))
+        if layout.order is not None and not _type_order(connection):
+            # Day.month.year and the like: DuckDB's guess, made on all rows. Slow, and rare.
+            _create(connection, layout, csv_scan(path, texts[:-1], whole=True))
+        return connection.table("series")
+
+
+def _create(connection: duckdb.DuckDBPyConnection, layout: Layout, scan: str) -> None:
     value = identifier(layout.column)
-    picked = [f"{value} AS value", f"TRY_CAST({value} AS DOUBLE) AS number"]
-    picked.append(f'{"row_number() OVER ()" if layout.order is None else identifier(layout.order)} AS "order"')
+    order = "row_number() OVER ()" if layout.order is None else identifier(layout.order)
+    picked = [f"{value} AS value", f"TRY_CAST({value} AS DOUBLE) AS number", f'{order} AS "order"']
     if layout.by is not None:
         picked.append(f"{identifier(layout.by)} AS person")
-    create = "CREATE TEMP TABLE series AS SELECT " + ", ".join(picked) + " FROM "
-    try:
-        try:
-            connection.execute(create + csv_scan(path, texts))
-        except duckdb.ConversionException:
-            # The order column changed its kind after the first rows: look at all of them. Slow, and rare.
-            connection.execute(create + csv_scan(path, texts, whole=True))
-        return connection.table("series")
-    except duckdb.Error as error:
-        raise data_error(error, repr(str(path))) from None
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE series AS SELECT {', '.join(picked)} FROM {scan}")
+
+
+_ORDER_TYPES = {
+    # type: what a text must look like besides being castable
+    "BIGINT": r"\s*[+-]?[0-9]+\s*",
+    "DOUBLE": None,
+    "TIMESTAMP_NS": r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?",
+    "TIMESTAMPTZ": None,
+}
+
+
+def _type_order(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Give the order column the first type that every text fits; False when none does."""
+    for kind, pattern in _ORDER_TYPES.items():
+        fits = f'TRY_CAST("order" AS {kind}) IS NOT NULL'
+        if pattern is not None:
+            fits += f' AND regexp_full_match("order", {literal(pattern)})'
+        misfit = f'SELECT 1 FROM series WHERE "order" IS NOT NULL AND NOT ({fits}) LIMIT 1'
+        if not connection.execute(misfit).fetchall():
+            connection.execute(f'ALTER TABLE series ALTER "order" TYPE {kind}')
+            return True
+    return False

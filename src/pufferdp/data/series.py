@@ -22,6 +22,7 @@ from pufferdp.data.expressions import (
     scaled,
     unscaled,
 )
+from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, read_gap, shorten
 from pufferdp.data.tables import Frame, Source, Table, integers, open_table, rows
 from pufferdp.errors import DataError
@@ -47,6 +48,7 @@ class Series:
     def __repr__(self) -> str:
         return f"Series({self.table.layout})"
 
+    @reading()
     def counts(self, coding: Coding, *, clip: tuple[float, float] | None = None, transitions: bool = False) -> Counts:
         """Count records, chains and states; with ``clip`` also sum the numbers, with ``transitions`` count pairs."""
         frame, tally, total = self._tally(coding, clip)
@@ -76,6 +78,7 @@ class Series:
             clipped=None if clip is None else unscaled(total, records, *clip),
         )
 
+    @reading()
     def states(self, coding: Coding) -> list[NDArray[np.int64]]:
         """The state indices of each chain, people in sorted order. The only call that brings records to Python."""
         frame, tally, _ = self._tally(coding, None)
@@ -86,6 +89,7 @@ class Series:
         codes, starts = integers(records.select("code", "start"))
         return np.split(codes, np.flatnonzero(starts)[1:])
 
+    @reading()
     def found_states(self) -> tuple[str, ...]:
         """The distinct values as text, numbers in numeric order."""
         values = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
@@ -99,6 +103,7 @@ class Series:
             raise self._nothing()
         return tuple(sorted({_name(value) for (value,) in found}, key=_natural))
 
+    @reading()
     def number_range(self) -> tuple[float, float]:
         """The smallest and the largest number."""
         need_numbers(self.table, "a range needs numbers")

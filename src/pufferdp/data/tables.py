@@ -76,11 +76,8 @@ def rows(frame: Frame) -> list[tuple[Any, ...]]:
     """Bring the rows of a small result to Python."""
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
-        try:
-            # Not .collect(): narwhals goes through Arrow there, which warns of leaks at exit.
-            return native.fetchall()
-        except duckdb.Error as error:
-            raise files.data_error(error, "the data") from None
+        # Not .collect(): narwhals goes through Arrow there, which warns of leaks at exit.
+        return native.fetchall()
     return frame.collect().rows()
 
 
@@ -88,13 +85,11 @@ def integers(frame: Frame) -> list[NDArray[np.int64]]:
     """Bring whole columns of integers to Python."""
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
-        try:
-            return [np.asarray(column, dtype=np.int64) for column in native.fetchnumpy().values()]
-        except duckdb.Error as error:
-            raise files.data_error(error, "the data") from None
+        return [np.asarray(column, dtype=np.int64) for column in native.fetchnumpy().values()]
     return [column.to_numpy().astype(np.int64) for column in frame.collect().iter_columns()]
 
 
+@files.reading()
 def open_table(source: Source, layout: Layout) -> Table:
     """Read a source: a path or a frame."""
     if isinstance(source, (str, os.PathLike)):
@@ -240,7 +235,7 @@ def _roles(layout: Layout) -> dict[str, str]:
 def _check_columns(names: list[str], layout: Layout) -> None:
     for role, name in _roles(layout).items():
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
+            close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             option = "column" if role == "value" else "order" if role == "order" else "by"
             raise DataError(f"there is no {option} {name!r}; the columns are {shorten(names)}{hint}", value=name)

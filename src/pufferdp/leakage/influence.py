@@ -139,7 +139,7 @@ class Ratios:
         wanted = valid if pairs is None else valid[pairs]
         worst = np.full(len(wanted), -np.inf)
         for n in range(distance + 1, min(most, distance + _FAR_STEPS) + 1):
-            worst = np.maximum(worst, ratio(n, True))
+            worst = np.asarray(np.maximum(worst, ratio(n, True)))
             if np.isfinite(ratio(n, False)[wanted]).all():
                 return worst
         if most > distance + _FAR_STEPS:
@@ -194,7 +194,7 @@ class LeftSide:
             beyond = np.where(np.arange(low + 1, line_high + 2) <= self._beyond, line[1][1:], -np.inf)
             steady = np.maximum(line[0][:-1] + np.maximum(beyond, self._marginal[pair]), 0.0)
         if line_high == high:
-            return steady
+            return np.asarray(steady)
         return np.append(steady, self.at(np.arange(line_high + 1, high + 1), np.array([pair]))[:, 0])
 
     def _one(self, a: int, pairs: Ints | None) -> Floats:

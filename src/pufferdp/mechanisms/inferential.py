@@ -48,8 +48,6 @@ def _largest_row_sum(chain: MarkovChain, length: int) -> float:
 
     band = _band(chain, min(length, _LONGEST))
     n = len(band.before)
-    if not (np.isfinite(band.before).all() and np.isfinite(band.after).all()):
-        raise NotApplicableError("a neighbour can rule a value out: the influence matrix is infinite")
     # Γ'Γ has the diagonal Σ_i γ_ij² and, two places off it, γ_{j+1,j}·γ_{j+1,j+2}.
     gram = np.zeros((3, n))
     gram[0] = np.append(band.before[1:], 0.0) ** 2 + np.append(0.0, band.after[:-1]) ** 2
@@ -77,17 +75,22 @@ def _largest_row_sum(chain: MarkovChain, length: int) -> float:
 def _band(chain: MarkovChain, length: int) -> _Band:
     supports = start_of(chain, ratios_of(chain), 1).supports
     before, after = np.zeros(length), np.zeros(length)
-    if length > 1:
-        after[0] = _first(chain)
-        # The last record: P(x_T|l) = P(l,x_T).
-        before[-1] = 0.5 * float(largest_ratios(_logs(chain)[supports.at(length - 1)].T).max())
     inner: dict[bytes, tuple[float, float]] = {}
-    for i in range(2, length):
+    for i in range(2, length + 1):
         seen = supports.at(i - 1)
         key = seen.tobytes()
         if key not in inner:
-            inner[key] = _inner(chain, seen)
+            # Where a neighbour rules a value out, conditionals given impossible neighbours do not exist, and what is
+            # left of Γ misses that dependence: a chain that alternates would look independent.
+            if not chain.transition[np.ix_(seen, supports.at(i))].all():
+                raise NotApplicableError("a record can rule out a value of the next; gk16 needs all moves possible")
+            inner[key] = _inner(chain, seen, supports.at(i), supports.at(i + 1))
         before[i - 1], after[i - 1] = inner[key]
+    if length > 1:
+        after[0], after[-1] = _first(chain, supports.at(1), supports.at(2)), 0.0
+        # The last record: P(x_T|l) = P(l,x_T).
+        logs = _logs(chain)[supports.at(length - 1)]
+        before[-1] = 0.5 * float(largest_ratios(logs[:, supports.at(length)].T).max())
     return _Band(before, after)
 
 
@@ -96,47 +99,24 @@ def _logs(chain: MarkovChain) -> npt.NDArray[np.float64]:
         return np.log(chain.transition)
 
 
-def _first(chain: MarkovChain) -> float:
-    """γ_12: P(x_1|r) ∝ m(x_1)·P(x_1,r), when r changes; for any start the worst one."""
-    logs = _logs(chain)
-    law = chain.given_start
+def _first(chain: MarkovChain, first: Mask, second: Mask) -> float:
+    """γ_12: P(x_1|r) = m(x_1)·P(x_1,r)/m_2(r), when r changes; for any start the worst one."""
+    n = int(second.sum())
+    gain = largest_ratios(_logs(chain)[np.ix_(first, second)]).reshape(n, n)  # max_x log P(x,r)/P(x,r')
     if chain.any_start:
-        possible = np.ones(chain.size, dtype=bool)
-    else:
-        law = chain.stationary if law is None else law
-        possible = law > 0
-    rows = logs[possible]
-    gain = largest_ratios(rows).reshape(chain.size, chain.size)  # max_x log P(x,r)/P(x,r')
-    reachable = np.isfinite(rows).any(axis=0)
-    if chain.any_start:
-        total = gain + gain.T  # sup over starts of log m_2(r')/m_2(r) is the largest ratio itself
-    else:
-        assert law is not None
-        with np.errstate(divide="ignore"):
-            second = np.log(law @ chain.transition)
-        with np.errstate(invalid="ignore"):
-            total = gain + second[None, :] - second[:, None]
-    return 0.5 * float(total[np.ix_(reachable, reachable)].max())
+        return 0.5 * float((gain + gain.T).max())  # sup over starts of log m_2(r')/m_2(r) is the largest ratio itself
+    law = chain.stationary if chain.given_start is None else chain.given_start
+    after = np.log((law @ chain.transition)[second])
+    return 0.5 * float((gain + after[None, :] - after[:, None]).max())
 
 
-def _inner(chain: MarkovChain, seen: Mask) -> tuple[float, float]:
+def _inner(chain: MarkovChain, before: Mask, here: Mask, after: Mask) -> tuple[float, float]:
     """γ for a record with neighbours l and r: P(x|l,r) = P(l,x)·P(x,r)/P²(l,r), when one of them changes."""
-    with np.errstate(divide="ignore"):
-        two = np.log(chain.transition @ chain.transition)
-    logs, k = _logs(chain), chain.size
-    before = after = 0.0
-    for r in range(k):  # l changes to l', r stays
-        x = np.isfinite(logs[:, r])
-        possible = np.flatnonzero(seen & np.isfinite(two[:, r]))
-        if len(possible) < 2:
-            continue
-        gain = largest_ratios(logs[possible][:, x].T).reshape(len(possible), len(possible))  # log P(l,x)/P(l',x)
-        before = max(before, float((gain + two[possible, r][None, :] - two[possible, r][:, None]).max()))
-    for left in np.flatnonzero(seen):  # r changes to r', l stays
-        x = np.isfinite(logs[left])
-        possible = np.flatnonzero(np.isfinite(two[left]))
-        if len(possible) < 2:
-            continue
-        gain = largest_ratios(logs[x][:, possible]).reshape(len(possible), len(possible))  # log P(x,r)/P(x,r')
-        after = max(after, float((gain + two[left, possible][None, :] - two[left, possible][:, None]).max()))
-    return before / 2, after / 2
+    logs = _logs(chain)
+    two = np.log((chain.transition[before][:, here]) @ chain.transition[np.ix_(here, after)])  # over (l, r)
+    m, n = two.shape
+    from_left = largest_ratios(logs[np.ix_(before, here)].T).reshape(m, m)  # max_x log P(l,x)/P(l',x)
+    from_right = largest_ratios(logs[np.ix_(here, after)]).reshape(n, n)  # max_x log P(x,r)/P(x,r')
+    tilt_left = largest_ratios(two.T).reshape(m, m).T  # max_r log P²(l',r)/P²(l,r)
+    tilt_right = largest_ratios(two).reshape(n, n).T  # max_l log P²(l,r')/P²(l,r)
+    return 0.5 * float((from_left + tilt_left).max()), 0.5 * float((from_right + tilt_right).max())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from pufferdp.errors import ModelError
+from pufferdp.errors import ModelError, ParameterError
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model
 from pufferdp.models.markov import MarkovChain
 
@@ -76,7 +78,7 @@ _ANY: TypeAdapter[_Chain | _Class | _Binary | _Interval] = TypeAdapter(
 def load_model(path: str | os.PathLike[str]) -> Model:
     """Read a model file."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
     except FileNotFoundError:
         raise ModelError(f"model file {str(path)!r} does not exist", value=path) from None
     except IsADirectoryError:
@@ -87,9 +89,11 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"model file {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     try:
         raw = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        where = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "nesting"
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
         raise ModelError(f"model file {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None
+    except (ValueError, RecursionError):
+        raise ModelError(f"model file {str(path)!r} is not JSON: a number is too long or the nesting too deep") from None
     try:
         return model_from_dict(raw)
     except ModelError as error:
@@ -100,19 +104,56 @@ def model_from_dict(raw: object) -> Model:
     """A model from the content of its file."""
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
-    if raw.get("type") not in _TYPES:
-        raise ModelError(f"type is {raw.get('type')!r}; it must be one of {', '.join(_TYPES)}", value=raw.get("type"))
+    kind = raw.get("type")
+    if kind is None:
+        raise ModelError(f"type is missing; it must be one of {', '.join(_TYPES)}", value=raw)
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(_TYPES)}", value=kind)
     try:
         return _ANY.validate_python(raw).build()
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(str(part) for part in first["loc"][1:]) or "the file"
-        if first["type"] == "extra_forbidden":
-            raise ModelError(f"{where} is not a key of a {raw['type']} file", value=where) from None
-        if first["type"] == "missing":
-            raise ModelError(f"{where} is missing; a {raw['type']} file needs it", value=where) from None
-        found = json.dumps(first["input"], default=str)[:60]
-        raise ModelError(f"{where} is {found}; {first['msg'].lower()}", value=first["input"]) from None
+        first = plain_errors(error, skip=1)[0]
+        raise ModelError(f"{first} (in a {kind} file)", value=raw) from None
+
+
+def found_text(value: object) -> str:
+    """A value as it stands in a JSON file, cut where it is long."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+_RULES: Final = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "an object in braces",
+    "model_type": "an object in braces",
+    "model_attributes_type": "an object in braces",
+}
+
+
+def plain_errors(error: ValidationError, skip: int = 0) -> list[str]:
+    """What is wrong with a file, key by key, in our own words; ``skip`` leading parts of each place are left out."""
+    out: list[str] = []
+    for one in error.errors(include_url=False):
+        # Where a value may be of several kinds, each kind adds its own name to the place; people did not write it.
+        parts = [p for p in one["loc"][skip:] if isinstance(p, int) or re.fullmatch(r"(?!(str|int|float)$)\w+", p)]
+        where, kinds = ".".join(str(p) for p in parts) or "the content", len(parts) < len(one["loc"]) - skip
+        if one["type"] == "extra_forbidden":
+            said = f"{where} is not a key that is known here"
+        elif one["type"] == "missing":
+            said = f"{where} is missing; it is needed"
+        elif where == "start" or (kinds and where.startswith("start.")):
+            said = f'{where} is {found_text(one["input"])}; it must be "stationary", "any" or a list of numbers'
+        elif one["type"] == "literal_error":
+            said = f"{where} is {found_text(one['input'])}; it must be {one['ctx']['expected']}"
+        else:
+            rule = "of another kind" if kinds else _RULES.get(one["type"], "of another kind")
+            said = f"{where} is {found_text(one['input'])}; it must be {rule}"
+        if said not in out:
+            out.append(said)
+    return out
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
@@ -150,8 +191,20 @@ def save_model(model: Model, path: str | os.PathLike[str]) -> None:
     write_whole(path, json.dumps(model_to_dict(model), indent=1, ensure_ascii=False) + "\n")
 
 
+def check_file(path: str | os.PathLike[str], name: str, endings: tuple[str, ...] = ()) -> None:
+    """Refuse a place where no file can be written, before the work that would fill it."""
+    text, target = os.fspath(path), Path(path)
+    if not target.name or target.is_dir():
+        raise ParameterError(f"{name} is {text!r}, which is not a file name but a folder; name a file in it", value=path)
+    if endings and target.suffix.lower() not in endings:
+        raise ParameterError(f"{name} is {text!r}; its name must end in one of {', '.join(endings)}", value=path)
+    if not target.parent.is_dir():
+        raise ParameterError(f"{name} is {text!r}, but there is no folder {str(target.parent)!r}; make it first", value=path)
+
+
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Write a file beside its place and move it there, so that nobody ever sees half of it."""
+    check_file(path, "out")
     target = Path(path)
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -161,9 +214,10 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
             os.fsync(out.fileno())
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ModelError(f"{str(target)!r} cannot be written: {error.strerror}", value=path) from None
+        with suppress(OSError):
+            beside.unlink()
+        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=path) from None
 
 
 def _kind(raw: object) -> str:
-    return {list: "a list", str: "a text", type(None): "nothing"}.get(type(raw), "a number")
+    return {list: "a list", str: "a text", type(None): "nothing", bool: "true or false"}.get(type(raw), "a number")

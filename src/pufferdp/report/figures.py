@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.errors import ParameterError
+from pufferdp.models.files import check_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,14 +72,13 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    check_file(path, "figure", (".png", ".svg", ".pdf"))
     target = Path(path)
-    kinds = (".png", ".svg", ".pdf")
-    if target.suffix.lower() not in kinds:
-        raise ParameterError(f"figure is {str(path)!r}; its name must end in one of {', '.join(kinds)}", value=path)
     beside = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
     try:
         figure.savefig(beside, dpi=150)
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise ParameterError(f"figure {str(path)!r} cannot be written: {error.strerror}", value=path) from None

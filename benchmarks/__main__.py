@@ -1,0 +1,17 @@
+"""``make bench``: everything that is measured, as seconds and as ratios in one run. Exit 1 when a goal is missed."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks import package, quilts
+from benchmarks.timing import Report
+
+ROOMS = {"quilts": quilts, "package": package}
+
+if __name__ == "__main__":
+    report = Report()
+    for name in sys.argv[1:] or ROOMS:
+        ROOMS[name].run(report)
+    print(f"\n{len(report.missed)} goal(s) missed" + "".join(f"\n- {what}" for what in report.missed))
+    sys.exit(bool(report.missed))

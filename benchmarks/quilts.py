@@ -1,0 +1,98 @@
+"""Calibrating quilt-exact: the goals of the project, each next to what this run found."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.literal import literal_sigma
+from benchmarks.timing import Report, seconds
+from pufferdp.checks import Adversary
+from pufferdp.leakage.quilts import worst_record
+from pufferdp.leakage.search import Score
+from pufferdp.mechanisms import Problem
+from pufferdp.mechanisms.quilt import QuiltExact
+from pufferdp.models.classes import MarkovClass
+from pufferdp.models.markov import MarkovChain
+from pufferdp.queries import Query
+
+STATES = 51
+EPSILONS = (0.2, 1.0, 5.0)
+BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
+
+
+def uniform(stay: float) -> np.ndarray:
+    """Stay with this probability, otherwise go anywhere."""
+    return np.eye(STATES) * stay + (1 - np.eye(STATES)) * (1 - stay) / (STATES - 1)
+
+
+def falling(stay: float) -> np.ndarray:
+    """Stay with this probability, otherwise go to j with weight ½^|i−j|."""
+    i = np.arange(STATES)
+    weight = 0.5 ** np.abs(i[:, None] - i[None, :])
+    np.fill_diagonal(weight, 0.0)
+    return np.eye(STATES) * stay + weight * (1 - stay) / weight.sum(axis=1, keepdims=True)
+
+
+def calibrate(P: np.ndarray, start: object, T: int, epsilon: float, adversary: Adversary) -> float:
+    """A chain nobody has seen before: nothing is cached from an earlier call."""
+    chain = MarkovChain(transition=P, start=start)
+    found = worst_record(chain, T, Score(epsilon), adversary)
+    assert found is not None
+    return found.value
+
+
+def run(report: Report) -> None:
+    """All of it."""
+    calibrate(uniform(0.5), "stationary", 10**6, 1.0, Adversary.BDP)  # warm: imports, BLAS threads
+    families = (
+        ("stay .8, rest uniform", uniform(0.8), 0.030),
+        ("stay .95, rest uniform", uniform(0.95), 0.030),
+        ("stay .8, rest falling", falling(0.8), 0.15),
+        ("stay .95, rest falling", falling(0.95), 0.5),
+    )
+    report.title("quilt-exact, 51 states, T = 10^6, stationary start: seconds, a new chain each time")
+    for name, P, goal in families:
+        for epsilon in EPSILONS:
+            for adversary in BOTH:
+                took = seconds(lambda P=P, e=epsilon, a=adversary: calibrate(P, "stationary", 10**6, e, a))
+                report.row(f"{name}, epsilon {epsilon:g}, {adversary}", took, "s", goal)
+
+    report.title("cost must not grow with T: T = 10^6 over T = 10^4 (chains that have mixed by then)")
+    for name, P, _ in families[:3]:
+        for adversary in BOTH:
+            times = [seconds(lambda P=P, T=T, a=adversary: calibrate(P, "stationary", T, 1.0, a), 9) for T in (10**6, 10**4)]
+            report.row(f"{name}, {adversary}", times[0] / times[1], "times", 1.2)
+
+    report.title("a given start (all mass on one state) over stationary, T = 10^6")
+    for name, P, _ in families:
+        for adversary in BOTH:
+            for epsilon in EPSILONS:
+                times = [
+                    seconds(lambda P=P, s=start, e=epsilon, a=adversary: calibrate(P, s, 10**6, e, a))
+                    for start in (np.eye(STATES)[0], "stationary")
+                ]
+                report.row(f"{name}, epsilon {epsilon:g}, {adversary}", times[0] / times[1], "times", 5.0)
+
+    report.title("against the paper's Algorithm 3, literal and compiled: 4 states, T = 400, epsilon 1")
+    generator = np.random.default_rng(4)
+    P, start = 0.7 * np.eye(4) + 0.3 * generator.dirichlet(np.ones(4), size=4), generator.dirichlet(np.ones(4))
+    literal_sigma(P, start, 20, 1.0)  # compile
+    slow, fast = literal_sigma(P, start, 400, 1.0), calibrate(P, start, 400, 1.0, Adversary.PUFFERFISH)
+    ratio = seconds(lambda: literal_sigma(P, start, 400, 1.0), 2) / seconds(
+        lambda: calibrate(P, start, 400, 1.0, Adversary.PUFFERFISH)
+    )
+    report.row("literal over ours", ratio, "times", 50.0, at_least=True)
+    report.row("relative difference of the two answers", abs(slow - fast) / slow, "", 1e-9)
+
+    report.title("a class: the 81×81 grid of two-state chains, T = 100, any start")
+    grid = np.arange(10, 91) / 100
+    models = tuple(MarkovChain(transition=[[a, 1 - a], [1 - b, b]], start="any") for a in grid for b in grid)
+    for adversary in BOTH:
+        problem = Problem(
+            model=MarkovClass(models=models),
+            query=Query.parse("count:1"),
+            lengths=((100, 1),),
+            epsilon=1.0,
+            adversary=adversary,
+        )
+        report.row(f"6,561 chains, {adversary}", seconds(lambda p=problem: QuiltExact().calibrate(p), 3), "s", 0.3)

@@ -1,0 +1,35 @@
+"""Time a few calls and print what came out. Ratios within one run are what counts: machines differ and are noisy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
+    """The least time of a few calls: noise only ever adds."""
+    best = float("inf")
+    for _ in range(repeats):
+        began = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+@dataclass
+class Report:
+    """Rows of a benchmark, and whether each goal was met."""
+
+    missed: list[str] = field(default_factory=list)
+
+    def title(self, text: str) -> None:
+        print(f"\n{text}\n{'-' * len(text)}")
+
+    def row(self, what: str, found: float, unit: str, goal: float | None = None, *, at_least: bool = False) -> None:
+        met = goal is None or (found >= goal if at_least else found <= goal)
+        aim = "" if goal is None else f"   goal {'≥' if at_least else '≤'} {goal:g} {unit}   {'met' if met else 'MISSED'}"
+        print(f"{what:<68} {found:10.4g} {unit}{aim}", flush=True)
+        if not met:
+            self.missed.append(what)

@@ -1,0 +1,223 @@
+"""The pages do what they say.
+
+A ``console`` block is a session: lines with ``$`` are commands (a backslash continues them), the rest is their output.
+A ``text`` block right after a ``python`` block is what that block prints. Output must match line by line; a line ``…``
+stands for any number of lines, for random numbers and for what is left out. A page's commands run in one shell, in
+order, and each must exit 0; where a failure is shown the page echoes the exit code, so it is checked as output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import pufferdp
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Step:
+    """Something to run and the output shown for it."""
+
+    source: str
+    shown: list[str] | None
+
+
+def sessions(page: Path) -> list[Step]:
+    """The commands of a page's console blocks."""
+    steps: list[Step] = []
+    for kind, body in _FENCE.findall(page.read_text(encoding="utf-8")):
+        if kind != "console":
+            continue
+        continues = False
+        for line in body.splitlines():
+            if continues:
+                steps[-1].source += "\n" + line
+            elif line.startswith("$ "):
+                steps.append(Step(line[2:], []))
+            else:
+                shown = steps[-1].shown
+                assert shown is not None
+                shown.append(line)
+            continues = (continues or line.startswith("$ ")) and line.endswith("\\")
+    return steps
+
+
+def programs(page: Path) -> list[Step]:
+    """The python blocks of a page, each with the text block that follows it at once."""
+    text = page.read_text(encoding="utf-8")
+    steps: list[Step] = []
+    end_of_python = -1
+    for fence in _FENCE.finditer(text):
+        kind, body = fence.groups()
+        if kind == "python":
+            steps.append(Step(body, None))
+            end_of_python = fence.end()
+        elif kind == "text" and end_of_python >= 0 and not text[end_of_python : fence.start()].strip():
+            steps[-1].shown = body.splitlines()
+            end_of_python = -1
+    return steps
+
+
+def mismatch(shown: list[str], output: list[str]) -> str | None:
+    """The first shown line that the output does not have where it should; None when everything matches."""
+    parts: list[list[str]] = [[]]
+    for line in shown:
+        if line == "…":
+            parts.append([])
+        else:
+            parts[-1].append(line.rstrip())
+    output = [line.rstrip() for line in output]
+    at = 0
+    for n, part in enumerate(parts):
+        first, last = n == 0, n == len(parts) - 1
+        if not part and not (first and last):
+            continue
+        places = range(at, len(output) - len(part) + 1)
+        if first:
+            places = places[:1]
+        if last:
+            places = range(max(at, len(output) - len(part)), len(output) - len(part) + 1)
+            if first and len(output) != len(part):
+                places = range(0)
+        found = next((p for p in places if output[p : p + len(part)] == part), None)
+        if found is None:
+            unseen = [line for line in part if line not in output]
+            return unseen[0] if unseen else "\n".join(part) or "nothing at all"
+        at = found + len(part)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "matches"),
+    [
+        (["a", "b"], ["a", "b"], True),
+        (["a"], ["a", "b"], False),
+        (["a", "…"], ["a", "b"], True),
+        (["…", "b"], ["a", "b"], True),
+        (["…", "a"], ["a", "b"], False),
+        (["a", "…", "c"], ["a", "b", "x", "c"], True),
+        (["a", "…", "d"], ["a", "b", "c"], False),
+        (["…"], ["a"], True),
+        ([], ["a"], False),
+        ([], [], True),
+        (["b", "…"], ["a", "b"], False),
+    ],
+)
+def test_matching(shown: list[str], output: list[str], matches: bool) -> None:
+    assert (mismatch(shown, output) is None) is matches
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The user's, with the pufferdp of this interpreter first on the path and a home of its own."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    # Unbuffered, as on a terminal, so that errors come where they come for a user.
+    settings = {"PATH": path, "PUFFERDP_HOME": str(home), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
+    return {**os.environ, **settings}
+
+
+def run_in_one_shell(steps: list[Step], folder: Path) -> Path:
+    """Run the commands one after the other as somebody at a terminal would; returns the folder they end in."""
+    logs = folder / "logs"
+    work = folder / "work"
+    logs.mkdir()
+    work.mkdir()
+    script = []
+    for n, step in enumerate(steps):
+        out, code = (shlex.quote(str(logs / f"{n}.{kind}")) for kind in ("out", "code"))
+        script.append(f"{{ {step.source}\n}} >{out} 2>&1\necho $? >{code}")
+    script.append(f"pwd >{shlex.quote(str(logs / 'pwd'))}")
+    subprocess.run(
+        ["bash", "-c", "\n".join(script)], cwd=work, env=environment(folder / "home"), check=True, timeout=120
+    )
+    for n, step in enumerate(steps):
+        out = (logs / f"{n}.out").read_text(encoding="utf-8")
+        code = int((logs / f"{n}.code").read_text())
+        assert code == 0, f"{step.source}\nexits {code}:\n{out}"
+        # "calibrating quilt-exact …" is progress: whether it is shown depends on the machine's speed.
+        output = [line for line in out.splitlines() if not line.endswith(" …")]
+        assert step.shown is not None
+        wrong = mismatch(step.shown, output)
+        assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
+    return Path((logs / "pwd").read_text().strip())
+
+
+def run_programs(page: Path) -> None:
+    """All python blocks of a page in one fresh namespace."""
+    namespace: dict[str, object] = {"__name__": "page"}
+    for step in programs(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(step.source, str(page), "exec"), namespace)
+        if step.shown is not None:
+            output = printed.getvalue().splitlines()
+            wrong = mismatch(step.shown, output)
+            assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start-here.md"])
+def test_sessions_and_programs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = sessions(ROOT / page)
+    assert steps
+    folder = run_in_one_shell(steps, tmp_path)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
+    run_programs(ROOT / page)
+
+
+def test_api_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_in_one_shell([Step("pufferdp demo --out tour", ["…"])], tmp_path)
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
+    run_programs(DOCS / "api.md")
+
+
+def test_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.Certificate.model_json_schema(by_alias=True)
+
+
+def test_api_page_has_every_public_name() -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    missing = [name for name in pufferdp.__all__ if not re.search(rf"`{name}\b", text)]
+    assert not missing
+
+
+def test_certificate_page_has_every_key() -> None:
+    text = (DOCS / "guide" / "certificate.md").read_text(encoding="utf-8")
+    keys = pufferdp.Certificate.model_json_schema(by_alias=True)["properties"]
+    assert not [key for key in keys if f"`{key}`" not in text]
+
+
+def images() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        for target in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            yield page, target
+
+
+def test_every_image_exists_and_is_used() -> None:
+    shown = {(page.parent / target).resolve() for page, target in images()}
+    assert not [path for path in shown if not path.is_file()]
+    assert {path.resolve() for path in (DOCS / "images").iterdir()} == shown
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if not target.startswith(("http", "#")):
+                assert (page.parent / target.partition("#")[0]).exists(), f"{page.name}: {target}"

@@ -1,0 +1,91 @@
+"""The fast search against the literal loop on longer chains, and at the edges of what doubles can hold."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.checks import Adversary
+from pufferdp.leakage.powers import Powers
+from pufferdp.leakage.quilts import worst_record
+from pufferdp.leakage.search import Score
+from pufferdp.models.markov import MarkovChain
+from tests.mechanisms.suite import literal_start
+from tests.oracles.chains import Literal, score
+from tests.strategies import SEEDS, chains, epsilons
+
+BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
+
+
+@settings(max_examples=25)
+@given(chain=chains(most_states=3), T=st.integers(12, 22), epsilon=epsilons, adversary=st.sampled_from(BOTH))
+def test_longer_chains_equal_the_literal_loop(chain, T, epsilon, adversary):
+    found = worst_record(chain, T, Score(epsilon), adversary)
+    everyone = adversary is Adversary.BDP
+    literal = Literal(chain.transition, literal_start(chain), T).worst(score(epsilon), everyone)
+    assert found.value == pytest.approx(literal[0], rel=1e-9)
+
+
+@given(chain=chains(), epsilon=epsilons, adversary=st.sampled_from(BOTH), T=st.integers(1, 40), more=st.integers(1, 40))
+def test_noise_never_falls_as_the_chain_grows(chain, epsilon, adversary, T, more):
+    short = worst_record(chain, T, Score(epsilon), adversary).value
+    long = worst_record(chain, T + more, Score(epsilon), adversary).value
+    assert short <= long * (1 + 1e-9)
+
+
+@given(seed=SEEDS, epsilon=epsilons, adversary=st.sampled_from(BOTH))
+def test_long_chains_settle(seed, epsilon, adversary):
+    """Beyond the longest useful quilt the length no longer matters, whatever the start."""
+    generator = np.random.default_rng(seed)
+    P = 0.7 * generator.dirichlet(np.ones(3), size=3) + 0.1
+    for start in ("stationary", "any", generator.dirichlet(np.ones(3))):
+        chain = MarkovChain(transition=P / P.sum(axis=1, keepdims=True), start=start)
+        values = [worst_record(chain, T, Score(epsilon), adversary).value for T in (3000, 10**6, 10**9)]
+        assert values == pytest.approx([values[0]] * 3, rel=1e-9)
+
+
+@pytest.mark.parametrize("adversary", BOTH)
+@pytest.mark.parametrize("start", ["stationary", "any", [0.2, 0.8]])
+def test_a_floor_that_nothing_passes(adversary, start):
+    chain = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], start=start)
+    value = worst_record(chain, 100, Score(1.0), adversary).value
+    assert worst_record(chain, 100, Score(1.0), adversary, floor=value * 1.001) is None
+    assert worst_record(chain, 100, Score(1.0), adversary, floor=value * 0.999).value == pytest.approx(value)
+
+
+def test_powers_do_not_lose_what_a_double_cannot_hold():
+    """A chain whose entries underflow when multiplied: reachable states stay reachable, in logarithms."""
+    tiny = 1e-200
+    P = np.array([[1 - tiny, tiny, 0], [0, 1 - tiny, tiny], [0.5, 0, 0.5]])
+    powers = Powers(P)
+    assert np.isfinite(powers.log(2)).all()
+    assert powers.log(2)[0, 2] == pytest.approx(2 * np.log(tiny), rel=1e-12)
+    exact = [[Fraction(float(p)) for p in row] for row in P]
+    power = exact
+    for _ in range(7):
+        power = [[sum(power[x][w] * exact[w][y] for w in range(3)) for y in range(3)] for x in range(3)]
+    for x in range(3):
+        for y in range(3):
+            log = math.log(power[x][y].numerator) - math.log(power[x][y].denominator)
+            assert abs(powers.log(8)[x, y] - log) <= powers.slack(8)
+
+
+def test_powers_by_any_route_agree():
+    generator = np.random.default_rng(1)
+    P = generator.dirichlet(np.ones(4), size=4)
+    powers = Powers(P)
+    for n in (7, 1, 64, 63, 5, 100, 99, 12):
+        expected = np.log(np.linalg.matrix_power(P, n))
+        assert np.abs(powers.log(n) - expected).max() <= powers.slack(n) + 1e-14 * n
+
+
+def test_sticky_chain_with_tiny_probabilities_is_answered():
+    for leave in (1e-9, 1e-200):
+        chain = MarkovChain(transition=[[1 - leave, leave], [leave, 1 - leave]])
+        for adversary in BOTH:
+            assert worst_record(chain, 1000, Score(1.0), adversary).value == pytest.approx(1000.0)

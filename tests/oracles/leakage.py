@@ -1,0 +1,99 @@
+"""What a release leaks, by enumeration: every path, every output that matters, every secret pair, every adversary.
+
+Outputs. With independent noise of scale s on each coordinate, the likelihood of an output given a path is the product of
+exp(−|y_j − F_j(path)|/s). Outside the range of F_j all paths are scaled alike, and between neighbouring values of F_j the
+ratio of two mixtures is monotone in y_j (a Möbius function of exp(2·y_j/s)), so the supremum over outputs is reached
+on the grid of values that the F_j take.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def path_law(P, start, T) -> np.ndarray:
+    """Probability of every path, one axis a record."""
+    law = np.asarray(start, float)
+    for _ in range(T - 1):
+        law = law[..., None] * np.asarray(P, float)
+    return law
+
+
+def answers(k: int, T: int, query: str, values=None) -> np.ndarray:
+    """The exact answer on every path, shape (k,)*T + (coordinates,)."""
+    grid = np.indices((k,) * T)
+    counts = np.stack([(grid == j).sum(axis=0) for j in range(k)], axis=-1).astype(float)
+    if query == "histogram":
+        return counts
+    if query == "sum":
+        return (counts @ np.asarray(values, float))[..., None]
+    return counts[..., [int(query.split(":")[1])]]
+
+
+def likelihoods(exact: np.ndarray, scale: float) -> np.ndarray:
+    """Unnormalised likelihood of every output that matters given every path: shape paths + (outputs,)."""
+    axes = [np.unique(exact[..., j]) for j in range(exact.shape[-1])]
+    out = np.array(list(itertools.product(*axes)))
+    distance = np.abs(exact[..., None, :] - out).sum(axis=-1)
+    return np.exp(-distance / scale)
+
+
+def leakage(P, start, T: int, query: str, scale: float, *, everyone: bool, values=None) -> float:
+    """The largest log-ratio over secrets, outputs and, with ``everyone``, over all sets of known records."""
+    k = len(P)
+    law = path_law(P, start, T)
+    joint = law[..., None] * likelihoods(answers(k, T, query, values), scale)
+    worst = 0.0
+    for i in range(T):
+        others = [j for j in range(T) if j != i]
+        known_sets = (
+            itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(T)) if everyone else [()]
+        )
+        for known in known_sets:
+            unknown = tuple(j for j in others if j not in known)
+            probability, seen = law.sum(axis=unknown), joint.sum(axis=unknown)
+            place = sum(1 for j in known if j < i)  # where the axis of record i is now
+            probability, seen = np.moveaxis(probability, place, 0), np.moveaxis(seen, place, 0)
+            worst = max(worst, _worst_ratio(probability.reshape(k, -1), seen.reshape(k, probability[0].size, -1)))
+    return worst
+
+
+def _worst_ratio(probability: np.ndarray, seen: np.ndarray) -> float:
+    worst = 0.0
+    for a, b in itertools.permutations(range(len(probability)), 2):
+        both = (probability[a] > 0) & (probability[b] > 0)
+        if both.any():
+            top = seen[a][both] / probability[a][both][:, None]
+            bottom = seen[b][both] / probability[b][both][:, None]
+            worst = max(worst, float(np.log(top / bottom).max()))
+    return worst
+
+
+def gk16_sigma(P, start, T: int, epsilon: float) -> float:
+    """GK16 from the joint law: conditionals of each record given all others, Γ dense, no structure used."""
+    k, law = len(P), path_law(P, start, T)
+    supports = [np.flatnonzero(law.sum(axis=tuple(j for j in range(T) if j != i)) > 0) for i in range(T)]
+    if (law[np.ix_(*supports)] == 0).any():
+        return math.inf  # some combination of possible values is impossible: the theorem needs them all
+    gamma = np.zeros((T, T))
+    for i in range(T):
+        moved = np.moveaxis(law, i, -1)
+        total = moved.sum(axis=-1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            conditional = moved / total
+        for j in range(T):
+            if j == i:
+                continue
+            axis = j if j < i else j - 1
+            c = np.moveaxis(conditional, axis, 0)
+            for u, v in itertools.permutations(range(k), 2):
+                possible = ~np.isnan(c[u]).any(axis=-1) & ~np.isnan(c[v]).any(axis=-1)
+                for p, q in zip(c[u][possible].ravel(), c[v][possible].ravel(), strict=True):
+                    if p > 0:
+                        gamma[i, j] = max(gamma[i, j], 0.5 * (math.log(p / q) if q > 0 else math.inf))
+    if not np.isfinite(gamma).all() or np.linalg.norm(gamma, 2) >= 1:
+        return math.inf
+    return 2 * np.linalg.inv(np.eye(T) - gamma).sum(axis=1).max() / epsilon
