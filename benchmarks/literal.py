@@ -1,4 +1,4 @@
-"""The paper's Algorithm 3 as it is written, compiled: every record, every quilt, every value. What the search is held to."""
+"""The paper's Algorithm 3 as it is written, compiled: every record, every quilt, every value."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ def _sigma(log_powers, log_marginals, epsilon):
                 if a == 0 and b == 0:
                     continue
                 inside = a + b - 1 if a > 0 and b > 0 else (T - i + a if a > 0 else i + b - 1)
-                if inside / epsilon >= best:
-                    continue
                 e = 0.0
                 for x in range(k):
                     for y in range(k):

@@ -35,9 +35,14 @@ def run(report: Report) -> None:
     for epsilon in (0.2, 1.0, 5.0):
         for adversary in ("pufferfish", "bdp"):
             total = seconds(
-                lambda e=epsilon, a=adversary: release(path, model=model, query="frequency", epsilon=e, adversary=a, **options), 3
+                lambda e=epsilon, a=adversary: release(
+                    path, model=model, query="frequency", epsilon=e, adversary=a, **options
+                ),
+                3,
             )
-            report.row(f"calibrated and released after reading, epsilon {epsilon:g}, {adversary}", total - read, "s", 1.0)
+            report.row(
+                f"calibrated and released after reading, epsilon {epsilon:g}, {adversary}", total - read, "s", 1.0
+            )
             best = plan(model, "frequency", epsilon=epsilon, lengths=counts.lengths, adversary=adversary).best
             error = best.calibration.law.expected_l1_error if best.calibration else float("nan")
             report.row(f"  expected L1 error, {best.mechanism}", error, "")

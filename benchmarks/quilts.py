@@ -60,7 +60,9 @@ def run(report: Report) -> None:
     report.title("cost must not grow with T: T = 10^6 over T = 10^4 (chains that have mixed by then)")
     for name, P, _ in families[:3]:
         for adversary in BOTH:
-            times = [seconds(lambda P=P, T=T, a=adversary: calibrate(P, "stationary", T, 1.0, a), 9) for T in (10**6, 10**4)]
+            times = [
+                seconds(lambda P=P, T=T, a=adversary: calibrate(P, "stationary", T, 1.0, a), 9) for T in (10**6, 10**4)
+            ]
             report.row(f"{name}, {adversary}", times[0] / times[1], "times", 1.2)
 
     report.title("a given start (all mass on one state) over stationary, T = 10^6")

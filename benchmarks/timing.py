@@ -29,7 +29,9 @@ class Report:
 
     def row(self, what: str, found: float, unit: str, goal: float | None = None, *, at_least: bool = False) -> None:
         met = goal is None or (found >= goal if at_least else found <= goal)
-        aim = "" if goal is None else f"   goal {'≥' if at_least else '≤'} {goal:g} {unit}   {'met' if met else 'MISSED'}"
+        aim = (
+            "" if goal is None else f"   goal {'≥' if at_least else '≤'} {goal:g} {unit}   {'met' if met else 'MISSED'}"
+        )
         print(f"{what:<68} {found:10.4g} {unit}{aim}", flush=True)
         if not met:
             self.missed.append(what)

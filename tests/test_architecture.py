@@ -39,7 +39,9 @@ UPPER = tuple(f"pufferdp.{n}" for n in ("planning", "releasing", "fitting", "cer
 
 
 def test_mathematics_knows_no_mechanism_and_no_file():
-    assert not offenders(files("leakage"), (*UPPER, "pufferdp.mechanisms", "pufferdp.noise", "duckdb", "json", "pathlib"))
+    assert not offenders(
+        files("leakage"), (*UPPER, "pufferdp.mechanisms", "pufferdp.noise", "duckdb", "json", "pathlib")
+    )
 
 
 def test_mechanisms_open_no_file():
@@ -51,7 +53,9 @@ def test_models_know_nothing_above_them():
 
 
 def test_the_data_engine_knows_no_privacy():
-    assert not offenders(files("data"), ("pufferdp.leakage", "pufferdp.mechanisms", "pufferdp.noise", "pufferdp.planning"))
+    assert not offenders(
+        files("data"), ("pufferdp.leakage", "pufferdp.mechanisms", "pufferdp.noise", "pufferdp.planning")
+    )
 
 
 def test_the_command_line_computes_nothing():

@@ -49,7 +49,9 @@ def test_the_constant_is_the_largest_move_of_the_answer(query):
 
 
 def test_counts_get_discrete_noise_and_numbers_continuous_noise():
-    kinds = {name: Query.parse(name).on(CHAIN, T).noise for name in ("count:low", "histogram", "frequency", "sum", "mean")}
+    kinds = {
+        name: Query.parse(name).on(CHAIN, T).noise for name in ("count:low", "histogram", "frequency", "sum", "mean")
+    }
     assert kinds == {
         "count:low": NoiseKind.DISCRETE_LAPLACE,
         "histogram": NoiseKind.DISCRETE_LAPLACE,

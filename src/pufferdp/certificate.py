@@ -197,7 +197,9 @@ def _misshapen(raw: dict[str, Any]) -> list[str]:
     clip, lengths = raw["query"]["clip"], raw["data"]["lengths"]
     out = [] if clip is None or len(clip) == 2 else [f"query.clip is {found_text(clip)}; it must be two numbers"]
     if any(len(pair) != 2 for pair in lengths):
-        out.append(f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it")
+        out.append(
+            f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it"
+        )
     return out
 
 

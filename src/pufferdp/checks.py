@@ -53,7 +53,9 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     if not math.isfinite(number) or number <= 0:
         raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
     if number < 1 / LARGEST:
-        raise ParameterError(f"{name} is {number:g}; below {1 / LARGEST:g} the noise is too large for a double", value=value)
+        raise ParameterError(
+            f"{name} is {number:g}; below {1 / LARGEST:g} the noise is too large for a double", value=value
+        )
     return number
 
 
@@ -82,6 +84,7 @@ def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[flo
         )
     if max(abs(a), abs(b)) > LARGEST:
         raise ParameterError(
-            f"clip range is [{a:g}, {b:g}]; beyond {LARGEST:g} sums and noise are too large for a double", value=(low, high)
+            f"clip range is [{a:g}, {b:g}]; beyond {LARGEST:g} sums and noise are too large for a double",
+            value=(low, high),
         )
     return a, b

@@ -72,7 +72,10 @@ def fit(
     moves = np.array(counts.transitions, dtype=np.int64)
     kept = _states_with_rows(moves)
     if not len(kept):
-        raise DataError(f"no state of {column!r} is ever followed by another record; a chain needs at least one move")
+        raise DataError(
+            f"no state of {column!r} is ever left for a state that is left again; a chain needs at least one move "
+            "from which it can go on"
+        )
     moves = moves[np.ix_(kept, kept)]
     labels = tuple(coding.labels[j] for j in kept)
     seen = [n for n, count in zip(coding.labels, counts.histogram, strict=True) if count]

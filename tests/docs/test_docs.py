@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,7 +137,7 @@ def run_in_one_shell(steps: list[Step], folder: Path) -> Path:
     logs = folder / "logs"
     work = folder / "work"
     logs.mkdir()
-    work.mkdir()
+    work.mkdir(exist_ok=True)
     script = []
     for n, step in enumerate(steps):
         out, code = (shlex.quote(str(logs / f"{n}.{kind}")) for kind in ("out", "code"))
@@ -180,11 +181,59 @@ def test_sessions_and_programs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
     run_programs(ROOT / page)
 
 
-def test_api_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_in_one_shell([Step("pufferdp demo --out tour", ["…"])], tmp_path)
-    monkeypatch.chdir(tmp_path / "work")
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that ``pufferdp demo --out tour`` makes."""
+    return run_in_one_shell([Step("pufferdp demo --out tour", ["…"])], tmp_path_factory.mktemp("tour")) / "tour"
+
+
+TOURED = ["guide/promise.md", "guide/adversary.md", "guide/certificate.md", "guide/models.md", "theory/intervals.md"]
+
+
+@pytest.mark.parametrize("page", TOURED)
+def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path) -> None:
+    shutil.copytree(tour, tmp_path / "work" / "tour")
+    steps = sessions(DOCS / page)
+    assert steps
+    run_in_one_shell(steps, tmp_path)
+
+
+def test_every_session_is_run() -> None:
+    run = {ROOT / "README.md", DOCS / "start-here.md", *(DOCS / page for page in TOURED)}
+    assert {page for page in PAGES if sessions(page)} == run
+
+
+def test_api_examples(tour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(tour, tmp_path / "tour")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
     run_programs(DOCS / "api.md")
+
+
+@pytest.mark.skipif("PUFFERDP_DATA" not in os.environ, reason="PUFFERDP_DATA does not name the folder with the data")
+def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path))
+    model = pufferdp.fit(
+        Path(os.environ["PUFFERDP_DATA"]) / "power" / "household_minute.csv.gz",
+        column="global_active_power_kw",
+        order="datetime",
+        bins="width:0.2:0:10.2",
+        missing="break",
+    ).model
+    text = (DOCS / "guide" / "power.md").read_text(encoding="utf-8")
+    for lengths in ([6839, 12883, 21237], [1_000_000]):
+        for adversary in ("pufferfish", "bdp"):
+            errors: dict[str, list[str]] = {"quilt-exact": [], "quilt-approx": [], "group": []}
+            for epsilon in (0.2, 1, 5):
+                plan = pufferdp.plan(model, "frequency", epsilon=epsilon, lengths=lengths, adversary=adversary)
+                for name, row in errors.items():
+                    calibration = plan.candidate(name).calibration
+                    assert calibration is not None
+                    row.append(f"{calibration.law.expected_l1_error:.4f}")
+            assert f"| quilt-exact | {adversary} | {' | '.join(errors['quilt-exact'])} |" in text
+            if lengths != [1_000_000]:
+                assert f"| quilt-approx | {adversary} | {' | '.join(errors['quilt-approx'])} |" in text
+                assert f"| group | both | {' | '.join(errors['group'])} |" in text
 
 
 def test_certificate_schema_is_the_one_in_the_code() -> None:

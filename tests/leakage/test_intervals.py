@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.influence import ratios_of
 from pufferdp.leakage.mixing import box_contraction, contraction
 from pufferdp.leakage.quilts import worst_record
+from pufferdp.leakage.ratios import ratios_of
 from pufferdp.leakage.search import Score
 from pufferdp.mechanisms import Problem
 from pufferdp.mechanisms.quilt import QuiltApprox, QuiltExact
@@ -162,6 +162,8 @@ def test_quilt_exact_declines_a_box_and_names_the_way_out():
         sigma(BinaryInterval(low=0.3, high=0.75).box, 20, 1.0, Adversary.BDP)
 
 
-@pytest.mark.parametrize(("low", "high", "stays"), [(0.2, 0.8, {0.2, 0.8}), (0.6, 0.8, {0.8}), (0.1, 0.3, {0.1}), (0.5, 0.5, {0.5})])
+@pytest.mark.parametrize(
+    ("low", "high", "stays"), [(0.2, 0.8, {0.2, 0.8}), (0.6, 0.8, {0.8}), (0.1, 0.3, {0.1}), (0.5, 0.5, {0.5})]
+)
 def test_corners(low, high, stays):
     assert {c.transition[0, 0] for c in BinaryInterval(low=low, high=high).corners} == stays

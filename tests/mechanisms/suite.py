@@ -49,12 +49,16 @@ class MechanismSuite:
             assert str(refusal), "a refusal says why"
             return np.inf
 
-    @given(chain=chains(most_states=3), T=st.integers(1, 5), epsilon=epsilons, seed=SEEDS, data=st.data())
+    @given(chain=chains(), T=st.integers(1, 6), epsilon=epsilons, seed=SEEDS, data=st.data())
     def test_leaks_at_most_epsilon(self, chain, T, epsilon, seed, data):
         adversary = data.draw(st.sampled_from(self.adversaries))
-        query = data.draw(st.sampled_from(["count:0", "histogram", "sum"]))
+        # A histogram of many states over many records has too many outputs to enumerate.
+        queries = ["count:0", "sum"] + ["histogram"] * (chain.size**T <= 300)
+        query = data.draw(st.sampled_from(queries))
         assume(not (query == "sum" and chain.size == 1))
-        problem = Problem(model=chain, query=Query.parse(query), lengths=((T, 1),), epsilon=epsilon, adversary=adversary)
+        problem = Problem(
+            model=chain, query=Query.parse(query), lengths=((T, 1),), epsilon=epsilon, adversary=adversary
+        )
         sigma = self.sigma(problem)
         assume(np.isfinite(sigma))
         calibration = self.mechanism.with_multiplier(problem, sigma)
@@ -75,7 +79,9 @@ class MechanismSuite:
     def test_more_chains_cost_no_more_than_the_longest(self):
         chain = MarkovChain(transition=[[0.55, 0.45], [0.4, 0.6]])
         problems = [
-            Problem(model=chain, query=Query.parse("count:1"), lengths=lengths, epsilon=2.0, adversary=self.adversaries[0])
+            Problem(
+                model=chain, query=Query.parse("count:1"), lengths=lengths, epsilon=2.0, adversary=self.adversaries[0]
+            )
             for lengths in (((9, 1),), ((4, 7), (9, 3)))
         ]
         assert self.sigma(problems[0]) == self.sigma(problems[1])

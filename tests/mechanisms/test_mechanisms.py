@@ -93,7 +93,11 @@ class TestQuiltApproxForThoseWhoKnowRecords(MechanismSuite):
         Q = power(P, block)
         states = range(k)
         diameter = max(
-            math.log(Q[x, y] * Q[z, w] / (Q[x, w] * Q[z, y])) for x in states for z in states for y in states for w in states
+            math.log(Q[x, y] * Q[z, w] / (Q[x, w] * Q[z, y]))
+            for x in states
+            for z in states
+            for y in states
+            for w in states
         )
 
         def influence(n):
@@ -130,7 +134,9 @@ class TestInferential(MechanismSuite):
 
 @given(chain=chains(), T=st.integers(1, 8), epsilon=epsilons, adversary=st.sampled_from(BOTH))
 def test_quilt_exact_is_never_above_group_nor_above_quilt_approx(chain, T, epsilon, adversary):
-    problem = Problem(model=chain, query=Query.parse("count:0"), lengths=((T, 1),), epsilon=epsilon, adversary=adversary)
+    problem = Problem(
+        model=chain, query=Query.parse("count:0"), lengths=((T, 1),), epsilon=epsilon, adversary=adversary
+    )
     exact = QuiltExact().calibrate(problem).sigma
     assert exact <= Group().calibrate(problem).sigma * (1 + 1e-12)
     try:

@@ -1,4 +1,4 @@
-"""Noise as a distribution. Seeds are fixed where there are any; OpenDP has none, so its tests state their error rate."""
+"""Noise as a distribution. Seeds are fixed; OpenDP has none, so its tests state their error rate."""
 
 from __future__ import annotations
 

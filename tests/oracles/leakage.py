@@ -1,9 +1,9 @@
 """What a release leaks, by enumeration: every path, every output that matters, every secret pair, every adversary.
 
-Outputs. With independent noise of scale s on each coordinate, the likelihood of an output given a path is the product of
-exp(−|y_j − F_j(path)|/s). Outside the range of F_j all paths are scaled alike, and between neighbouring values of F_j the
-ratio of two mixtures is monotone in y_j (a Möbius function of exp(2·y_j/s)), so the supremum over outputs is reached
-on the grid of values that the F_j take.
+Outputs. With independent noise of scale s on each coordinate, the likelihood of an output given a path is the product
+of exp(−|y_j − F_j(path)|/s). Outside the range of F_j all paths are scaled alike, and between neighbouring values of
+F_j the ratio of two mixtures is monotone in y_j (a Möbius function of exp(2·y_j/s)), so the supremum over outputs is
+reached on the grid of values that the F_j take.
 """
 
 from __future__ import annotations

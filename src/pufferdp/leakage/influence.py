@@ -13,152 +13,36 @@ record beyond is skipped. All of these fall as the distance grows, because a row
 
 from __future__ import annotations
 
-import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Final
 
 import numpy as np
 
-from pufferdp.leakage.powers import Powers
+from pufferdp.leakage.ratios import Ratios, turned
 from pufferdp.leakage.search import Floats, Ints
-from pufferdp.models.markov import MarkovChain, Mask, Matrix
-
-_FAR_STEPS: Final = 512
-"""How far beyond an end the search for the worst known record goes before it settles for infinity."""
+from pufferdp.models.markov import Mask
 
 
-def largest_ratios(logs: Matrix, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
-    """Max over rows r of logs[r,x] − logs[r,x'], flat over (x,x'); ``skip`` leaves out rows where x' is impossible."""
-    k = logs.shape[1]
-    finite = bool(np.isfinite(logs).all())
-    if pairs is not None:
-        return _reduce(logs[:, pairs // k], logs[:, pairs % k], finite, skip)
-    step = max(1, 4_000_000 // max(1, logs.size))
-    parts = [_reduce(logs[:, s : s + step, None], logs[:, None, :], finite, skip) for s in range(0, k, step)]
-    return np.concatenate(parts).ravel()
+class _ChainSide(ABC):
+    """A side of a quilt in a chain: from a table where there is one, distance by distance otherwise."""
+
+    def at(self, distances: Ints, pairs: Ints | None) -> Floats:
+        """One row a distance, one column a pair."""
+        quick = self._quick(distances)
+        if quick is not None:
+            return quick if pairs is None else quick[:, pairs]
+        return np.stack([self._one(int(n), pairs) for n in distances])
+
+    @abstractmethod
+    def _quick(self, distances: Ints) -> Floats | None:
+        """All pairs at many distances, or None where there is no table for them."""
+
+    @abstractmethod
+    def _one(self, distance: int, pairs: Ints | None) -> Floats:
+        """One distance."""
 
 
-def _reduce(top: Matrix, bottom: Matrix, finite: bool, skip: bool) -> Floats:
-    if finite:
-        return np.asarray((top - bottom).max(axis=0, initial=-np.inf))
-    with np.errstate(invalid="ignore"):
-        difference = top - bottom
-    if skip:
-        difference[np.isposinf(difference)] = -np.inf
-    return np.asarray(np.fmax.reduce(difference, axis=0, initial=-np.inf))
-
-
-class Ratios:
-    """The ratios of a chain's powers in both directions, each computed once."""
-
-    def __init__(self, powers: Powers) -> None:
-        self.powers = powers
-        self.size = powers.size
-        self._full: dict[tuple[str, int, bytes, bool], Floats] = {}
-        self._lines: dict[tuple[str, int, bytes], tuple[int, Floats, Floats]] = {}
-        self._keep = max(64, 128 * 2**20 // (8 * self.size**2))
-
-    def backward(self, n: int, seen: Mask, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
-        """Max over z in ``seen`` of log P^n(z,x)/P^n(z,x')."""
-        return self._ratios("backward", n, seen, pairs, skip)
-
-    def forward(self, n: int, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
-        """Max over y of log P^n(x,y)/P^n(x',y)."""
-        return self._ratios("forward", n, None, pairs, skip)
-
-    def _ratios(self, way: str, n: int, seen: Mask | None, pairs: Ints | None, skip: bool) -> Floats:
-        skip = skip and not self.powers.positive(n)
-        key = (way, n, b"" if seen is None else seen.tobytes(), skip)
-        full = self._full.get(key)
-        if full is not None:
-            return full if pairs is None else full[pairs]
-        logs = self.powers.log(n)
-        logs = logs.T if seen is None else logs if seen.all() else logs[seen]
-        found = largest_ratios(logs, pairs, skip=skip)
-        if pairs is None:
-            if len(self._full) > self._keep:
-                self._full.clear()
-            self._full[key] = found
-        return found
-
-    def along(self, way: str, pair: int, low: int, high: int, seen: Mask | None) -> tuple[Floats, Floats] | None:
-        """For one pair, at n = low..high: max log-ratio of (x,x') and of (x',x). None where something is impossible.
-
-        Two columns (or rows) of P^n are carried along instead of whole powers, in blocks that double.
-        """
-        key = (way, pair, b"" if seen is None else seen.tobytes())
-        kept = self._lines.get(key)
-        if kept is None or kept[0] > low or kept[0] + len(kept[1]) <= high:
-            if kept is not None:
-                low_, high_ = min(low, kept[0]), max(high, kept[0] + len(kept[1]) - 1)
-            else:
-                low_, high_ = low, high
-            line = self._line(way, pair, low_, high_, seen)
-            if line is None:
-                return None
-            if len(self._lines) > 256:
-                self._lines.clear()
-            kept = self._lines[key] = (low_, *line)
-        part = slice(low - kept[0], high + 1 - kept[0])
-        return np.asarray(kept[1][part]), np.asarray(kept[2][part])
-
-    def _line(self, way: str, pair: int, low: int, high: int, seen: Mask | None) -> tuple[Floats, Floats] | None:
-        x, y = divmod(pair, self.size)
-
-        def matrix(n: int) -> Matrix | None:
-            power = self.powers.linear(n)
-            return power if power is None or way == "backward" else power.T
-
-        block = matrix(low)
-        if block is None:
-            return None
-        count = high - low + 1
-        columns = np.ascontiguousarray(np.stack([block[:, x], block[:, y]]))  # (2, k)
-        block = columns[:, None, :]
-        while block.shape[1] < count:
-            step = matrix(block.shape[1])
-            if step is None:
-                return None
-            block = np.concatenate([block, (block.reshape(-1, self.size) @ step.T).reshape(block.shape)], axis=1)
-        block = block[:, :count]
-        if seen is not None:
-            block = block[:, :, seen]
-        if block.min() < 1e-280:
-            return None
-        difference = np.log(block[0] / block[1])
-        return np.asarray(difference.max(axis=1)), np.asarray(-difference.min(axis=1))
-
-    def worst_beyond(
-        self, ratio: Callable[[int, bool], Floats], distance: int, most: int, valid: Mask, pairs: Ints | None
-    ) -> Floats:
-        """Max over n in distance+1..most of ``ratio(n, skip=True)``, −inf when there is no such n.
-
-        ``ratio(n, skip=False)`` falls with n and is the same where it is finite, so a pair is settled at the first n
-        where it is finite; a pair that never is within ``_FAR_STEPS`` is given infinity.
-        """
-        wanted = valid if pairs is None else valid[pairs]
-        worst = np.full(len(wanted), -np.inf)
-        for n in range(distance + 1, min(most, distance + _FAR_STEPS) + 1):
-            worst = np.asarray(np.maximum(worst, ratio(n, True)))
-            if np.isfinite(ratio(n, False)[wanted]).all():
-                return worst
-        if most > distance + _FAR_STEPS:
-            worst[np.isposinf(ratio(distance + _FAR_STEPS, False))] = np.inf
-        return worst
-
-
-_CACHE: weakref.WeakKeyDictionary[MarkovChain, Ratios] = weakref.WeakKeyDictionary()
-
-
-def ratios_of(chain: MarkovChain) -> Ratios:
-    """The ratios of a chain, kept as long as the chain itself: they serve every epsilon, length and adversary."""
-    ratios = _CACHE.get(chain)
-    if ratios is None:
-        ratios = _CACHE[chain] = Ratios(Powers(chain.transition))
-    return ratios
-
-
-class LeftSide:
+class LeftSide(_ChainSide):
     """Influence on a left end, for one record or, as an upper bound, for a range of them."""
 
     def __init__(
@@ -175,9 +59,21 @@ class LeftSide:
         self._steady = steady  # up to this distance the same values are possible
         self._beyond = beyond  # distance of the farthest record on the left; None for K empty
 
-    def at(self, distances: Ints, pairs: Ints | None) -> Floats:
-        """One row a distance, one column a pair."""
-        return np.stack([self._one(int(a), pairs) for a in distances])
+    def _quick(self, distances: Ints) -> Floats | None:
+        """The same from tables, where the values possible at the end do not change and none is ruled out."""
+        seen = self._seen(1) if int(distances.max()) + 1 <= self._steady else None
+        rows = None if seen is None else self._ratios.rows("backward", distances, seen)
+        if rows is None:
+            return None
+        if self._beyond is None:
+            with np.errstate(invalid="ignore"):
+                return np.where(self._valid, rows + self._marginal, -np.inf)
+        far = turned(self._ratios.rows("backward", distances + 1, seen), self._ratios.size)
+        if far is None or not np.isfinite(far[:, self._valid]).all():
+            return None
+        far = np.where((distances + 1 <= self._beyond)[:, None], far, -np.inf)
+        with np.errstate(invalid="ignore"):
+            return np.where(self._valid, np.maximum(rows + np.maximum(far, self._marginal), 0.0), -np.inf)
 
     def along(self, low: int, high: int, pair: int) -> Floats:
         """One pair at the distances low..high."""
@@ -197,13 +93,13 @@ class LeftSide:
             return np.asarray(steady)
         return np.append(steady, self.at(np.arange(line_high + 1, high + 1), np.array([pair]))[:, 0])
 
-    def _one(self, a: int, pairs: Ints | None) -> Floats:
+    def _one(self, distance: int, pairs: Ints | None) -> Floats:
         valid = self._valid if pairs is None else self._valid[pairs]
         beyond = self._marginal if pairs is None else self._marginal[pairs]
         if self._beyond is not None:
-            far = self._ratios.worst_beyond(self._towards, a, self._beyond, self._valid, None)
+            far = self._ratios.worst_beyond(self._towards, distance, self._beyond, self._valid, None)
             beyond = np.maximum(beyond, far if pairs is None else far[pairs])
-        end = self._ratios.backward(a, self._seen(a), pairs)
+        end = self._ratios.backward(distance, self._seen(distance), pairs)
         with np.errstate(invalid="ignore"):
             total = end + beyond
         if self._beyond is not None:
@@ -215,15 +111,22 @@ class LeftSide:
         return self._ratios.backward(n, self._seen(n), skip=skip).reshape(k, k).T.ravel()
 
 
-class RightSide:
+class RightSide(_ChainSide):
     """Influence on a right end."""
 
     def __init__(self, ratios: Ratios, *, valid: Mask, beyond: int | None) -> None:
         self._ratios, self._valid, self._beyond = ratios, valid, beyond
 
-    def at(self, distances: Ints, pairs: Ints | None) -> Floats:
-        """One row a distance, one column a pair."""
-        return np.stack([self._one(int(b), pairs) for b in distances])
+    def _quick(self, distances: Ints) -> Floats | None:
+        """The same from tables, where no value is ruled out."""
+        rows = self._ratios.rows("forward", distances, None)
+        if rows is None or self._beyond is None:
+            return None if rows is None else np.where(self._valid, rows, -np.inf)
+        far = turned(self._ratios.rows("forward", distances + 1, None), self._ratios.size)
+        if far is None or not np.isfinite(far[:, self._valid]).all():
+            return None
+        far = np.where((distances + 1 <= self._beyond)[:, None], far, 0.0)
+        return np.where(self._valid, np.maximum(rows + np.maximum(far, 0.0), 0.0), -np.inf)
 
     def along(self, low: int, high: int, pair: int) -> Floats:
         """One pair at the distances low..high."""
@@ -236,11 +139,11 @@ class RightSide:
         beyond = np.where(np.arange(low + 1, high + 2) <= self._beyond, line[1][1:], 0.0)
         return np.maximum(line[0][:-1] + np.maximum(beyond, 0.0), 0.0)
 
-    def _one(self, b: int, pairs: Ints | None) -> Floats:
+    def _one(self, distance: int, pairs: Ints | None) -> Floats:
         valid = self._valid if pairs is None else self._valid[pairs]
-        total = self._ratios.forward(b, pairs)
+        total = self._ratios.forward(distance, pairs)
         if self._beyond is not None:
-            far = self._ratios.worst_beyond(self._towards, b, self._beyond, self._valid, None)
+            far = self._ratios.worst_beyond(self._towards, distance, self._beyond, self._valid, None)
             with np.errstate(invalid="ignore"):
                 total = np.maximum(total + np.maximum(far if pairs is None else far[pairs], 0.0), 0.0)
         return np.where(valid, total, -np.inf)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.influence import largest_ratios
 from pufferdp.leakage.powers import UNIT, Powers
+from pufferdp.leakage.ratios import largest_ratios
 from pufferdp.leakage.search import Floats, Ints
 from pufferdp.models.classes import MarkovInterval
 from pufferdp.models.markov import MarkovChain, Matrix
@@ -128,7 +128,7 @@ def box_contraction(box: MarkovInterval) -> Contraction:
     while (low <= 0).any():
         block += 1
         if block > 4 * box.size:
-            x, y = (int(v) for v in np.argwhere(low <= 0)[0])
+            x, y = (int(v) for v in max(np.argwhere(low <= 0), key=lambda at: at[0] != at[1]))
             raise NotApplicableError(
                 f"the class has chains that never move from {box.labels[x]!r} to {box.labels[y]!r}; "
                 "the Hilbert-metric bound needs lower bounds that keep all states connected"

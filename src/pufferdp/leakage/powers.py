@@ -44,6 +44,19 @@ class Powers:
         self._make(n)
         return self._linear.get(n)
 
+    def log_table(self, count: int) -> Matrix | None:
+        """Log P^1 … log P^count in one array, or None where an entry is too small for a double."""
+        table, reach = self._linear[1][None], self._support[1][None]
+        while len(table) < count:
+            table = np.concatenate([table, table @ table[-1]])
+            if not self._positive:
+                reach = np.concatenate([reach, (reach.astype(float) @ reach[-1].astype(float)) > 0.5])
+        smallest = table.min() if self._positive else table[reach].min(initial=np.inf)
+        if smallest < _TINY:
+            return None
+        with np.errstate(divide="ignore"):
+            return np.log(table[:count])
+
     def positive(self, n: int) -> bool:
         """Whether every state can be reached from every state in exactly n steps."""
         return self._positive or bool(self.support(n).all())

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 
 from pufferdp.checks import Adversary
-from pufferdp.leakage.influence import LeftSide, RightSide, ratios_of
+from pufferdp.leakage.influence import LeftSide, RightSide
+from pufferdp.leakage.ratios import ratios_of
 from pufferdp.leakage.search import Found, Objective, Side, diagonal, one_sided, two_sided
 from pufferdp.leakage.starts import NodeRange, start_of
 from pufferdp.models.markov import MarkovChain, Mask
@@ -60,7 +61,7 @@ class _Search:
         self.ratios = ratios_of(chain)
         self.start = start_of(chain, self.ratios, length)
         self.everyone = adversary is Adversary.BDP
-        self.trivial = Found(float(objective(length, 0.0)), None, None, length, 0.0)
+        self.trivial = Found(objective.one(length, 0.0), None, None, length, 0.0)
         self._known: list[tuple[int, int]] = []  # two-sided quilts that were best somewhere
         self._interior: Found | None = None
 
@@ -131,7 +132,7 @@ class _Search:
         for a, b in reversed(self._known[-6:]):
             if a <= reach and b <= most:
                 influence = float((left.at(np.array([a]), None) + right.at(np.array([b]), None)).max())
-                found = Found(float(self.objective(a + b - 1, influence)), a, b, a + b - 1, influence)
+                found = Found(self.objective.one(a + b - 1, influence), a, b, a + b - 1, influence)
                 yield self.with_slack(found)
                 limit = min(limit, found.value)
         if not self._known:
@@ -188,7 +189,7 @@ class _Search:
             return self.trivial
         slack = sum(self.ratios.powers.slack(n) for n in (found.left, found.right) if n) * (3 if self.everyone else 2)
         influence = found.influence + slack
-        return replace(found, influence=influence, value=float(self.objective(found.nearby, influence)))
+        return replace(found, influence=influence, value=self.objective.one(found.nearby, influence))
 
 
 def worst_record_by_distance(left: Side, right: Side, length: int, objective: Objective) -> WorstRecord:
@@ -197,7 +198,7 @@ def worst_record_by_distance(left: Side, right: Side, length: int, objective: Ob
     A record's value is then min(two-sided, no left end, no right end, trivial). Without a left end it rises along the
     chain, without a right end it falls, so the worst record is where the two meet.
     """
-    trivial = Found(float(objective(length, 0.0)), None, None, length, 0.0)
+    trivial = Found(objective.one(length, 0.0), None, None, length, 0.0)
     middle = two_sided(left, right, objective, (length, length), trivial.value)
 
     def at(i: int) -> tuple[Found, Found]:
@@ -208,7 +209,7 @@ def worst_record_by_distance(left: Side, right: Side, length: int, objective: Ob
         )
 
     low, high = 1, length
-    if float(objective(length // 2, 0.0)) >= middle.value:
+    if objective.one(length // 2, 0.0) >= middle.value:
         low = high = (length + 1) // 2
     while low < high:  # the last record that does at least as well without a left end as without a right end
         i = (low + high + 1) // 2

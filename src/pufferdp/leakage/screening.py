@@ -37,7 +37,7 @@ def worst_first(
 
 
 def _bounds(transitions: Floats, length: int, objective: Objective, everyone: bool) -> Floats:
-    best = np.full(len(transitions), float(objective(length, 0.0)))
+    best = np.full(len(transitions), objective.one(length, 0.0))
     still = np.arange(len(transitions))  # chains that a wider quilt may still help
     power, distance = transitions, 1
     while True:

@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 
 _FEW: Final = 40
 """Cells are cut with all pairs of values in view up to this many; then the deciding pairs take over."""
+_LINE: Final = 2**18
+"""One pair is followed over at most so many distances at once; wider boxes are cut further first."""
 
 
 class Objective(Protocol):
@@ -30,6 +32,9 @@ class Objective(Protocol):
 
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The value of quilts with so many records inside and so much influence on their ends."""
+
+    def one(self, nearby: float, influence: float) -> float:
+        """The same for one quilt, without the cost of arrays."""
 
     def most_nearby(self, value: float) -> float:
         """The largest ``nearby`` with which a quilt of no influence at all stays below ``value``."""
@@ -47,8 +52,12 @@ class Score:
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The noise this quilt needs, infinite where the influence is ε or more."""
         room = self.epsilon - np.asarray(influence, dtype=float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / room, np.inf))
+        # 1e-290 only keeps the division quiet where the result is infinite anyway.
+        return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / np.maximum(room, 1e-290), np.inf))
+
+    def one(self, nearby: float, influence: float) -> float:
+        """The same for one quilt."""
+        return nearby / (self.epsilon - influence) if influence < self.epsilon else np.inf
 
     def most_nearby(self, value: float) -> float:
         """Without influence the score is nearby/ε."""
@@ -113,14 +122,21 @@ def one_sided(
 
     lows, highs = _dyadic(most)
     for n in range(len(lows)):  # outwards, until the records inside alone cost more
-        if objective(inside + lows[n], 0.0) >= best.value:
+        if objective.one(inside + int(lows[n]), 0.0) >= best.value:
             lows, highs = lows[:n], highs[:n]
             break
         look_at(highs[n : n + 1])
-    open_cells = objective(inside + lows, side.at(highs, None).max(axis=1)) < best.value if len(lows) else lows > 0
-    if not open_cells.any():
+    while len(lows):
+        # A cell is open while its first distance, with the influence of its last, could beat the best quilt.
+        open_cells = objective(inside + lows, side.at(highs, None).max(axis=1)) < best.value
+        lows, highs = lows[open_cells], highs[open_cells]
+        if not len(lows) or int(highs.max() - lows.min()) < _LINE:
+            break
+        lows, highs = _halve(lows, highs)
+        look_at(highs)
+    if not len(lows):
         return best
-    low, high = int(lows[open_cells].min()), int(highs[open_cells].max())
+    low, high = int(lows.min()), int(highs.max())
     distances = np.arange(low, high + 1)
     influence, deciding = np.full(len(distances), -np.inf), set[int]()
     at = (best.right if to_the_right else best.left) or high
@@ -147,15 +163,22 @@ def two_sided(left: Side, right: Side, objective: Objective, most: tuple[int, in
     grid = np.meshgrid(np.arange(len(a[0])), np.arange(len(b[0])), indexing="ij")
     i, j = grid[0].ravel(), grid[1].ravel()
     cells = np.stack([a[0][i], a[1][i], b[0][j], b[1][j]], axis=1)
-    best, cells = _branch(left, right, objective, cells, best, _FEW)
+    # One pair at all distances costs about as much as all pairs at one distance where the span is half their number.
+    span = max(64, left.at(np.array([1]), None).shape[1] // 2)
+    best, cells = _branch(left, right, objective, cells, best, stop=_FEW, span=span)
     return _by_pairs(left, right, objective, cells, best) if len(cells) else best
 
 
-def _branch(left: Side, right: Side, objective: Objective, cells: Ints, best: Found, stop: int) -> tuple[Found, Ints]:
-    """Cut cells until none can beat the best quilt, or until they are too many to go on with all pairs."""
+def _branch(
+    left: Side, right: Side, objective: Objective, cells: Ints, best: Found, *, stop: int, span: int
+) -> tuple[Found, Ints]:
+    """Cut cells until none can beat the best quilt, or until they are more than ``stop`` or lie within ``span``."""
     while len(cells):
         cells = cells[objective(cells[:, 0] + cells[:, 2] - 1, 0.0) < best.value]
-        if not len(cells) or len(cells) > stop:
+        if not len(cells):
+            break
+        wide = int(cells[:, [1, 3]].max(axis=0).sum() - cells[:, [0, 2]].min(axis=0).sum())
+        if wide <= span or (len(cells) > stop and wide < _LINE):
             break
         influence = _influence(left, right, cells[:, 1], cells[:, 3])
         nearby = cells[:, 1] + cells[:, 3] - 1
@@ -186,7 +209,7 @@ def _by_pairs(left: Side, right: Side, objective: Objective, cells: Ints, best: 
         if relaxed.left is None or relaxed.right is None:
             return best
         influence = float(_influence(left, right, np.array([relaxed.left]), np.array([relaxed.right]))[0])
-        value = float(objective(relaxed.nearby, influence))
+        value = objective.one(relaxed.nearby, influence)
         if value < best.value:
             best = Found(value, relaxed.left, relaxed.right, relaxed.nearby, influence)
         pair = _deciding(left, right, relaxed.left, relaxed.right)
@@ -203,14 +226,14 @@ def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, lim
     """The best quilt in the cells' box when only the pairs of the tables count."""
     best = Found(limit, None, None, 0, np.inf)
     if left.values.shape[1] > 1:
-        return _branch(left, right, objective, cells, best, 2**62)[0]
+        return _branch(left, right, objective, cells, best, stop=2**62, span=-1)[0]
     a = np.arange(left.low, left.low + len(left.values))
     b = np.arange(right.low, right.low + len(right.values))
     while True:  # one pair: the two ends are chosen apart, and the price settles in a few rounds (Dinkelbach)
         tau = objective.price(best.value)
         i, j = int(np.argmin(a * tau + left.values[:, 0])), int(np.argmin(b * tau + right.values[:, 0]))
         nearby, influence = int(a[i] + b[j] - 1), float(left.values[i, 0] + right.values[j, 0])
-        value = float(objective(nearby, influence))
+        value = objective.one(nearby, influence)
         if not value < best.value:
             return best
         best = Found(value, int(a[i]), int(b[j]), nearby, influence)
@@ -223,10 +246,10 @@ def _cut(objective: Objective, best: Found) -> int:
 def diagonal(left: Side, right: Side, objective: Objective, most: int, limit: float) -> Found:
     """A first good quilt below ``limit``: equal distances 1, 2, 4, … until the records inside alone cost more."""
     best, distance = Found(limit, None, None, 0, np.inf), 1
-    while distance <= most and float(objective(2 * distance - 1, 0.0)) < best.value:
+    while distance <= most and objective.one(2 * distance - 1, 0.0) < best.value:
         at = np.array([distance])
         influence = float((left.at(at, None) + right.at(at, None)).max())
-        value = float(objective(2 * distance - 1, influence))
+        value = objective.one(2 * distance - 1, influence)
         if value < best.value:
             best = Found(value, distance, distance, 2 * distance - 1, influence)
         distance *= 2
@@ -253,7 +276,8 @@ def _dyadic(most: int) -> tuple[Ints, Ints]:
 
 def _halve(lows: Ints, highs: Ints) -> tuple[Ints, Ints]:
     middle = (lows + highs) // 2
-    return np.concatenate([lows, middle + 1]), np.concatenate([middle, highs])
+    lows, highs = np.concatenate([lows, middle + 1]), np.concatenate([middle, highs])
+    return lows[lows <= highs], highs[lows <= highs]
 
 
 def _quarter(cells: Ints) -> Ints:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from pufferdp.leakage.influence import Ratios
+from pufferdp.leakage.ratios import Ratios
 from pufferdp.leakage.search import Floats
 from pufferdp.models.markov import MarkovChain, Mask, Matrix, Vector
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.influence import largest_ratios, ratios_of
 from pufferdp.leakage.quilts import WorstRecord
+from pufferdp.leakage.ratios import largest_ratios, ratios_of
 from pufferdp.leakage.starts import start_of
 from pufferdp.mechanisms.base import Mechanism, Problem, refuse_known_records
 from pufferdp.models.classes import BinaryInterval, MarkovInterval

@@ -93,7 +93,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         where = f"line {error.lineno}, column {error.colno}"
         raise ModelError(f"model file {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None
     except (ValueError, RecursionError):
-        raise ModelError(f"model file {str(path)!r} is not JSON: a number is too long or the nesting too deep") from None
+        raise ModelError(
+            f"model file {str(path)!r} is not JSON: a number is too long or the nesting too deep"
+        ) from None
     try:
         return model_from_dict(raw)
     except ModelError as error:
@@ -195,11 +197,15 @@ def check_file(path: str | os.PathLike[str], name: str, endings: tuple[str, ...]
     """Refuse a place where no file can be written, before the work that would fill it."""
     text, target = os.fspath(path), Path(path)
     if not target.name or target.is_dir():
-        raise ParameterError(f"{name} is {text!r}, which is not a file name but a folder; name a file in it", value=path)
+        raise ParameterError(
+            f"{name} is {text!r}, which is not a file name but a folder; name a file in it", value=path
+        )
     if endings and target.suffix.lower() not in endings:
         raise ParameterError(f"{name} is {text!r}; its name must end in one of {', '.join(endings)}", value=path)
     if not target.parent.is_dir():
-        raise ParameterError(f"{name} is {text!r}, but there is no folder {str(target.parent)!r}; make it first", value=path)
+        raise ParameterError(
+            f"{name} is {text!r}, but there is no folder {str(target.parent)!r}; make it first", value=path
+        )
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pufferdp.errors import ParameterError
 from pufferdp.models.files import check_file
+from pufferdp.report.text import number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
         )
         axes.barh(y, c["expected_l1_error"], height=0.6, **style)
         axes.annotate(
-            f" {c['expected_l1_error']:.4g}" + ("" if c["applies"] else "  no guarantee"),
+            f" {number(c['expected_l1_error'])}" + ("" if c["applies"] else "  no guarantee"),
             (c["expected_l1_error"], y),
             va="center",
             fontsize=9,
@@ -36,7 +37,8 @@ def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("expected error (sum over all numbers of the answer)")
     axes.set_title(
-        f"{plan['query']}, {plan['records']:,} records, epsilon {plan['epsilon']:g}, adversary {plan['adversary']}"
+        f"{plan['query']}, {plan['records']:,} records, epsilon {plan['epsilon']:g}, adversary {plan['adversary']}",
+        fontsize=10,
     )
     axes.margins(x=0.25)
     _save(figure, path)
@@ -55,10 +57,11 @@ def release_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) ->
     axes.set_xticks(list(places), labels, rotation=90 if turned else 0)
     axes.axhline(0, color="black", linewidth=0.8)
     axes.set_ylabel(certificate["query"]["name"])
+    guarantee = certificate["guarantee"]
     axes.set_title(
-        f"epsilon {certificate['guarantee']['epsilon']:g}, {certificate['mechanism']['name']}; "
-        f"bars: all true values with probability {1 - accuracy['beta']:.4g}",
-        fontsize=10,
+        f"epsilon {guarantee['epsilon']:g}, adversary {guarantee['adversary']}, {certificate['mechanism']['name']}\n"
+        f"whiskers: all true values, {1 - accuracy['beta']:.4g} sure",
+        fontsize=9,
     )
     _save(figure, path)
 

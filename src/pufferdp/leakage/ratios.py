@@ -1,0 +1,177 @@
+"""Ratios of a chain's powers: how much more likely one value of a record makes what lies n steps away.
+
+0/0 is skipped and x/0 is infinite: values of probability zero are not secrets. Each matrix is computed once and kept.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from pufferdp.leakage.powers import Powers
+from pufferdp.leakage.search import Floats, Ints
+from pufferdp.models.markov import MarkovChain, Mask, Matrix
+
+_FAR_STEPS: Final = 512
+"""How far beyond an end the search for the worst known record goes before it settles for infinity."""
+
+
+_SMALL, _TABLE = 8, 4096
+"""Up to so many states and distances all powers are kept in one table."""
+
+
+def largest_ratios(logs: Matrix, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
+    """Max over rows r of logs[r,x] − logs[r,x'], flat over (x,x'); ``skip`` leaves out rows where x' is impossible."""
+    k = logs.shape[1]
+    finite = bool(np.isfinite(logs).all())
+    if pairs is not None:
+        return _reduce(logs[:, pairs // k], logs[:, pairs % k], finite, skip)
+    step = max(1, 4_000_000 // max(1, logs.size))
+    parts = [_reduce(logs[:, s : s + step, None], logs[:, None, :], finite, skip) for s in range(0, k, step)]
+    return np.concatenate(parts).ravel()
+
+
+def _reduce(top: Matrix, bottom: Matrix, finite: bool, skip: bool) -> Floats:
+    if finite:
+        return np.asarray((top - bottom).max(axis=0, initial=-np.inf))
+    with np.errstate(invalid="ignore"):
+        difference = top - bottom
+    if skip:
+        difference[np.isposinf(difference)] = -np.inf
+    return np.asarray(np.fmax.reduce(difference, axis=0, initial=-np.inf))
+
+
+class Ratios:
+    """The ratios of a chain's powers in both directions, each computed once."""
+
+    def __init__(self, powers: Powers) -> None:
+        self.powers = powers
+        self.size = powers.size
+        self._full: dict[tuple[str, int, bytes, bool], Floats] = {}
+        self._tables: dict[tuple[str, bytes], Floats] = {}
+        self._lines: dict[tuple[str, int, bytes], tuple[int, Floats, Floats]] = {}
+        self._keep = max(64, 128 * 2**20 // (8 * self.size**2))
+
+    def backward(self, n: int, seen: Mask, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
+        """Max over z in ``seen`` of log P^n(z,x)/P^n(z,x')."""
+        return self._ratios("backward", n, seen, pairs, skip)
+
+    def forward(self, n: int, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
+        """Max over y of log P^n(x,y)/P^n(x',y)."""
+        return self._ratios("forward", n, None, pairs, skip)
+
+    def _ratios(self, way: str, n: int, seen: Mask | None, pairs: Ints | None, skip: bool) -> Floats:
+        skip = skip and not self.powers.positive(n)
+        key = (way, n, b"" if seen is None else seen.tobytes(), skip)
+        full = self._full.get(key)
+        if full is not None:
+            return full if pairs is None else full[pairs]
+        logs = self.powers.log(n)
+        logs = logs.T if seen is None else logs if seen.all() else logs[seen]
+        found = largest_ratios(logs, pairs, skip=skip)
+        if pairs is None:
+            if len(self._full) > self._keep:
+                self._full.clear()
+            self._full[key] = found
+        return found
+
+    def rows(self, way: str, distances: Ints, seen: Mask | None) -> Floats | None:
+        """All pairs at many distances from one table, for small chains; None where the table would be large or deep."""
+        most = int(distances.max())
+        if self.size > _SMALL or most > _TABLE:
+            return None
+        key = (way, b"" if seen is None else seen.tobytes())
+        table = self._tables.get(key)
+        if table is None or len(table) < most:
+            logs = self.powers.log_table(max(32, 1 << (most - 1).bit_length()))
+            if logs is None:
+                return None
+            logs = logs.transpose(0, 2, 1) if seen is None else logs[:, seen]
+            finite = bool(np.isfinite(logs).all())
+            table = _reduce(logs.transpose(1, 0, 2)[..., None], logs.transpose(1, 0, 2)[..., None, :], finite, False)
+            table = self._tables[key] = table.reshape(len(logs), -1)
+        return np.asarray(table[distances - 1])
+
+    def along(self, way: str, pair: int, low: int, high: int, seen: Mask | None) -> tuple[Floats, Floats] | None:
+        """For one pair, at n = low..high: max log-ratio of (x,x') and of (x',x). None where something is impossible.
+
+        Two columns (or rows) of P^n are carried along instead of whole powers, in blocks that double.
+        """
+        key = (way, pair, b"" if seen is None else seen.tobytes())
+        kept = self._lines.get(key)
+        if kept is None or kept[0] > low or kept[0] + len(kept[1]) <= high:
+            if kept is not None:
+                low_, high_ = min(low, kept[0]), max(high, kept[0] + len(kept[1]) - 1)
+            else:
+                low_, high_ = low, high
+            line = self._line(way, pair, low_, high_, seen)
+            if line is None:
+                return None
+            if len(self._lines) > 256:
+                self._lines.clear()
+            kept = self._lines[key] = (low_, *line)
+        part = slice(low - kept[0], high + 1 - kept[0])
+        return np.asarray(kept[1][part]), np.asarray(kept[2][part])
+
+    def _line(self, way: str, pair: int, low: int, high: int, seen: Mask | None) -> tuple[Floats, Floats] | None:
+        x, y = divmod(pair, self.size)
+
+        def matrix(n: int) -> Matrix | None:
+            power = self.powers.linear(n)
+            return power if power is None or way == "backward" else power.T
+
+        block = matrix(low)
+        if block is None:
+            return None
+        count = high - low + 1
+        columns = np.ascontiguousarray(np.stack([block[:, x], block[:, y]]))  # (2, k)
+        block = columns[:, None, :]
+        while block.shape[1] < count:
+            step = matrix(block.shape[1])
+            if step is None:
+                return None
+            block = np.concatenate([block, (block.reshape(-1, self.size) @ step.T).reshape(block.shape)], axis=1)
+        block = block[:, :count]
+        if seen is not None:
+            block = block[:, :, seen]
+        if block.min() < 1e-280:
+            return None
+        difference = np.log(block[0] / block[1])
+        return np.asarray(difference.max(axis=1)), np.asarray(-difference.min(axis=1))
+
+    def worst_beyond(
+        self, ratio: Callable[[int, bool], Floats], distance: int, most: int, valid: Mask, pairs: Ints | None
+    ) -> Floats:
+        """Max over n in distance+1..most of ``ratio(n, skip=True)``, −inf when there is no such n.
+
+        ``ratio(n, skip=False)`` falls with n and is the same where it is finite, so a pair is settled at the first n
+        where it is finite; a pair that never is within ``_FAR_STEPS`` is given infinity.
+        """
+        wanted = valid if pairs is None else valid[pairs]
+        worst = np.full(len(wanted), -np.inf)
+        for n in range(distance + 1, min(most, distance + _FAR_STEPS) + 1):
+            worst = np.asarray(np.maximum(worst, ratio(n, True)))
+            if np.isfinite(ratio(n, False)[wanted]).all():
+                return worst
+        if most > distance + _FAR_STEPS:
+            worst[np.isposinf(ratio(distance + _FAR_STEPS, False))] = np.inf
+        return worst
+
+
+def turned(rows: Floats | None, size: int) -> Floats | None:
+    """The same for the pair the other way round."""
+    return None if rows is None else rows.reshape(-1, size, size).transpose(0, 2, 1).reshape(len(rows), -1)
+
+
+_CACHE: weakref.WeakKeyDictionary[MarkovChain, Ratios] = weakref.WeakKeyDictionary()
+
+
+def ratios_of(chain: MarkovChain) -> Ratios:
+    """The ratios of a chain, kept as long as the chain itself: they serve every epsilon, length and adversary."""
+    ratios = _CACHE.get(chain)
+    if ratios is None:
+        ratios = _CACHE[chain] = Ratios(Powers(chain.transition))
+    return ratios
