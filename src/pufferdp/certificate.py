@@ -20,6 +20,7 @@ from pufferdp.planning import plan_problem, quilt_to_dict
 from pufferdp.queries import Query, QueryKind
 
 SCHEMA = "pufferdp-certificate/1"
+SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 Answer = int | float | list[int] | list[float]
 
 
@@ -93,7 +94,7 @@ class DataPart(_Part):
     missing: str
     records: int
     lengths: list[list[int]] = Field(description="chain length, how many chains")
-    dropped: int = Field(description="records dropped because their value is missing")
+    dropped: int = Field(ge=0, description="records dropped because their value is missing")
 
 
 class Certificate(_Part):
@@ -236,19 +237,14 @@ def _recompute(c: Certificate) -> list[str]:
     ):
         if not math.isclose(stated, true, rel_tol=1e-9):
             problems.append(f"{name} is {stated:.10g}; recomputed it is {true:.10g}")
-    quilt = quilt_to_dict(ours)
-    if (c.calibration.quilt is None) != (quilt is None):
-        problems.append("calibration.quilt does not belong to this mechanism")
-    elif (
-        quilt
-        and c.calibration.quilt
-        and not math.isclose(c.calibration.quilt.influence, quilt["influence"], rel_tol=1e-6, abs_tol=1e-9)
-    ):
-        problems.append(f"the influence is {c.calibration.quilt.influence:.10g}; recomputed {quilt['influence']:.10g}")
+    problems += _quilt_problems(c.calibration.quilt, quilt_to_dict(ours))
     for text_name, said, recomputed in (
         ("noise.kind", c.noise.kind, str(ours.law.kind)),
         ("mechanism.theorem", c.mechanism.theorem, ours.theorem),
         ("guarantee.statement", c.guarantee.statement, statement(problem)),
+        ("guarantee.secrets", c.guarantee.secrets, SECRETS),
+        ("query.coordinates", c.query.coordinates, len(problem.bound.labels)),
+        ("public", c.public, public_facts(problem)),
         ("guarantee.knows", c.guarantee.knows, problem.adversary.knows),
     ):
         if said != recomputed:
@@ -261,6 +257,31 @@ def _recompute(c: Certificate) -> list[str]:
     elif c.estimate != feasible(problem.bound, problem.records, c.answer):
         problems.append("the estimate does not follow from the answer")
     return problems
+
+
+def _quilt_problems(stated: QuiltPart | None, ours: dict[str, Any] | None) -> list[str]:
+    """The record and the quilt that decide must be those that were found, or as good as those."""
+    if stated is None or ours is None:
+        return [] if stated is None and ours is None else ["calibration.quilt does not belong to this mechanism"]
+    if stated.nearby != ours["nearby"] or len(stated.ends) != len(ours["ends"]):
+        return [f"the active quilt has {stated.nearby} records inside; recomputed it has {ours['nearby']}"]
+    if [e - stated.node for e in stated.ends] != [e - ours["node"] for e in ours["ends"]]:
+        return [f"the active quilt ends at {stated.ends}; recomputed at {ours['ends']}"]
+    if not math.isclose(stated.influence, ours["influence"], rel_tol=1e-6, abs_tol=1e-9):
+        return [f"the influence is {stated.influence:.10g}; recomputed it is {ours['influence']:.10g}"]
+    return []
+
+
+def public_facts(problem: Problem) -> list[str]:
+    """What a release takes to be known to everyone."""
+    facts = [
+        f"how many records there are ({problem.records}) and how they fall into chains",
+        "where gaps and missing values lie",
+        "the model, the query and every number in this certificate but the records",
+    ]
+    if problem.model.bins is not None and problem.bound.range is not None:
+        facts.append("given its state, a number is taken to be independent of all other records")
+    return facts
 
 
 def statement(problem: Problem) -> str:

@@ -9,7 +9,9 @@ from typing import Final, SupportsFloat, SupportsIndex
 from pufferdp.errors import ParameterError
 
 LARGEST: Final = 1e100
-"""Numbers up to here and epsilons down to its inverse: noise for 2^53 records then still fits a double."""
+"""Numbers are clipped to no more than this: sums and noise for 2^53 records then still fit a double."""
+SMALLEST_EPSILON: Final = 1e-9
+"""Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
 
 
 class Adversary(StrEnum):
@@ -52,9 +54,10 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     number = _number(name, value)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
-    if number < 1 / LARGEST:
+    if number < SMALLEST_EPSILON:
         raise ParameterError(
-            f"{name} is {number:g}; below {1 / LARGEST:g} the noise is too large for a double", value=value
+            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
+            value=value,
         )
     return number
 
@@ -68,7 +71,7 @@ def probability(value: SupportsFloat | str, name: str) -> float:
 
 
 def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", least: int = 1) -> int:
-    """A number of records: a whole number from 1 up to 2^53."""
+    """A number of records: a whole number from ``least`` up to 2^53."""
     number = _number(name, value)
     if not math.isfinite(number) or number != int(number) or not least <= number <= 2**53:
         raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)

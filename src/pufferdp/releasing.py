@@ -13,7 +13,7 @@ import numpy as np
 
 from pufferdp import checks
 from pufferdp.bins import with_bins
-from pufferdp.certificate import SCHEMA, Certificate, seal, statement
+from pufferdp.certificate import SCHEMA, SECRETS, Certificate, public_facts, seal, statement
 from pufferdp.data import Coding, Counts, Layout, Series, open_series
 from pufferdp.errors import DataError, NotApplicableError, QueryError
 from pufferdp.estimate import Answer, feasible
@@ -26,8 +26,6 @@ from pufferdp.noise import Sampler, SystemSampler, draw
 from pufferdp.planning import Candidate, Progress, plan_problem, quilt_to_dict
 from pufferdp.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.report import text
-
-_SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,13 +232,6 @@ def _certify(
     assert calibration is not None
     assert accuracy is not None
     query, bound = problem.query, problem.bound
-    public = [
-        f"how many records there are ({counts.records}) and how they fall into chains",
-        "where gaps and missing values lie",
-        "the model, the query and every number in this certificate but the records",
-    ]
-    if problem.model.bins is not None and bound.range is not None:
-        public.append("given its state, a number is taken to be independent of all other records")
     return seal(
         {
             "schema": SCHEMA,
@@ -250,7 +241,7 @@ def _certify(
                 "adversary": str(problem.adversary),
                 "knows": problem.adversary.knows,
                 "epsilon": problem.epsilon,
-                "secrets": _SECRETS,
+                "secrets": SECRETS,
                 "statement": statement(problem),
             },
             "model": model_to_dict(problem.model),
@@ -276,7 +267,7 @@ def _certify(
                 "lengths": [list(pair) for pair in counts.lengths],
                 "dropped": counts.missing,
             },
-            "public": public,
+            "public": public_facts(problem),
             "labels": list(bound.labels),
             "answer": answer,
             "estimate": feasible(bound, problem.records, answer),

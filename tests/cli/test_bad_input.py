@@ -25,7 +25,7 @@ BINNED = {"type": "markov_chain", "transition": [[0.9, 0.1], [0.4, 0.6]], "bins"
 # Words of the libraries underneath. A person who steers data should never meet them.
 JARGON = re.compile(
     r"Traceback|\b[A-Z]\w*(?:Error|Exception)\b|Errno|(?i:input should be|should be a valid|field required|value_error)"
-    r"|(?:Binder|Catalog|Parser|Conversion|IO|Invalid Input|Out of Range|CSV) Error|(?i:pydantic|duckdb|narwhals|opendp)"
+    r"|(?:Binder|Catalog|Parser|Conversion|IO|Invalid Input|CSV) Error|(?i:pydantic|duckdb|narwhals|opendp)"
     r"|\bnp\.|numpy|NoneType|\bNone\b|<class|object at 0x|auto_detect|null_padding|sniff|VARCHAR|BIGINT"
     r"|list\[|\bdict\b|\btuple\b|Possible (?:fixes|solution)|to unpack|JSON compliant|out of range|NaN to integer"
 )

@@ -69,7 +69,7 @@ PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
     "four states, 10^9 records, any start": (chain(FOUR, "any"), 10**9, "1"),
     "four states, 10^9 records, given start": (chain(FOUR, [1, 0, 0, 0]), 10**9, "1"),
     "epsilon 1e-6": (chain(USUAL), 1000, "1e-6"),
-    "epsilon 1e-100": (chain(USUAL), 10**9, "1e-100"),
+    "epsilon 1e-9, 10^9 records": (chain(USUAL), 10**9, "1e-9"),
     "epsilon 50": (chain(USUAL), 1000, "50"),
     "epsilon 1000": (chain(USUAL), 1000, "1000"),
     "epsilon 1e300": (chain(USUAL), 1000, "1e300"),

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 
 def main() -> None:
+    """Run the command line, and end quietly when whoever reads the output goes away."""
+    try:
+        _main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would complain once more when it closes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _main() -> None:
     """Run the command line; errors are one sentence on stderr, with exit 2 (bad input) or 3 (refused)."""
     import typer
 
@@ -17,7 +29,7 @@ def main() -> None:
     # leads to the right one: BadParameter < UsageError < ClickException.
     usage_error: type[Any] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="pufferdp")
     except PufferdpError as error:
         _say(str(error))
         sys.exit(error.exit_code)
@@ -31,8 +43,6 @@ def main() -> None:
     except (typer.Abort, KeyboardInterrupt):
         _say("stopped")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
     sys.exit(code if isinstance(code, int) else 0)
 
 

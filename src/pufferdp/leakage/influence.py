@@ -26,6 +26,16 @@ from pufferdp.models.markov import Mask
 class _ChainSide(ABC):
     """A side of a quilt in a chain: from a table where there is one, distance by distance otherwise."""
 
+    def __init__(self) -> None:
+        self._peaks: dict[int, float] = {}
+
+    def peaks(self, distances: Ints) -> Floats:
+        """The largest influence over all pairs, remembered."""
+        new = [n for n in distances.tolist() if n not in self._peaks]
+        if new:
+            self._peaks.update(zip(new, self.at(np.array(new), None).max(axis=1).tolist(), strict=True))
+        return np.array([self._peaks[n] for n in distances.tolist()])
+
     def at(self, distances: Ints, pairs: Ints | None) -> Floats:
         """One row a distance, one column a pair."""
         quick = self._quick(distances)
@@ -55,6 +65,7 @@ class LeftSide(_ChainSide):
         steady: int,
         beyond: int | None,
     ) -> None:
+        super().__init__()
         self._ratios, self._marginal, self._valid, self._seen = ratios, marginal, valid, seen
         self._steady = steady  # up to this distance the same values are possible
         self._beyond = beyond  # distance of the farthest record on the left; None for K empty
@@ -115,6 +126,7 @@ class RightSide(_ChainSide):
     """Influence on a right end."""
 
     def __init__(self, ratios: Ratios, *, valid: Mask, beyond: int | None) -> None:
+        super().__init__()
         self._ratios, self._valid, self._beyond = ratios, valid, beyond
 
     def _quick(self, distances: Ints) -> Floats | None:

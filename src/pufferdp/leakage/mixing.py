@@ -28,6 +28,10 @@ class ByDistance:
         """One column: all pairs share the bound."""
         return self.influence(np.asarray(distances))[:, None]
 
+    def peaks(self, distances: Ints) -> Floats:
+        """The bound itself."""
+        return self.influence(np.asarray(distances))
+
     def along(self, low: int, high: int, pair: int) -> Floats:
         """The distances low..high."""
         return self.influence(np.arange(low, high + 1))

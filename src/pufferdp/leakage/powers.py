@@ -18,6 +18,17 @@ _TINY: Final = 1e-280
 _MEMORY: Final = 256 * 2**20
 
 
+def product(rows: Matrix, matrix: Matrix) -> Matrix:
+    """The product of rows and a matrix, a few rows at a time.
+
+    Large products wake the BLAS's threads, and on a busy machine waiting for them costs more than they save.
+    """
+    step = max(1, 250_000 // matrix.size)
+    if len(rows) <= step:
+        return np.asarray(rows @ matrix)
+    return np.concatenate([rows[s : s + step] @ matrix for s in range(0, len(rows), step)])
+
+
 class Powers:
     """P, P^2, … of one transition matrix, made on demand."""
 

@@ -64,6 +64,7 @@ class _Search:
         self.trivial = Found(objective.one(length, 0.0), None, None, length, 0.0)
         self._known: list[tuple[int, int]] = []  # two-sided quilts that were best somewhere
         self._interior: Found | None = None
+        self._rights: dict[object, RightSide] = {}
 
     def run(self, floor: float) -> WorstRecord | None:
         """Best first: the range with the highest bound is looked at next, until no bound passes the worst record."""
@@ -169,7 +170,12 @@ class _Search:
             steady=2**62 if same else supports.steady_before(nodes),
             beyond=to_left if self.everyone else None,
         )
-        return left, RightSide(self.ratios, valid=valid, beyond=self.length - nodes.first if self.everyone else None)
+        # For an adversary who knows no record all records with one support share a right side and what it remembers.
+        key = valid.tobytes() if not self.everyone else nodes
+        if key not in self._rights:
+            beyond = self.length - nodes.first if self.everyone else None
+            self._rights[key] = RightSide(self.ratios, valid=valid, beyond=beyond)
+        return left, self._rights[key]
 
     def reach(self, nodes: NodeRange) -> int:
         """How far to the left a quilt's end may be for every record of the range."""

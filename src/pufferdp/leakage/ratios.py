@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.leakage.powers import Powers
+from pufferdp.leakage.powers import Powers, product
 from pufferdp.leakage.search import Floats, Ints
 from pufferdp.models.markov import MarkovChain, Mask, Matrix
 
@@ -133,7 +133,7 @@ class Ratios:
             step = matrix(block.shape[1])
             if step is None:
                 return None
-            block = np.concatenate([block, (block.reshape(-1, self.size) @ step.T).reshape(block.shape)], axis=1)
+            block = np.concatenate([block, product(block.reshape(-1, self.size), step.T).reshape(block.shape)], axis=1)
         block = block[:, :count]
         if seen is not None:
             block = block[:, :, seen]

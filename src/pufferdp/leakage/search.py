@@ -74,6 +74,9 @@ class Side(Protocol):
     def at(self, distances: Ints, pairs: Ints | None) -> Floats:
         """One row a distance, one column a pair; all pairs when ``pairs`` is None."""
 
+    def peaks(self, distances: Ints) -> Floats:
+        """The largest influence over all pairs at each distance."""
+
     def along(self, low: int, high: int, pair: int) -> Floats:
         """The influence for one pair at the distances low..high."""
 
@@ -88,6 +91,9 @@ class _Table:
     def at(self, distances: Ints, pairs: Ints | None) -> Floats:
         rows = self.values[distances - self.low]
         return rows if pairs is None else rows[:, pairs]
+
+    def peaks(self, distances: Ints) -> Floats:
+        return np.asarray(self.at(distances, None).max(axis=1))
 
     def along(self, low: int, high: int, pair: int) -> Floats:
         return self.values[low - self.low : high + 1 - self.low, pair]
@@ -112,7 +118,7 @@ def one_sided(
 
     def look_at(distances: Ints) -> None:
         nonlocal best
-        influence = side.at(distances, None).max(axis=1)
+        influence = side.peaks(distances)
         values = objective(inside + distances, influence)
         n = int(np.argmin(values))
         if values[n] < best.value:
@@ -128,7 +134,7 @@ def one_sided(
         look_at(highs[n : n + 1])
     while len(lows):
         # A cell is open while its first distance, with the influence of its last, could beat the best quilt.
-        open_cells = objective(inside + lows, side.at(highs, None).max(axis=1)) < best.value
+        open_cells = objective(inside + lows, side.peaks(highs)) < best.value
         lows, highs = lows[open_cells], highs[open_cells]
         if not len(lows) or int(highs.max() - lows.min()) < _LINE:
             break

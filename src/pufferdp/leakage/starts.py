@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from pufferdp.leakage.powers import product
 from pufferdp.leakage.ratios import Ratios
 from pufferdp.leakage.search import Floats
 from pufferdp.models.markov import MarkovChain, Mask, Matrix, Vector
@@ -154,7 +155,7 @@ class GivenStart:
 
     def _still(self, period: int) -> bool:
         last, before = self._law[-period:], self._law[-2 * period : -period]
-        return bool(np.allclose(last, before, rtol=_SETTLED, atol=0.0))
+        return bool(np.allclose(last, before, rtol=_SETTLED + len(self._law) * 2.0**-51, atol=0.0))
 
     def tilt(self, nodes: NodeRange) -> Floats:
         """Exact for one record in the table; for a range the smaller of a table bound and a limit bound."""
@@ -203,12 +204,12 @@ def _marginals(chain: MarkovChain, law: Vector, period: int, length: int) -> Mat
     table, power = law[None, :], np.asarray(chain.transition)
     goal = min(length, _TABLE)
     while len(table) < goal:
-        table = np.concatenate([table, table @ power])
+        table = np.concatenate([table, product(table, power)])
         power = power @ power
         if len(table) >= 4 * period + 8:
             last, before = table[-1], table[-1 - (len(table) // 4 // period + 1) * period]
-            alive = last > 0
-            if np.array_equal(alive, before > 0) and np.allclose(last[alive], before[alive], rtol=_SETTLED, atol=0.0):
+            still = _SETTLED + len(table) * 2.0**-51  # products add rounding as they go
+            if np.array_equal(last > 0, before > 0) and np.allclose(last, before, rtol=still, atol=0.0):
                 break
     return table[:goal]
 

@@ -48,7 +48,7 @@ def release_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) ->
     """The released numbers with the range in which, all together, the true ones lie."""
     answer = certificate["answer"] if isinstance(certificate["answer"], list) else [certificate["answer"]]
     labels, accuracy = certificate["labels"], certificate["accuracy"]
-    figure = _figure(max(5.0, 1.6 + 0.5 * len(answer)), 4.2)
+    figure = _figure(min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0), 4.2)
     axes = figure.subplots()
     places = range(len(answer))
     axes.bar(places, answer, color=_PALE, edgecolor=_INK)

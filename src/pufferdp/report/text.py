@@ -45,7 +45,7 @@ def plan_table(plan: dict[str, Any]) -> str:
         f"{plan['query']} over {plan['records']:,} records, epsilon {number(plan['epsilon'])}, "
         f"for an adversary who knows {knows[plan['adversary']]}"
     )
-    parts = [title, "", table(head, rows, left=2)]
+    parts = [textwrap.fill(title, 96), "", table(head, rows, left=2)]
     if reasons:
         parts += ["", "Does not apply:", *reasons]
     return "\n".join(parts)
