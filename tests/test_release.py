@@ -187,7 +187,7 @@ def test_every_changed_number_in_a_certificate_is_found():
         for key in path[:-1]:
             target = target[key]
         target[path[-1]] = value
-        assert "hash" in verify(changed).problems[0], path
+        assert not verify(changed).valid, path
         changed["sha256"] = content_hash(changed)  # someone who mends the hash is found by the recomputation
         assert not verify(changed).valid, path
     without = {k: v for k, v in raw.items() if k != "noise"}

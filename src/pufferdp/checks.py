@@ -72,7 +72,11 @@ def probability(value: SupportsFloat | str, name: str) -> float:
 
 def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", least: int = 1) -> int:
     """A number of records: a whole number from ``least`` up to 2^53."""
-    number = _number(name, value)
+    try:
+        whole = int(value) if isinstance(value, (int, str)) else None  # exact where a double would round
+    except ValueError:
+        whole = None
+    number = _number(name, value) if whole is None else whole
     if not math.isfinite(number) or number != int(number) or not least <= number <= 2**53:
         raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)
     return int(number)

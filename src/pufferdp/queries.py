@@ -129,6 +129,10 @@ class Query:
             return self.clip
         if self.clip is not None:
             values = tuple(min(max(v, self.clip[0]), self.clip[1]) for v in values)
+        if max(abs(v) for v in values) > checks.LARGEST:
+            raise QueryError(
+                f"a state has a value beyond {checks.LARGEST:g}; sums and noise are too large for a double"
+            )
         if min(values) == max(values):
             raise QueryError(f"every state has the value {values[0]:g}; the {self.kind} tells nothing")
         return min(values), max(values)

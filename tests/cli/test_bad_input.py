@@ -268,7 +268,7 @@ DATA = [
     case("data unknown ending", RELEASE.replace("data.csv", "d.xyz"), "d.xyz", ".csv", d_xyz="activity\nrest\n"),
     case("data is a folder", RELEASE.replace("data.csv", "d"), "'d'", ".parquet", d=None),
     case("data ragged", RELEASE, "data.csv", data_csv=csv("time,activity", "1,rest", "2,rest,extra", "3")),
-    case("data is an empty name", ["release", "", *RELEASE.split()[2:]], "folder"),
+    case("data is an empty name", ["release", "", *RELEASE.split()[2:]], "path", "empty"),
     case("column unknown", but(RELEASE, column="activty"), "activty", "activity"),
     case("column empty", [*but(RELEASE, column=None), "--column", ""], "column", "''"),
     case("order unknown", but(RELEASE, order="when"), "when", "time"),
@@ -293,7 +293,7 @@ DATA = [
         model_json=BINNED,
         data_csv=csv("steps", "10", "many"),
     ),
-    case("sum of text", [*but(RELEASE, query="sum"), "--clip", "0", "9"], "activity", "number"),
+    case("sum of text", [*but(RELEASE, query="sum"), "--clip", "0", "9"], "rest", "row 1", "number"),
     case("missing value", RELEASE, "row 2", "--missing break", data_csv=csv("activity,n", "rest,1", ",2", "rest,3")),
     case(
         "all values missing",
@@ -403,13 +403,6 @@ WORDS = [
     case("demo unknown option", "demo --fast", "--fast"),
 ]
 
-# Found by these tests, in modules that others were changing at the time.
-KNOWN = {
-    "sum of text": "data/series.py counts a text as the lower clip in place of refusing it",
-    "data binary": "data/files.py repeats DuckDB's words",
-    "data not UTF-8": "data/files.py repeats DuckDB's words",
-}
-
 CASES = [*MODELS, *QUERIES, *NUMBERS, *DATA, *FITS, *VERIFY, *WORDS]
 
 
@@ -435,12 +428,7 @@ def check_sentence(result: Result, words: tuple[str, ...]) -> None:
 
 
 def _params(cases: list[Case]) -> list[Any]:
-    return [
-        pytest.param(
-            c, id=c.name, marks=pytest.mark.xfail(reason=KNOWN[c.name], strict=False) if c.name in KNOWN else ()
-        )
-        for c in cases
-    ]
+    return [pytest.param(c, id=c.name) for c in cases]
 
 
 @pytest.mark.parametrize("wrong", _params(CASES))

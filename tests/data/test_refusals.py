@@ -43,7 +43,7 @@ def refused(source: object, layout: Layout = STATE, coding: Coding = AB) -> str:
         ("empty.csv", b"", "is empty; a header and at least one row are needed"),
         ("header.csv", b"time,state\n", "the data has no rows"),
         ("ragged.csv", b"time,state\n1,a\n1,a,b\n2,b\n", "does not split into columns"),
-        ("latin.csv", "state,x\né,1\n".encode("latin-1"), "not utf-8"),
+        ("latin.csv", "state,x\né,1\n".encode("latin-1"), "not UTF-8"),
         ("garbage.csv", bytes(range(256)) * 40, ""),
         ("garbage.parquet", b"not a parquet file at all", "could not be read"),
     ],

@@ -50,6 +50,18 @@ def test_long_chains_settle(seed, epsilon, adversary):
 
 
 @pytest.mark.parametrize("adversary", BOTH)
+def test_a_periodic_chain_with_a_start_that_tells_the_phase(adversary):
+    """Two pairs of states take turns. Given the phase quilts are finite, and long chains settle on the literal value."""
+    P = np.zeros((4, 4))
+    P[:2, 2:], P[2:, :2] = [[0.3, 0.7], [0.6, 0.4]], [[0.5, 0.5], [0.2, 0.8]]
+    chain = MarkovChain(transition=P, start=[0.9, 0.1, 0, 0])
+    literal = Literal(P, [0.9, 0.1, 0, 0], 26).worst(score(1.0), adversary is Adversary.BDP)[0]
+    assert literal < 26
+    for T in (26, 5000, 5001, 10**6):
+        assert worst_record(chain, T, Score(1.0), adversary).value == pytest.approx(literal, rel=1e-9)
+
+
+@pytest.mark.parametrize("adversary", BOTH)
 @pytest.mark.parametrize("start", ["stationary", "any", [0.2, 0.8]])
 def test_a_floor_that_nothing_passes(adversary, start):
     chain = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], start=start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,10 +51,21 @@ def reading(what: str = "the data") -> Iterator[None]:
 
 
 def _reason(error: duckdb.Error) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = lines[0].partition("Error: ")[2] or lines[0] if lines else "unknown reason"
-    # A CSV error is: the line number, the line itself (data: not repeated), the reason.
-    return (f"{first}: {lines[2]}" if first.startswith("CSV Error on Line") and len(lines) > 2 else first)[:300]
+    """Where and why, in our own words: DuckDB's message repeats data and names its own settings."""
+    text = str(error)
+    line = re.search(r"Line: (\d+)", text)
+    where = f"line {line[1]} " if line else "it "
+    if "unicode" in text.lower() or "utf-8" in text.lower() or "utf8" in text.lower():
+        return f"{where}is not UTF-8 text; save the file as UTF-8"
+    if "columns" in text.lower() and line:
+        return f"{where}has more or fewer fields than the header; give every line the same number"
+    if "sniff" in text.lower():
+        return "it is not a table of text: a header line and rows of equally many fields are needed"
+    if "parquet" in text.lower() or "magic bytes" in text.lower():
+        return "it is not a complete Parquet file; write it again"
+    if "memory" in text.lower():
+        return "there is not enough memory for it"
+    return f"{where}cannot be parsed; check quotes and separators there"
 
 
 def is_text_file(path: Path) -> bool:
@@ -63,6 +75,8 @@ def is_text_file(path: Path) -> bool:
 
 def scan_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, str]:
     """A connection and the SQL of a scan over the file, all columns as they are."""
+    if str(path) in ("", "."):
+        raise DataError("the path of the data is empty; name a file", value=path)
     if not os.path.exists(path):  # Path.exists fails on names that are too long
         raise DataError(f"there is no file {str(path)[:200]!r}; check the path", value=path)
     if path.is_dir():

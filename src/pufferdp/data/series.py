@@ -115,12 +115,15 @@ class Series:
         )
         if not count:
             raise self._nothing()
+        self._finite_numbers("bins need numbers")
+        return float(low), float(high)
+
+    def _finite_numbers(self, why: str) -> None:
+        """Refuse a value that is there but is no finite number."""
+        present = self.table.frame.filter(~nw.col("value").is_null())
         strange = present.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
         for value, where in self._first(strange):
-            raise DataError(
-                f"{_quoted(value)} at {where} is not a finite number; correct it, or name the states in place of bins"
-            )
-        return float(low), float(high)
+            raise DataError(f"{_quoted(value)} at {where} is not a finite number, and {why}; correct it or drop it")
 
     def _tally(self, coding: Coding, clip: tuple[float, float] | None) -> tuple[Frame, dict[int, int], int]:
         """First pass, no sorting: rows a code and the clipped total, after every refusal that needs no order."""
@@ -128,6 +131,7 @@ class Series:
         frame = coded(table, coding)
         if clip is not None:
             need_numbers(table, "clipping needs numbers")
+            self._finite_numbers("a sum needs numbers")
             low, high = clip
             if not (low < high and math.isfinite(low) and math.isfinite(high - low)):
                 raise DataError(f"clip is [{low:g}, {high:g}]; it must be two finite numbers, the lower first")

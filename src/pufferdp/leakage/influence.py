@@ -9,6 +9,9 @@ know one beyond each end; then, with the maxima running over records beyond,
     right(b) = max(0, max_y log P^b(x,y)/P^b(x',y) + max_{b'>b,v} log P^b'(x',v)/P^b'(x,v)).
 Values of probability zero are not secrets: 0/0 is skipped, x/0 is infinite, and a pair that is impossible given the
 record beyond is skipped. All of these fall as the distance grows, because a row of P^(n+1) is a mixture of rows of P^n.
+
+So the worst known record beyond an end is the next one. A ratio that is infinite there was infinite at the end itself
+for the pair turned round, and then the quilt has infinite influence anyway: skipped pairs need no care of their own.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ class LeftSide(_ChainSide):
             with np.errstate(invalid="ignore"):
                 return np.where(self._valid, rows + self._marginal, -np.inf)
         far = turned(self._ratios.rows("backward", distances + 1, seen), self._ratios.size)
-        if far is None or not np.isfinite(far[:, self._valid]).all():
+        if far is None:
             return None
         far = np.where((distances + 1 <= self._beyond)[:, None], far, -np.inf)
         with np.errstate(invalid="ignore"):
@@ -107,8 +110,8 @@ class LeftSide(_ChainSide):
     def _one(self, distance: int, pairs: Ints | None) -> Floats:
         valid = self._valid if pairs is None else self._valid[pairs]
         beyond = self._marginal if pairs is None else self._marginal[pairs]
-        if self._beyond is not None:
-            far = self._ratios.worst_beyond(self._towards, distance, self._beyond, self._valid, None)
+        if self._beyond is not None and distance < self._beyond:
+            far = turned(self._ratios.backward(distance + 1, self._seen(distance + 1))[None], self._ratios.size)[0]
             beyond = np.maximum(beyond, far if pairs is None else far[pairs])
         end = self._ratios.backward(distance, self._seen(distance), pairs)
         with np.errstate(invalid="ignore"):
@@ -116,10 +119,6 @@ class LeftSide(_ChainSide):
         if self._beyond is not None:
             total = np.maximum(total, 0.0)
         return np.where(valid, total, -np.inf)
-
-    def _towards(self, n: int, skip: bool) -> Floats:
-        k = self._ratios.size
-        return self._ratios.backward(n, self._seen(n), skip=skip).reshape(k, k).T.ravel()
 
 
 class RightSide(_ChainSide):
@@ -135,7 +134,7 @@ class RightSide(_ChainSide):
         if rows is None or self._beyond is None:
             return None if rows is None else np.where(self._valid, rows, -np.inf)
         far = turned(self._ratios.rows("forward", distances + 1, None), self._ratios.size)
-        if far is None or not np.isfinite(far[:, self._valid]).all():
+        if far is None:
             return None
         far = np.where((distances + 1 <= self._beyond)[:, None], far, 0.0)
         return np.where(self._valid, np.maximum(rows + np.maximum(far, 0.0), 0.0), -np.inf)
@@ -155,11 +154,9 @@ class RightSide(_ChainSide):
         valid = self._valid if pairs is None else self._valid[pairs]
         total = self._ratios.forward(distance, pairs)
         if self._beyond is not None:
-            far = self._ratios.worst_beyond(self._towards, distance, self._beyond, self._valid, None)
-            with np.errstate(invalid="ignore"):
-                total = np.maximum(total + np.maximum(far if pairs is None else far[pairs], 0.0), 0.0)
+            if distance < self._beyond:
+                far = turned(self._ratios.forward(distance + 1)[None], self._ratios.size)[0]
+                with np.errstate(invalid="ignore"):
+                    total = total + np.maximum(far if pairs is None else far[pairs], 0.0)
+            total = np.maximum(total, 0.0)
         return np.where(valid, total, -np.inf)
-
-    def _towards(self, n: int, skip: bool) -> Floats:
-        k = self._ratios.size
-        return self._ratios.forward(n, skip=skip).reshape(k, k).T.ravel()

@@ -9,6 +9,7 @@ records inside, less influence), so one bound serves a range whatever its ends.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,9 +26,12 @@ from pufferdp.models.markov import MarkovChain, Mask
 _CLOSE: Final = 1e-12
 """Records whose bound is within this factor of the worst one found are not looked at; the bound is what is returned."""
 _MOST_STEPS: Final = 400
-"""In chains of over 1000 records bounds are taken for values after so many steps: sound, perhaps a little loose.
+"""In chains of over 500 records bounds are taken for values after so many steps: sound, perhaps a little loose.
 
 It happens when a long chain is still short for its mixing time and its start is given."""
+
+_MOST_WORK: Final = 10**10
+"""The same after so many ratios, about half a minute: chains of many states that take thousands of steps to mix."""
 
 
 @dataclass(frozen=True)
@@ -63,28 +67,33 @@ class _Search:
         self.everyone = adversary is Adversary.BDP
         self.trivial = Found(objective.one(length, 0.0), None, None, length, 0.0)
         self._known: list[tuple[int, int]] = []  # two-sided quilts that were best somewhere
+        self._right_known: list[int] = []  # distances of right ends that were best without a left end
         self._interior: Found | None = None
         self._rights: dict[object, RightSide] = {}
 
     def run(self, floor: float) -> WorstRecord | None:
         """Best first: the range with the highest bound is looked at next, until no bound passes the worst record."""
         best, reached, aside = None, floor, floor
-        ranges = [(-self.trivial.value, n, nodes) for n, nodes in enumerate(self.first_ranges())]
+        number = itertools.count()  # breaks ties, first come first served
+        ranges = [(-self.trivial.value, next(number), nodes, self.trivial) for nodes in self.first_ranges()]
         for i, found in self.likely():
             if found.value > reached:
                 best, reached = _worst(i, found), found.value
-        steps, most_steps = 0, _MOST_STEPS if self.length > 1000 else 4 * self.length
+        most_work = self.ratios.work + _MOST_WORK
+        steps, most_steps = 0, max(_MOST_STEPS, 4 * self.length if self.length <= 500 else 0)
         while ranges and -ranges[0][0] > reached * (1 + _CLOSE):
-            _, _, nodes = heapq.heappop(ranges)
+            _, _, nodes, bound = heapq.heappop(ranges)
+            if steps > most_steps or self.ratios.work > most_work:
+                return _worst(nodes.first, bound)  # the highest bound that is left holds for all records
             found = self.look(nodes, reached * (1 + _CLOSE))
             steps += 1
             if found.value <= reached * (1 + _CLOSE):
                 aside = max(aside, found.value)
-            elif nodes.single or steps > most_steps:
+            elif nodes.single:
                 best, reached = _worst(nodes.first, found), found.value
             else:
-                for n, part in enumerate(_split(nodes)):
-                    heapq.heappush(ranges, (-found.value, 8 * steps + n, part))
+                for part in _split(nodes):
+                    heapq.heappush(ranges, (-found.value, next(number), part, found))
         # Records set aside within _CLOSE of the worst count with their bound.
         return replace(best, value=max(best.value, aside)) if best else None
 
@@ -116,34 +125,55 @@ class _Search:
 
     def look(self, nodes: NodeRange, enough: float) -> Found:
         """The best quilt of one record, or one that bounds every record of a range; any within ``enough`` will do."""
+        best, reach, most = self.trivial, self.reach(nodes), self.length - nodes.first
         left, right = self.sides(nodes)
-        best, reach = self.trivial, self.reach(nodes)
-        for known in self.quick(nodes, left, right, reach):
+        to_left, to_right = reach > 0 and self.useful(left, reach), most > 0 and self.useful(right, most)
+        for known in self.quick(nodes, left if to_left else None, right if to_right else None, reach):
             best = known if known.value < best.value else best
             if best.value <= enough:
                 return best
-        if nodes.single and min(nodes.first - 1, self.length - nodes.first) > 0:
+        if nodes.single and to_left and to_right:
             best = self.smaller(best, self.two_sided(nodes.first, left, right, best.value))
         return best
 
-    def quick(self, nodes: NodeRange, left: LeftSide, right: RightSide, reach: int) -> Iterator[Found]:
+    def useful(self, side: LeftSide | RightSide, farthest: int) -> bool:
+        """Influence is least at the farthest end: a side that is too much even there has no quilts at all."""
+        if self._known:  # a chain that has good quilts is not worth the question
+            return True
+        return self.objective.one(1, float(side.peaks(np.array([farthest]))[0])) < self.trivial.value
+
+    def quick(self, nodes: NodeRange, left: LeftSide | None, right: RightSide | None, reach: int) -> Iterator[Found]:
         """Quilts that are cheap to find: those known to be good, equal distances, and one-sided ones."""
         limit = self.trivial.value
         most = self.length if not nodes.single else self.length - nodes.first
-        for a, b in reversed(self._known[-6:]):
-            if a <= reach and b <= most:
-                influence = float((left.at(np.array([a]), None) + right.at(np.array([b]), None)).max())
-                found = Found(self.objective.one(a + b - 1, influence), a, b, a + b - 1, influence)
+        if left and right:
+            for a, b in reversed(self._known[-6:]):
+                if a <= reach and b <= most:
+                    influence = float((left.at(np.array([a]), None) + right.at(np.array([b]), None)).max())
+                    found = Found(self.objective.one(a + b - 1, influence), a, b, a + b - 1, influence)
+                    yield self.with_slack(found)
+                    limit = min(limit, found.value)
+            if not self._known:
+                found = diagonal(left, right, self.objective, min(reach, most), limit)
                 yield self.with_slack(found)
                 limit = min(limit, found.value)
-        if not self._known:
-            found = diagonal(left, right, self.objective, min(reach, most), limit)
-            yield self.with_slack(found)
-            limit = min(limit, found.value)
-        found = one_sided(right, self.objective, nodes.last - 1, self.length - nodes.first, True, limit)
-        yield self.with_slack(found)
-        limit = min(limit, found.value)
-        yield self.with_slack(one_sided(left, self.objective, self.length - nodes.first, reach, False, limit))
+        if right:
+            inside, farthest = nodes.last - 1, self.length - nodes.first
+            for b in self._right_known[-2:]:
+                if b <= farthest:
+                    influence = float(right.peaks(np.array([b]))[0])
+                    found = Found(self.objective.one(inside + b, influence), None, b, inside + b, influence)
+                    yield self.with_slack(found)
+                    limit = min(limit, found.value)
+            # A range only wants a bound, and a distance that was best nearby is nearly as good as the best.
+            if nodes.single or not self._right_known:
+                found = one_sided(right, self.objective, inside, farthest, True, limit)
+                if found.right is not None and found.right not in self._right_known:
+                    self._right_known.append(found.right)
+                yield self.with_slack(found)
+                limit = min(limit, found.value)
+        if left:
+            yield self.with_slack(one_sided(left, self.objective, self.length - nodes.first, reach, False, limit))
 
     def two_sided(self, i: int, left: LeftSide, right: RightSide, limit: float) -> Found:
         """The best two-sided quilt of one record."""

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import Final
+from typing import overload
 
 import numpy as np
 
@@ -15,32 +14,26 @@ from pufferdp.leakage.powers import Powers, product
 from pufferdp.leakage.search import Floats, Ints
 from pufferdp.models.markov import MarkovChain, Mask, Matrix
 
-_FAR_STEPS: Final = 512
-"""How far beyond an end the search for the worst known record goes before it settles for infinity."""
-
-
 _SMALL, _TABLE = 8, 4096
 """Up to so many states and distances all powers are kept in one table."""
 
 
-def largest_ratios(logs: Matrix, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
-    """Max over rows r of logs[r,x] − logs[r,x'], flat over (x,x'); ``skip`` leaves out rows where x' is impossible."""
+def largest_ratios(logs: Matrix, pairs: Ints | None = None) -> Floats:
+    """Max over rows r of logs[r,x] − logs[r,x'], flat over (x,x')."""
     k = logs.shape[1]
     finite = bool(np.isfinite(logs).all())
     if pairs is not None:
-        return _reduce(logs[:, pairs // k], logs[:, pairs % k], finite, skip)
+        return _reduce(logs[:, pairs // k], logs[:, pairs % k], finite)
     step = max(1, 4_000_000 // max(1, logs.size))
-    parts = [_reduce(logs[:, s : s + step, None], logs[:, None, :], finite, skip) for s in range(0, k, step)]
+    parts = [_reduce(logs[:, s : s + step, None], logs[:, None, :], finite) for s in range(0, k, step)]
     return np.concatenate(parts).ravel()
 
 
-def _reduce(top: Matrix, bottom: Matrix, finite: bool, skip: bool) -> Floats:
+def _reduce(top: Matrix, bottom: Matrix, finite: bool) -> Floats:
     if finite:
         return np.asarray((top - bottom).max(axis=0, initial=-np.inf))
     with np.errstate(invalid="ignore"):
         difference = top - bottom
-    if skip:
-        difference[np.isposinf(difference)] = -np.inf
     return np.asarray(np.fmax.reduce(difference, axis=0, initial=-np.inf))
 
 
@@ -50,28 +43,29 @@ class Ratios:
     def __init__(self, powers: Powers) -> None:
         self.powers = powers
         self.size = powers.size
-        self._full: dict[tuple[str, int, bytes, bool], Floats] = {}
+        self.work = 0  # ratios computed so far: what a search has cost, whatever the clock says
+        self._full: dict[tuple[str, int, bytes], Floats] = {}
         self._tables: dict[tuple[str, bytes], Floats] = {}
         self._lines: dict[tuple[str, int, bytes], tuple[int, Floats, Floats]] = {}
         self._keep = max(64, 128 * 2**20 // (8 * self.size**2))
 
-    def backward(self, n: int, seen: Mask, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
+    def backward(self, n: int, seen: Mask, pairs: Ints | None = None) -> Floats:
         """Max over z in ``seen`` of log P^n(z,x)/P^n(z,x')."""
-        return self._ratios("backward", n, seen, pairs, skip)
+        return self._ratios("backward", n, seen, pairs)
 
-    def forward(self, n: int, pairs: Ints | None = None, *, skip: bool = False) -> Floats:
+    def forward(self, n: int, pairs: Ints | None = None) -> Floats:
         """Max over y of log P^n(x,y)/P^n(x',y)."""
-        return self._ratios("forward", n, None, pairs, skip)
+        return self._ratios("forward", n, None, pairs)
 
-    def _ratios(self, way: str, n: int, seen: Mask | None, pairs: Ints | None, skip: bool) -> Floats:
-        skip = skip and not self.powers.positive(n)
-        key = (way, n, b"" if seen is None else seen.tobytes(), skip)
+    def _ratios(self, way: str, n: int, seen: Mask | None, pairs: Ints | None) -> Floats:
+        key = (way, n, b"" if seen is None else seen.tobytes())
         full = self._full.get(key)
         if full is not None:
             return full if pairs is None else full[pairs]
         logs = self.powers.log(n)
         logs = logs.T if seen is None else logs if seen.all() else logs[seen]
-        found = largest_ratios(logs, pairs, skip=skip)
+        found = largest_ratios(logs, pairs)
+        self.work += logs.size * (self.size if pairs is None else 1)
         if pairs is None:
             if len(self._full) > self._keep:
                 self._full.clear()
@@ -91,7 +85,7 @@ class Ratios:
                 return None
             logs = logs.transpose(0, 2, 1) if seen is None else logs[:, seen]
             finite = bool(np.isfinite(logs).all())
-            table = _reduce(logs.transpose(1, 0, 2)[..., None], logs.transpose(1, 0, 2)[..., None, :], finite, False)
+            table = _reduce(logs.transpose(1, 0, 2)[..., None], logs.transpose(1, 0, 2)[..., None, :], finite)
             table = self._tables[key] = table.reshape(len(logs), -1)
         return np.asarray(table[distances - 1])
 
@@ -103,11 +97,15 @@ class Ratios:
         key = (way, pair, b"" if seen is None else seen.tobytes())
         kept = self._lines.get(key)
         if kept is None or kept[0] > low or kept[0] + len(kept[1]) <= high:
+            low_, high_ = low, high
             if kept is not None:
                 low_, high_ = min(low, kept[0]), max(high, kept[0] + len(kept[1]) - 1)
-            else:
-                low_, high_ = low, high
+            if high_ < _TABLE:  # short lines are made whole, so that the next search finds them
+                low_, high_ = 1, (1 << high_.bit_length()) - 1
             line = self._line(way, pair, low_, high_, seen)
+            if line is None and (low_, high_) != (low, high):
+                low_, high_ = low, high
+                line = self._line(way, pair, low, high, seen)
             if line is None:
                 return None
             if len(self._lines) > 256:
@@ -142,27 +140,13 @@ class Ratios:
         difference = np.log(block[0] / block[1])
         return np.asarray(difference.max(axis=1)), np.asarray(-difference.min(axis=1))
 
-    def worst_beyond(
-        self, ratio: Callable[[int, bool], Floats], distance: int, most: int, valid: Mask, pairs: Ints | None
-    ) -> Floats:
-        """Max over n in distance+1..most of ``ratio(n, skip=True)``, −inf when there is no such n.
 
-        ``ratio(n, skip=False)`` falls with n and is the same where it is finite, so a pair is settled at the first n
-        where it is finite; a pair that never is within ``_FAR_STEPS`` is given infinity.
-        """
-        wanted = valid if pairs is None else valid[pairs]
-        worst = np.full(len(wanted), -np.inf)
-        for n in range(distance + 1, min(most, distance + _FAR_STEPS) + 1):
-            worst = np.asarray(np.maximum(worst, ratio(n, True)))
-            if np.isfinite(ratio(n, False)[wanted]).all():
-                return worst
-        if most > distance + _FAR_STEPS:
-            worst[np.isposinf(ratio(distance + _FAR_STEPS, False))] = np.inf
-        return worst
-
-
+@overload
+def turned(rows: Floats, size: int) -> Floats: ...
+@overload
+def turned(rows: None, size: int) -> None: ...
 def turned(rows: Floats | None, size: int) -> Floats | None:
-    """The same for the pair the other way round."""
+    """The same for the pairs turned round: row by row, (x,x') becomes (x',x)."""
     return None if rows is None else rows.reshape(-1, size, size).transpose(0, 2, 1).reshape(len(rows), -1)
 
 

@@ -181,10 +181,7 @@ def _branch(
     """Cut cells until none can beat the best quilt, or until they are more than ``stop`` or lie within ``span``."""
     while len(cells):
         cells = cells[objective(cells[:, 0] + cells[:, 2] - 1, 0.0) < best.value]
-        if not len(cells):
-            break
-        wide = int(cells[:, [1, 3]].max(axis=0).sum() - cells[:, [0, 2]].min(axis=0).sum())
-        if wide <= span or (len(cells) > stop and wide < _LINE):
+        if not len(cells) or _span(cells) <= span:
             break
         influence = _influence(left, right, cells[:, 1], cells[:, 3])
         nearby = cells[:, 1] + cells[:, 3] - 1
@@ -194,7 +191,10 @@ def _branch(
             a1, b1 = int(cells[at, 1]), int(cells[at, 3])
             best = Found(float(values[at]), a1, b1, int(nearby[at]), float(influence[at]))
         single = (cells[:, 0] == cells[:, 1]) & (cells[:, 2] == cells[:, 3])
-        cells = _quarter(cells[(objective(cells[:, 0] + cells[:, 2] - 1, influence) < best.value) & ~single])
+        cells = cells[(objective(cells[:, 0] + cells[:, 2] - 1, influence) < best.value) & ~single]
+        if len(cells) > stop and _span(cells) < _LINE:
+            break
+        cells = _quarter(cells)
     return best, cells
 
 
@@ -222,6 +222,11 @@ def _by_pairs(left: Side, right: Side, objective: Objective, cells: Ints, best: 
         if pair in deciding:  # nothing beats the relaxed quilt, and it costs what it seemed to cost
             return best
         deciding.append(pair)
+
+
+def _span(cells: Ints) -> int:
+    """Distances covered by the box around the cells, on both sides together."""
+    return int(cells[:, [1, 3]].max(axis=0).sum() - cells[:, [0, 2]].min(axis=0).sum())
 
 
 def _deciding(left: Side, right: Side, a: int, b: int) -> int:

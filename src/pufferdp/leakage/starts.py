@@ -15,9 +15,11 @@ import numpy as np
 from pufferdp.leakage.powers import product
 from pufferdp.leakage.ratios import Ratios
 from pufferdp.leakage.search import Floats
-from pufferdp.models.markov import MarkovChain, Mask, Matrix, Vector
+from pufferdp.models.markov import MarkovChain, Mask, Vector
 
 _TABLE: Final = 2**17
+_FIRST: Final = 2**10
+_PATIENCE: Final = 12
 _SETTLED: Final = 1e-13
 _TINY: Final = 1e-280
 
@@ -95,7 +97,7 @@ def start_of(chain: MarkovChain, ratios: Ratios, length: int) -> Start:
     """The start of a chain, as quilts see it."""
     given = chain.given_start
     if given is not None:
-        return GivenStart(chain, given, length)
+        return GivenStart(chain, given, ratios, length)
     return AnyStart(chain, ratios) if chain.any_start else StationaryStart(chain)
 
 
@@ -137,81 +139,89 @@ class GivenStart:
 
     same_everywhere = False
 
-    def __init__(self, chain: MarkovChain, law: Vector, length: int) -> None:
+    def __init__(self, chain: MarkovChain, law: Vector, ratios: Ratios, length: int) -> None:
         self.supports = Supports(law > 0, chain.transition > 0)
-        self._law, self._length = _marginals(chain, law, self.supports.period, length), length
-        self._limit = self._limits(chain)
+        self._chain, self._ratios = chain, ratios
+        self._most = min(length, _TABLE)
+        self._table, self._power = law[None, :], np.asarray(chain.transition)
+        self._settled, self._asked = False, 0
+        self._extend(min(self._most, _FIRST))
 
-    def _limits(self, chain: MarkovChain) -> Matrix:
-        """For each position in the cycle of supports, a law that stays put under P^period."""
+    def _extend(self, goal: int) -> None:
+        """m_1, m_2, … up to ``goal``, or until they no longer move."""
         period = self.supports.period
-        if (
-            period == 1
-            and len(chain.closed_classes) == 1
-            and np.array_equal(self.supports.at(2**30), chain.stationary > 0)
-        ):
-            return chain.stationary[None, :]
-        return self._law[-period:] if len(self._law) >= 2 * period and self._still(period) else np.empty((0, 0))
-
-    def _still(self, period: int) -> bool:
-        last, before = self._law[-period:], self._law[-2 * period : -period]
-        return bool(np.allclose(last, before, rtol=_SETTLED + len(self._law) * 2.0**-51, atol=0.0))
+        while len(self._table) < goal and not self._settled:
+            self._table = np.concatenate([self._table, product(self._table, self._power)])
+            self._power = self._power @ self._power
+            if len(self._table) >= 4 * period + 8:
+                last, before = self._table[-1], self._table[-1 - (len(self._table) // 4 // period + 1) * period]
+                still = _SETTLED + len(self._table) * 2.0**-51  # products add rounding as they go
+                same = np.array_equal(last > 0, before > 0)
+                self._settled = same and bool(np.allclose(last, before, rtol=still, atol=0.0))
 
     def tilt(self, nodes: NodeRange) -> Floats:
-        """Exact for one record in the table; for a range the smaller of a table bound and a limit bound."""
-        bounds = []
-        if nodes.last <= len(self._law):
-            bounds.append(self._from_table(nodes))
-        if len(self._limit):
-            bounds.append(self._from_limit(nodes))
-        if not bounds:
-            return np.where(np.eye(self._law.shape[1], dtype=bool).ravel(), 0.0, np.inf)
-        return np.asarray(np.minimum.reduce(bounds))
+        """Exact for one record; for a range the smaller of a table bound and a limit bound."""
+        if nodes.single:
+            law = self._law(nodes.first)
+            return _tilt(law, law)
+        if nodes.last > len(self._table) and not self._settled:
+            # Far ranges seldom need more than the limit. A search that keeps asking gets a longer table.
+            self._asked += 1
+            if self._asked > _PATIENCE:
+                self._extend(min(self._most, 4 * len(self._table)))
+                self._asked = 0
+        limit = self._limit(nodes.first)
+        bounds = [self._from_limit(nodes, limit)] if limit is not None else []
+        if nodes.last <= len(self._table):
+            bounds.append(self._from_table(nodes, limit))
+        return np.asarray(np.minimum.reduce(bounds)) if bounds else _nothing_known(self._chain.size)
 
-    def _from_table(self, nodes: NodeRange) -> Floats:
-        laws = self._law[nodes.first - 1 : nodes.last : nodes.step]
+    def _law(self, position: int) -> Vector:
+        """m_i: from the table, from its end where it no longer moves, or by one product."""
+        if position <= len(self._table):
+            return np.asarray(self._table[position - 1])
+        if self._settled:
+            return np.asarray(self._table[len(self._table) - 1 - (len(self._table) - position) % self.supports.period])
+        power = self._ratios.powers.linear(position - 1)
+        if power is None:  # entries too small for a double: nothing is known of the small ones
+            return np.where(self.supports.at(position), _TINY, 0.0)
+        return np.asarray(self._table[0] @ power)
+
+    def _limit(self, position: int) -> Vector | None:
+        """The law that marginals at this place in the cycle of supports tend to, and that stays put."""
+        chain, period = self._chain, self.supports.period
+        if period == 1 and len(chain.closed_classes) == 1:
+            stays = np.array_equal(self.supports.at(2**30), chain.stationary > 0)
+            return chain.stationary if stays else None
+        if not self._settled:
+            return None
+        later = max(0, (len(self._table) - position) // period + 1) * period  # the same place in the cycle, at the end
+        return self._law(position + later)
+
+    def _from_table(self, nodes: NodeRange, limit: Vector | None) -> Floats:
+        laws = self._table[nodes.first - 1 : nodes.last : nodes.step]
         if len(laws) <= 32:
             return np.asarray(np.maximum.reduce([_tilt(m, m) for m in laws]))
-        if len(self._limit):
-            # Marginals over their limit vary slowly, so bounding numerator and denominator apart loses little.
-            limit = self._limit_at(nodes.last)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                over = np.where(limit > 0, laws / limit, laws)
-            reference = np.where(limit > 0, limit, 1.0)
-            return _tilt(over.max(axis=0), over.min(axis=0)) + _tilt(reference, reference)
-        return _tilt(laws.max(axis=0), laws.min(axis=0))
+        if limit is None:
+            return _tilt(laws.max(axis=0), laws.min(axis=0))
+        # Marginals over their limit vary slowly, so bounding numerator and denominator apart loses little.
+        reference = np.where(limit > 0, limit, 1.0)
+        over = laws / reference
+        return _tilt(over.max(axis=0), over.min(axis=0)) + _tilt(reference, reference)
 
-    def _from_limit(self, nodes: NodeRange) -> Floats:
+    def _from_limit(self, nodes: NodeRange, limit: Vector) -> Floats:
         """A law over its limit is averaged at each step, so its spread only shrinks: max h_i(x')/h_i(x) ≤ spread."""
-        at = min(nodes.first, len(self._law) - (len(self._law) - nodes.first) % self.supports.period)
-        law, limit = self._law[at - 1], self._limit_at(nodes.first)
         alive = self.supports.at(nodes.first)
         if not (limit[alive] > 0).all():
-            return np.where(np.eye(len(law), dtype=bool).ravel(), 0.0, np.inf)
-        h = law[alive] / limit[alive]
-        spread = np.log(h.max() / h.min()) if h.min() > 0 else np.inf
+            return _nothing_known(len(limit))
+        h = self._law(nodes.first)[alive] / limit[alive]
+        spread = np.log(h.max() / h.min()) if h.min() > _TINY else np.inf
         tilt = _tilt(limit, limit) + spread + 1e-12  # 1e-12: the limit is known up to its own rounding
-        return np.where(np.eye(len(law), dtype=bool).ravel(), 0.0, tilt)
-
-    def _limit_at(self, position: int) -> Vector:
-        if len(self._limit) == 1:
-            return np.asarray(self._limit[0])
-        return np.asarray(self._limit[(position - len(self._law) - 1) % self.supports.period])
+        return np.where(np.eye(len(limit), dtype=bool).ravel(), 0.0, tilt)
 
 
-def _marginals(chain: MarkovChain, law: Vector, period: int, length: int) -> Matrix:
-    """m_1, m_2, … until they no longer move, the series ends or the table is full."""
-    table, power = law[None, :], np.asarray(chain.transition)
-    goal = min(length, _TABLE)
-    while len(table) < goal:
-        table = np.concatenate([table, product(table, power)])
-        power = power @ power
-        if len(table) >= 4 * period + 8:
-            last, before = table[-1], table[-1 - (len(table) // 4 // period + 1) * period]
-            still = _SETTLED + len(table) * 2.0**-51  # products add rounding as they go
-            if np.array_equal(last > 0, before > 0) and np.allclose(last, before, rtol=still, atol=0.0):
-                break
-    return table[:goal]
+def _nothing_known(k: int) -> Floats:
+    return np.where(np.eye(k, dtype=bool).ravel(), 0.0, np.inf)
 
 
 def _tilt(most: Vector, least: Vector) -> Floats:

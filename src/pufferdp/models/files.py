@@ -48,7 +48,14 @@ class _Class(_File):
     models: list[_Chain]
 
     def build(self) -> MarkovClass:
-        return MarkovClass(models=tuple(m.build() for m in self.models))
+        return MarkovClass(models=tuple(self._member(n, m) for n, m in enumerate(self.models, start=1)))
+
+    @staticmethod
+    def _member(n: int, model: _Chain) -> MarkovChain:
+        try:
+            return model.build()
+        except ModelError as error:
+            raise ModelError(f"model {n} of the class: {error}", value=error.value) from None
 
 
 class _Binary(_States):
@@ -129,6 +136,7 @@ _RULES: Final = {
     "int_type": "a whole number",
     "string_type": "text",
     "list_type": "a list",
+    "greater_than_equal": "0 or more",
     "dict_type": "an object in braces",
     "model_type": "an object in braces",
     "model_attributes_type": "an object in braces",

@@ -223,6 +223,8 @@ def state_names(value: object, k: int) -> tuple[str, ...] | None:
     names = tuple(str(v) for v in value)
     if len(names) != k:
         raise ModelError(f"states has {len(names)} names; the transition table has {k} rows", value=value)
+    if "" in names:
+        raise ModelError("a state has an empty name; in a file that reads as missing, so give it another", value=value)
     repeated = sorted({n for n in names if names.count(n) > 1})
     if repeated:
         raise ModelError(f"state {repeated[0]!r} is named twice; every state needs its own name", value=value)
