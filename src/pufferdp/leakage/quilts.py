@@ -138,7 +138,7 @@ class _Search:
 
     def useful(self, side: LeftSide | RightSide, farthest: int) -> bool:
         """Influence is least at the farthest end: a side that is too much even there has no quilts at all."""
-        if self._known:  # a chain that has good quilts is not worth the question
+        if self._known or self.ratios.powers.positive(1):  # such chains have quilts, so the question is not worth it
             return True
         return self.objective.one(1, float(side.peaks(np.array([farthest]))[0])) < self.trivial.value
 
