@@ -51,7 +51,7 @@ def test_long_chains_settle(seed, epsilon, adversary):
 
 @pytest.mark.parametrize("adversary", BOTH)
 def test_a_periodic_chain_with_a_start_that_tells_the_phase(adversary):
-    """Two pairs of states take turns. Given the phase, quilts are finite and long chains settle on the literal value."""
+    """Two pairs of states alternate. Given the phase, quilts are finite and long chains settle on the literal value."""
     P = np.zeros((4, 4))
     P[:2, 2:], P[2:, :2] = [[0.3, 0.7], [0.6, 0.4]], [[0.5, 0.5], [0.2, 0.8]]
     chain = MarkovChain(transition=P, start=[0.9, 0.1, 0, 0])

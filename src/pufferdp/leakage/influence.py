@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pufferdp.leakage.ratios import Ratios, turned
+from pufferdp.leakage.ratios import Ratios, turned_pairs
 from pufferdp.leakage.search import Floats, Ints
 from pufferdp.models.markov import Mask
 
@@ -82,10 +82,10 @@ class LeftSide(_ChainSide):
         if self._beyond is None:
             with np.errstate(invalid="ignore"):
                 return np.where(self._valid, rows + self._marginal, -np.inf)
-        far = turned(self._ratios.rows("backward", distances + 1, seen), self._ratios.size)
+        far = self._ratios.rows("backward", distances + 1, seen)
         if far is None:
             return None
-        far = np.where((distances + 1 <= self._beyond)[:, None], far, -np.inf)
+        far = np.where((distances + 1 <= self._beyond)[:, None], far[:, turned_pairs(self._ratios.size)], -np.inf)
         with np.errstate(invalid="ignore"):
             return np.where(self._valid, np.maximum(rows + np.maximum(far, self._marginal), 0.0), -np.inf)
 
@@ -111,8 +111,8 @@ class LeftSide(_ChainSide):
         valid = self._valid if pairs is None else self._valid[pairs]
         beyond = self._marginal if pairs is None else self._marginal[pairs]
         if self._beyond is not None and distance < self._beyond:
-            far = turned(self._ratios.backward(distance + 1, self._seen(distance + 1))[None], self._ratios.size)[0]
-            beyond = np.maximum(beyond, far if pairs is None else far[pairs])
+            round_ = turned_pairs(self._ratios.size, pairs)
+            beyond = np.maximum(beyond, self._ratios.backward(distance + 1, self._seen(distance + 1), round_))
         end = self._ratios.backward(distance, self._seen(distance), pairs)
         with np.errstate(invalid="ignore"):
             total = end + beyond
@@ -133,10 +133,10 @@ class RightSide(_ChainSide):
         rows = self._ratios.rows("forward", distances, None)
         if rows is None or self._beyond is None:
             return None if rows is None else np.where(self._valid, rows, -np.inf)
-        far = turned(self._ratios.rows("forward", distances + 1, None), self._ratios.size)
+        far = self._ratios.rows("forward", distances + 1, None)
         if far is None:
             return None
-        far = np.where((distances + 1 <= self._beyond)[:, None], far, 0.0)
+        far = np.where((distances + 1 <= self._beyond)[:, None], far[:, turned_pairs(self._ratios.size)], 0.0)
         return np.where(self._valid, np.maximum(rows + np.maximum(far, 0.0), 0.0), -np.inf)
 
     def along(self, low: int, high: int, pair: int) -> Floats:
@@ -155,8 +155,8 @@ class RightSide(_ChainSide):
         total = self._ratios.forward(distance, pairs)
         if self._beyond is not None:
             if distance < self._beyond:
-                far = turned(self._ratios.forward(distance + 1)[None], self._ratios.size)[0]
+                far = self._ratios.forward(distance + 1, turned_pairs(self._ratios.size, pairs))
                 with np.errstate(invalid="ignore"):
-                    total = total + np.maximum(far if pairs is None else far[pairs], 0.0)
+                    total = total + np.maximum(far, 0.0)
             total = np.maximum(total, 0.0)
         return np.where(valid, total, -np.inf)

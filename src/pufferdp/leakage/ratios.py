@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import weakref
-from typing import overload
 
 import numpy as np
 
@@ -62,6 +61,8 @@ class Ratios:
         full = self._full.get(key)
         if full is not None:
             return full if pairs is None else full[pairs]
+        if pairs is not None and len(pairs) > self.size:  # most of them: make all, once
+            return self._ratios(way, n, seen, None)[pairs]
         logs = self.powers.log(n)
         logs = logs.T if seen is None else logs if seen.all() else logs[seen]
         found = largest_ratios(logs, pairs)
@@ -141,13 +142,10 @@ class Ratios:
         return np.asarray(difference.max(axis=1)), np.asarray(-difference.min(axis=1))
 
 
-@overload
-def turned(rows: Floats, size: int) -> Floats: ...
-@overload
-def turned(rows: None, size: int) -> None: ...
-def turned(rows: Floats | None, size: int) -> Floats | None:
-    """The same for the pairs turned round: row by row, (x,x') becomes (x',x)."""
-    return None if rows is None else rows.reshape(-1, size, size).transpose(0, 2, 1).reshape(len(rows), -1)
+def turned_pairs(size: int, pairs: Ints | None = None) -> Ints:
+    """The same pairs turned round: (x',x) for (x,x')."""
+    pairs = np.arange(size * size) if pairs is None else pairs
+    return np.asarray(pairs % size * size + pairs // size)
 
 
 _CACHE: weakref.WeakKeyDictionary[MarkovChain, Ratios] = weakref.WeakKeyDictionary()

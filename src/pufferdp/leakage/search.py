@@ -256,13 +256,17 @@ def _cut(objective: Objective, best: Found) -> int:
 
 def diagonal(left: Side, right: Side, objective: Objective, most: int, limit: float) -> Found:
     """A first good quilt below ``limit``: equal distances 1, 2, 4, … until the records inside alone cost more."""
-    best, distance = Found(limit, None, None, 0, np.inf), 1
+    best, distance, deciding = Found(limit, None, None, 0, np.inf), 1, np.array([0])
     while distance <= most and objective.one(2 * distance - 1, 0.0) < best.value:
         at = np.array([distance])
-        influence = float((left.at(at, None) + right.at(at, None)).max())
-        value = objective.one(2 * distance - 1, influence)
-        if value < best.value:
-            best = Found(value, distance, distance, 2 * distance - 1, influence)
+        # One pair first: where it alone is too much, the others need not be asked.
+        alone = float((left.at(at, deciding) + right.at(at, deciding))[0, 0])
+        if distance == 1 or objective.one(2 * distance - 1, alone) < best.value:
+            every = (left.at(at, None) + right.at(at, None))[0]
+            deciding = np.array([int(np.argmax(every))])
+            value = objective.one(2 * distance - 1, float(every.max()))
+            if value < best.value:
+                best = Found(value, distance, distance, 2 * distance - 1, float(every.max()))
         distance *= 2
     return best
 
