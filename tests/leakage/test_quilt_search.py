@@ -101,3 +101,22 @@ def test_sticky_chain_with_tiny_probabilities_is_answered():
         chain = MarkovChain(transition=[[1 - leave, leave], [leave, 1 - leave]])
         for adversary in BOTH:
             assert worst_record(chain, 1000, Score(1.0), adversary).value == pytest.approx(1000.0)
+
+
+@pytest.mark.parametrize("T", [1000, 10**5, 10**9])
+@pytest.mark.parametrize("adversary", BOTH)
+@pytest.mark.parametrize(
+    "transition",
+    [
+        np.eye(2),
+        [[0, 1], [1, 0]],
+        [[0.9, 0.1, 0], [0, 0.5, 0.5], [0, 0, 1]],
+        [[0.2, 0.4, 0.4], [0, 0.5, 0.5], [0, 0.3, 0.7]],
+    ],
+    ids=["identity", "cycle", "absorbing", "transient"],
+)
+def test_chains_that_never_mix_are_answered_at_any_length(transition, adversary, T):
+    """Some record always tells all others of its kind, so only the trivial quilt is left when every start is allowed."""
+    chain = MarkovChain(transition=transition, start="any")
+    assert worst_record(chain, T, Score(1.0), adversary).value == T
+    assert worst_record(MarkovChain(transition=transition), T, Score(1.0), adversary).value <= T

@@ -92,7 +92,7 @@ class _Search:
             elif nodes.single:
                 best, reached = _worst(nodes.first, found), found.value
             else:
-                for part in _split(nodes):
+                for part in _split(nodes, best.node if best else None):
                     heapq.heappush(ranges, (-found.value, next(number), part, found))
         # Records set aside within _CLOSE of the worst count with their bound.
         return replace(best, value=max(best.value, aside)) if best else None
@@ -103,16 +103,22 @@ class _Search:
         The middle first. Quilts without a left end serve early records and get worse towards the middle, the others
         get better as the start is forgotten; the worst record is often where the two meet.
         """
-        low, high, reached = 1, self.length, -np.inf
+        low, high, reached, peak, nearby = 1, self.length, -np.inf, 1, 0
         while low <= high:
             i = (low + high) // 2 if high <= 8 * low or high == self.length else int((low * high) ** 0.5)
             found = self.look(NodeRange(i, i, 1), reached * 1.002)
             if found.value > reached * 1.002:
                 yield i, found
-                reached = found.value
+                reached, peak, nearby = found.value, i, found.nearby
             if self.start.same_everywhere or reached >= self.trivial.value:
                 return
             low, high = (i + 1, high) if found.left is None else (low, i - 1)
+        # Then uphill from the best of these, where that is a short way: one step changes it by about 1/nearby.
+        for step in (1, -1) if nearby < 1000 else ():
+            i = peak + step
+            while 1 <= i <= self.length and (found := self.look(NodeRange(i, i, 1), reached)).value > reached:
+                yield i, found
+                i, reached = i + step, found.value
 
     def first_ranges(self) -> Iterator[NodeRange]:
         """Records before the supports repeat one by one, then one range for each set in their cycle."""
@@ -185,7 +191,7 @@ class _Search:
                 self._interior = two_sided(*inner, self.objective, ends, self.trivial.value)
             if self.objective.most_nearby(self._interior.value) + 2 < min(most):
                 return self._interior  # quilts that touch an end of the chain cost more than this one
-        return two_sided(left, right, self.objective, most, limit)
+        return two_sided(left, right, self.objective, most, limit, close=bool(self._known))
 
     def sides(self, nodes: NodeRange) -> tuple[LeftSide, RightSide]:
         """Influence for one record, or an upper bound for all records of a range."""
@@ -266,12 +272,18 @@ def _pairs_of(support: Mask) -> Mask:
     return np.asarray((support[:, None] & support[None, :]).ravel(), dtype=np.bool_)
 
 
-def _split(nodes: NodeRange) -> Iterator[NodeRange]:
-    """Cut a range in three: at, before and after its middle, the geometric one where it spans decades."""
+def _split(nodes: NodeRange, seen: int | None) -> Iterator[NodeRange]:
+    """Cut a range in three: at, before and after its middle, the geometric one where it spans decades.
+
+    The worst record so far (``seen``) is a better place to cut, and need not be looked at again.
+    """
     wide = nodes.last > 8 * nodes.first
     middle = int((nodes.first * nodes.last) ** 0.5) if wide else (nodes.first + nodes.last) // 2
     middle = nodes.first + (middle - nodes.first) // nodes.step * nodes.step
-    yield NodeRange(middle, middle, nodes.step)
+    if seen is not None and nodes.first <= seen <= nodes.last and (seen - nodes.first) % nodes.step == 0:
+        middle = seen
+    else:
+        yield NodeRange(middle, middle, nodes.step)
     if nodes.first < middle:
         yield NodeRange(nodes.first, middle - nodes.step, nodes.step)
     if middle < nodes.last:

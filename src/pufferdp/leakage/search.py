@@ -23,6 +23,8 @@ Ints = npt.NDArray[np.int64]
 
 _FEW: Final = 40
 """Cells are cut with all pairs of values in view up to this many; then the deciding pairs take over."""
+_DENSE: Final = 200_000
+"""Boxes of up to so many quilts are looked at whole when few pairs count."""
 _LINE: Final = 2**18
 """One pair is followed over at most so many distances at once; wider boxes are cut further first."""
 
@@ -127,19 +129,22 @@ def one_sided(
             best = Found(float(values[n]), left, right, inside + end, float(influence[n]))
 
     lows, highs = _dyadic(most)
-    for n in range(len(lows)):  # outwards, until the records inside alone cost more
-        if objective.one(inside + int(lows[n]), 0.0) >= best.value:
-            lows, highs = lows[:n], highs[:n]
-            break
-        look_at(highs[n : n + 1])
+    near = objective(inside + lows, 0.0) < best.value
+    lows, highs = lows[near], highs[near]
+    if not len(lows):
+        return best
+    first = np.array([int(np.argmax(side.at(lows[:1], None)[0]))])  # one pair of values will do for the coarse cuts
+    guess = objective(inside + highs, side.at(highs, first)[:, 0])
+    look_at(highs[[int(np.argmin(guess))]])
     while len(lows):
         # A cell is open while its first distance, with the influence of its last, could beat the best quilt.
-        open_cells = objective(inside + lows, side.peaks(highs)) < best.value
+        open_cells = objective(inside + lows, side.at(highs, first)[:, 0]) < best.value
         lows, highs = lows[open_cells], highs[open_cells]
         if not len(lows) or int(highs.max() - lows.min()) < _LINE:
             break
         lows, highs = _halve(lows, highs)
-        look_at(highs)
+        guess = objective(inside + highs, side.at(highs, first)[:, 0])
+        look_at(highs[[int(np.argmin(guess))]])
     if not len(lows):
         return best
     low, high = int(lows.min()), int(highs.max())
@@ -159,12 +164,18 @@ def one_sided(
         look_at(np.array([at]))
 
 
-def two_sided(left: Side, right: Side, objective: Objective, most: tuple[int, int], limit: float) -> Found:
-    """The best quilt with ends at distances 1..most on both sides, if one is below ``limit``."""
+def two_sided(
+    left: Side, right: Side, objective: Objective, most: tuple[int, int], limit: float, *, close: bool = False
+) -> Found:
+    """The best quilt with ends at distances 1..most on both sides, if one is below ``limit``.
+
+    ``close`` says that the limit is a good one already, so that no first guess is needed.
+    """
     best = Found(limit, None, None, 0, np.inf)
     if min(most) < 1:
         return best
-    best = diagonal(left, right, objective, min(most), limit)
+    if not close:
+        best = diagonal(left, right, objective, min(most), limit)
     a, b = _dyadic(min(most[0], _cut(objective, best))), _dyadic(min(most[1], _cut(objective, best)))
     grid = np.meshgrid(np.arange(len(a[0])), np.arange(len(b[0])), indexing="ij")
     i, j = grid[0].ravel(), grid[1].ravel()
@@ -230,24 +241,33 @@ def _span(cells: Ints) -> int:
 
 
 def _deciding(left: Side, right: Side, a: int, b: int) -> int:
-    return int(np.argmax(left.at(np.array([a]), None)[0] + right.at(np.array([b]), None)[0]))
+    """The pair with the largest influence; of pairs that tie up to rounding the first, so that lines are reused."""
+    every = left.at(np.array([a]), None)[0] + right.at(np.array([b]), None)[0]
+    return int(np.argmax(every >= every.max() - 1e-12))
 
 
 def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, limit: float) -> Found:
     """The best quilt in the cells' box when only the pairs of the tables count."""
     best = Found(limit, None, None, 0, np.inf)
-    if left.values.shape[1] > 1:
-        return _branch(left, right, objective, cells, best, stop=2**62, span=-1)[0]
     a = np.arange(left.low, left.low + len(left.values))
     b = np.arange(right.low, right.low + len(right.values))
+    if left.values.shape[1] > 1:
+        if len(a) * len(b) > _DENSE:
+            return _branch(left, right, objective, cells, best, stop=2**62, span=-1)[0]
+        both = np.maximum.reduce([x[:, None] + y for x, y in zip(left.values.T, right.values.T, strict=True)])
+        values = objective(a[:, None] + b - 1, both)
+        i, j = np.unravel_index(int(np.argmin(values)), values.shape)
+        if values[i, j] < limit:
+            best = Found(float(values[i, j]), int(a[i]), int(b[j]), int(a[i] + b[j] - 1), float(both[i, j]))
+        return best
     while True:  # one pair: the two ends are chosen apart, and the price settles in a few rounds (Dinkelbach)
         tau = objective.price(best.value)
-        i, j = int(np.argmin(a * tau + left.values[:, 0])), int(np.argmin(b * tau + right.values[:, 0]))
-        nearby, influence = int(a[i] + b[j] - 1), float(left.values[i, 0] + right.values[j, 0])
+        m, n = int(np.argmin(a * tau + left.values[:, 0])), int(np.argmin(b * tau + right.values[:, 0]))
+        nearby, influence = int(a[m] + b[n] - 1), float(left.values[m, 0] + right.values[n, 0])
         value = objective.one(nearby, influence)
         if not value < best.value:
             return best
-        best = Found(value, int(a[i]), int(b[j]), nearby, influence)
+        best = Found(value, int(a[m]), int(b[n]), nearby, influence)
 
 
 def _cut(objective: Objective, best: Found) -> int:
