@@ -116,7 +116,7 @@ def test_sticky_chain_with_tiny_probabilities_is_answered():
     ids=["identity", "cycle", "absorbing", "transient"],
 )
 def test_chains_that_never_mix_are_answered_at_any_length(transition, adversary, T):
-    """Some record always tells all others of its kind, so only the trivial quilt is left when every start is allowed."""
+    """Some record tells all others of its kind, so only the trivial quilt is left when every start is allowed."""
     chain = MarkovChain(transition=transition, start="any")
     assert worst_record(chain, T, Score(1.0), adversary).value == T
     assert worst_record(MarkovChain(transition=transition), T, Score(1.0), adversary).value <= T
