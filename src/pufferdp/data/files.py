@@ -152,7 +152,7 @@ def _create(connection: duckdb.DuckDBPyConnection, layout: Layout, scan: str) ->
 
 
 _ORDER_TYPES = {
-    # type: what a text must look like besides being castable
+    # The pattern is what a text must look like besides being castable.
     "BIGINT": r"\s*[+-]?[0-9]+\s*",
     "DOUBLE": None,
     "TIMESTAMP_NS": r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?",

@@ -204,9 +204,5 @@ def _bounds(value: object, name: str) -> Matrix:
     return matrix
 
 
-ChainModel = MarkovChain | MarkovClass
-"""A model made of chains one can list."""
-IntervalModel = BinaryInterval | MarkovInterval
-"""A model given by bounds."""
 Model = MarkovChain | MarkovClass | BinaryInterval | MarkovInterval
 """Everything a guarantee can be made for."""
