@@ -1,4 +1,4 @@
-"""Odd but valid input is answered: exit 0, the keys of the blueprint, finite numbers."""
+"""Odd but valid input is answered: exit 0, the promised keys, finite numbers."""
 
 from __future__ import annotations
 

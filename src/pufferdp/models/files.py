@@ -1,4 +1,4 @@
-"""Model files: JSON in and out, with the keys of the blueprint."""
+"""Model files: JSON in and out, one key a property."""
 
 from __future__ import annotations
 
