@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pufferdp import checks
 from pufferdp.errors import CertificateError, PufferdpError
 from pufferdp.estimate import feasible
 from pufferdp.mechanisms import Problem
@@ -219,7 +220,7 @@ def _recompute(c: Certificate) -> list[str]:
         query=query,
         lengths=tuple((a, b) for a, b in c.data.lengths),
         epsilon=c.guarantee.epsilon,
-        adversary=c.guarantee.adversary,  # type: ignore[arg-type]  # read by Problem
+        adversary=checks.adversary(c.guarantee.adversary),
     )
     plan = plan_problem(problem, beta=c.accuracy.beta, only=[c.mechanism.name])
     if not plan.candidates:

@@ -37,7 +37,7 @@ class Problem:
         for length, count in self.lengths:
             checks.length(length)
             checks.length(count, "number of chains")
-        self.bound  # noqa: B018 - a query that does not fit the model is refused here, before any data is read
+        _ = self.bound  # a query that does not fit the model is refused here, before any data is read
 
     @property
     def records(self) -> int:

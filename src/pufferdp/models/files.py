@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pufferdp.errors import ModelError, ParameterError
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model
-from pufferdp.models.markov import MarkovChain
+from pufferdp.models.markov import MarkovChain, number_array
 
 Row = list[float]
 
@@ -40,7 +40,8 @@ class _Chain(_States):
     start: str | Row = "stationary"
 
     def build(self) -> MarkovChain:
-        return MarkovChain(transition=self.transition, start=self.start, **self.common())  # type: ignore[arg-type]  # validated when made
+        table = number_array(self.transition, "transition")
+        return MarkovChain(transition=table, start=self.start, **self.common())
 
 
 class _Class(_File):
@@ -73,7 +74,8 @@ class _Interval(_States):
     high: list[Row]
 
     def build(self) -> MarkovInterval:
-        return MarkovInterval(low=self.low, high=self.high, **self.common())  # type: ignore[arg-type]  # validated when made
+        low, high = number_array(self.low, "low"), number_array(self.high, "high")
+        return MarkovInterval(low=low, high=high, **self.common())
 
 
 _TYPES = {"markov_chain": _Chain, "markov_class": _Class, "binary_interval": _Binary, "markov_interval": _Interval}
