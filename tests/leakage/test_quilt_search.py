@@ -96,6 +96,19 @@ def test_powers_by_any_route_agree():
         assert np.abs(powers.log(n) - expected).max() <= powers.slack(n) + 1e-14 * n
 
 
+@pytest.mark.parametrize("tiny", [0.1, 1e-200], ids=["plain", "in logarithms"])
+def test_powers_make_room_without_losing_what_they_need(tiny):
+    P = np.array([[1 - tiny, tiny, 0], [0, 1 - tiny, tiny], [0.5, 0, 0.5]])
+    roomy = Powers(P)
+    for keep in range(3, 60, 4):  # so that room runs out at every stage of making a power
+        tight = Powers(P)
+        tight._keep = keep
+        # 1027 = 3 + 1024: making 1024 takes room, and 3 must still be there afterwards
+        for n in [3, 1027, *np.random.default_rng(keep).integers(1, 5000, size=40).tolist()]:
+            assert np.abs(np.nan_to_num(tight.log(n) - roomy.log(n))).max() <= 2 * roomy.slack(n)
+            assert (tight.support(n) == roomy.support(n)).all()
+
+
 def test_sticky_chain_with_tiny_probabilities_is_answered():
     for leave in (1e-9, 1e-200):
         chain = MarkovChain(transition=[[1 - leave, leave], [leave, 1 - leave]])

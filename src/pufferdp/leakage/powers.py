@@ -43,16 +43,18 @@ class Powers:
 
     def log(self, n: int) -> Matrix:
         """Log P^n, entry by entry; -inf exactly where the state cannot be reached in n steps."""
+        self._ready(n)
+        return self._logs(n)
+
+    def _logs(self, n: int) -> Matrix:
         if n not in self._log:
-            self._make(n)
-            if n not in self._log:
-                with np.errstate(divide="ignore"):
-                    self._log[n] = np.log(self._linear[n])
+            with np.errstate(divide="ignore"):
+                self._log[n] = np.log(self._linear[n])
         return self._log[n]
 
     def linear(self, n: int) -> Matrix | None:
         """P^n itself, or None where it has entries too small for a double."""
-        self._make(n)
+        self._ready(n)
         return self._linear.get(n)
 
     def log_table(self, count: int) -> Matrix | None:
@@ -76,7 +78,7 @@ class Powers:
         """Which states can be reached from which in exactly n steps."""
         if self._positive and n >= 1:
             return self._support[1]
-        self._make(n)
+        self._ready(n)
         return self._support[n]
 
     def slack(self, n: int) -> float:
@@ -84,18 +86,22 @@ class Powers:
         extra = 0.0 if not self._deep else 800.0 * UNIT * (n + 1)
         return 2.0 * ((n + 1) * (self.size + 2) * UNIT + extra) + 4 * UNIT
 
+    def _ready(self, n: int) -> None:
+        """Make P^n. Room is made before, never while a product still needs its factors."""
+        if n not in self._linear and len(self._linear) > self._keep:
+            self._forget()
+        self._make(n)
+
     def _make(self, n: int) -> None:
         if n in self._linear or n in self._deep:
             return
-        if len(self._linear) > self._keep:
-            self._forget()
-        below = n - 1 if (n - 1 in self._linear or n - 1 in self._deep) and n > 2 else 1 << (n.bit_length() - 1)
+        below = 1 << (n.bit_length() - 1)
         if below == n:  # n is a power of two: square the half
             self._make(n // 2)
             self._multiply(n // 2, n // 2)
             return
         # Walk up from the largest power of two; a neighbour that is there already saves the walk.
-        near = max((m for m in self._near(n)), default=below)
+        near = max(self._near(n), default=below)
         self._make(near)
         self._make(n - near)
         self._multiply(near, n - near)
@@ -110,12 +116,12 @@ class Powers:
             # float64 products run in the BLAS and count paths exactly enough to tell 0 from 1.
             self._support[total] = (self._support[m].astype(float) @ self._support[n].astype(float)) > 0.5
         if m not in self._deep and n not in self._deep:
-            product = self._linear[m] @ self._linear[n]
-            reachable = product if self._positive else product[self._support[total]]
+            power = self._linear[m] @ self._linear[n]
+            reachable = power if self._positive else power[self._support[total]]
             if reachable.size == 0 or reachable.min() > _TINY:
-                self._linear[total] = product
+                self._linear[total] = power
                 return
-        self._log[total] = _log_multiply(self.log(m), self.log(n))
+        self._log[total] = _log_multiply(self._logs(m), self._logs(n))
         self._deep.add(total)
 
     def _forget(self) -> None:

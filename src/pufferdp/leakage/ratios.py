@@ -17,6 +17,10 @@ _SMALL, _TABLE = 8, 4096
 """Up to so many states and distances all powers are kept in one table."""
 
 
+_LINES = 4_000_000
+"""Lines of single pairs are kept up to so many entries in all, 64 MB."""
+
+
 def largest_ratios(logs: Matrix, pairs: Ints | None = None) -> Floats:
     """Max over rows r of logs[r,x] − logs[r,x'], flat over (x,x')."""
     k = logs.shape[1]
@@ -109,7 +113,7 @@ class Ratios:
                 line = self._line(way, pair, low, high, seen)
             if line is None:
                 return None
-            if len(self._lines) > 256:
+            if sum(len(one[1]) for one in self._lines.values()) > _LINES:
                 self._lines.clear()
             kept = self._lines[key] = (low_, *line)
         part = slice(low - kept[0], high + 1 - kept[0])
