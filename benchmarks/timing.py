@@ -18,6 +18,12 @@ def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
     return best
 
 
+def ratio(top: Callable[[], Any], bottom: Callable[[], Any], repeats: int = 9) -> float:
+    """Time of one call over another, taken in turns: a machine that slows down for a while slows down both."""
+    times = [(seconds(top, 1), seconds(bottom, 1)) for _ in range(repeats)]
+    return min(t for t, _ in times) / min(b for _, b in times)
+
+
 @dataclass
 class Report:
     """Rows of a benchmark, and whether each goal was met."""
