@@ -1,7 +1,8 @@
-"""Series from files and frames: sort them, split them at gaps, count them. Rows stay in the engine that holds them."""
+"""Series and records from files and frames: sorted, split at gaps, counted in the engine that holds the rows."""
 
 from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.records import read_records
 from pufferdp.data.series import Series, open_series
-from pufferdp.data.tables import Source
+from pufferdp.data.sources import Source
 
-__all__ = ["Coding", "Counts", "Layout", "Series", "Source", "open_series"]
+__all__ = ["Coding", "Counts", "Layout", "Series", "Source", "open_series", "read_records"]

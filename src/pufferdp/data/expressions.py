@@ -8,7 +8,9 @@ from fractions import Fraction
 import narwhals as nw
 
 from pufferdp.data.layout import Coding, Gap
-from pufferdp.data.tables import Frame, Table
+from pufferdp.data.matching import keys_of
+from pufferdp.data.sources import Frame
+from pufferdp.data.tables import Table
 from pufferdp.errors import DataError
 
 MISSING = -1
@@ -27,7 +29,7 @@ def coded(table: Table, coding: Coding) -> Frame:
         inside = (x >= coding.bins[0]) & (x <= coding.bins[-1])
         code = nw.when(inside).then(_bin(x, coding.bins, 0, len(coding.labels))).otherwise(nw.lit(UNKNOWN, nw.Int64))
     else:
-        keys = _text_keys(coding.labels) if table.text else _number_keys(coding.labels)
+        keys = keys_of(coding.labels, text=table.text)
         if keys:
             matched = nw.col("value") if table.text else nw.col("number")
             code = matched.replace_strict(list(keys), list(keys.values()), default=UNKNOWN, return_dtype=nw.Int64)
@@ -52,36 +54,6 @@ def _bin(x: nw.Expr, bins: tuple[float, ...], low: int, high: int) -> nw.Expr:
         return nw.lit(low, nw.Int64)
     middle = (low + high) // 2
     return nw.when(x < bins[middle]).then(_bin(x, bins, low, middle)).otherwise(_bin(x, bins, middle, high))
-
-
-def _text_keys(labels: tuple[str, ...]) -> dict[str, int]:
-    """Every way a label may be written: pandas turns 1 into 1.0 once a value is missing, and true into True."""
-    keys = {label: index for index, label in enumerate(labels)}
-    for index, label in enumerate(labels):
-        digits = label.removesuffix(".0")
-        if digits.removeprefix("-").isdecimal():
-            keys.setdefault(digits, index)
-            keys.setdefault(digits + ".0", index)
-        if label.lower() in ("true", "false"):
-            keys.setdefault(label.lower(), index)
-            keys.setdefault(label.capitalize(), index)
-    return keys
-
-
-def _number_keys(labels: tuple[str, ...]) -> dict[float, int]:
-    keys: dict[float, int] = {}
-    for index, label in enumerate(labels):
-        try:
-            number = float(label)
-        except ValueError:
-            continue
-        if math.isfinite(number) and keys.setdefault(number, index) != index:
-            raise DataError(
-                f"the labels {labels[keys[number]]} and {label} are the same number; a column of numbers needs "
-                "labels that differ as numbers",
-                value=label,
-            )
-    return keys
 
 
 def scaled(low: float, high: float) -> nw.Expr:

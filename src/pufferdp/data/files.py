@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 
-from pufferdp.data.layout import Layout, shorten
+from pufferdp.data.layout import Columns, shorten
 from pufferdp.errors import DataError
 
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
@@ -114,7 +114,7 @@ def csv_scan(path: Path, texts: tuple[str, ...] = (), whole: bool = False) -> st
     return f"read_csv({literal(str(path))}, {', '.join(options)})"
 
 
-def columns_of(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> list[str]:
+def column_names(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> list[str]:
     """The names of the columns of a file."""
     with reading(repr(str(path))):
         names = list(connection.sql(f"SELECT * FROM {scan}").columns)
@@ -127,28 +127,31 @@ def columns_of(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> 
     return names
 
 
-def load_csv(connection: duckdb.DuckDBPyConnection, path: Path, layout: Layout) -> duckdb.DuckDBPyRelation:
-    """The columns of the series, parsed once into DuckDB's own storage: value, number, order, person.
+def load_csv(connection: duckdb.DuckDBPyConnection, path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
+    """The columns under the names of their roles, and number, parsed once into DuckDB's own storage.
 
     All come in as text. DuckDB guesses types from the first rows, and then rounds 0.5 to an integer, cuts the time
     off a date and the offset off a time stamp without a word; here the type of the order is the one that fits all.
     """
-    texts = tuple(name for name in (layout.column, layout.by, layout.order) if name is not None)
+    texts = tuple(name for role, name in columns.roles.items() if role != "order")
     with reading(repr(str(path))):
-        _create(connection, layout, csv_scan(path, texts))
-        if layout.order is not None and not _type_order(connection):
+        _create(connection, columns, csv_scan(path, tuple(columns.roles.values())))
+        if "order" in columns.roles and not _type_order(connection):
             # Day.month.year and the like: DuckDB's guess, made on all rows. Slow, and rare.
-            _create(connection, layout, csv_scan(path, texts[:-1], whole=True))
+            _create(connection, columns, csv_scan(path, texts, whole=True))
         return connection.table("series")
 
 
-def _create(connection: duckdb.DuckDBPyConnection, layout: Layout, scan: str) -> None:
-    value = identifier(layout.column)
-    order = "row_number() OVER ()" if layout.order is None else identifier(layout.order)
-    picked = [f"{value} AS value", f"TRY_CAST({value} AS DOUBLE) AS number", f'{order} AS "order"']
-    if layout.by is not None:
-        picked.append(f"{identifier(layout.by)} AS person")
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE series AS SELECT {', '.join(picked)} FROM {scan}")
+def _create(connection: duckdb.DuckDBPyConnection, columns: Columns, scan: str) -> None:
+    number = f"TRY_CAST({identifier(columns.roles['value'])} AS DOUBLE) AS number"
+    picked = f"{picked_columns(columns)}, {number}"
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE series AS SELECT {picked} FROM {scan}")
+
+
+def picked_columns(columns: Columns) -> str:
+    """What SQL selects: each column under the name of its role, and the number of the row where it is the order."""
+    picked = [f"{identifier(name)} AS {identifier(role)}" for role, name in columns.roles.items()]
+    return ", ".join([*picked, 'row_number() OVER () AS "order"'] if columns.numbered else picked)
 
 
 _ORDER_TYPES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -56,6 +57,36 @@ def read_gap(gap: str | float) -> Gap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Which columns of a table are read, and as what."""
+
+    roles: Mapping[str, str]
+    """The name of a column for each role: value, and order, person or id."""
+    key: str
+    """The role that tells rows apart, order or id; a table without that column is read in its row order."""
+
+    def __post_init__(self) -> None:
+        seen: dict[str, str] = {}
+        for role, name in self.roles.items():
+            said = option(role)
+            if not isinstance(name, str) or not name:
+                raise DataError(f"{said} is {name!r}; it must be the name of a column", value=name)
+            if name in seen:
+                raise DataError(f"{seen[name]} and {said} are both {name!r}; they must differ", value=name)
+            seen[name] = said
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows are numbered from 1, in the column order."""
+        return self.key not in self.roles
+
+
+def option(role: str) -> str:
+    """What the column of a role is called by those who name it."""
+    return {"value": "column", "person": "by"}.get(role, role)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """Where the series is in its table."""
 
@@ -71,16 +102,7 @@ class Layout:
     """``"refuse"``, or ``"break"``: a missing value splits the chain and is dropped."""
 
     def __post_init__(self) -> None:
-        named = {"column": self.column, "order": self.order, "by": self.by}
-        seen: dict[str, str] = {}
-        for role, name in named.items():
-            if name is None and role != "column":
-                continue
-            if not isinstance(name, str) or not name:
-                raise DataError(f"{role} is {name!r}; it must be the name of a column", value=name)
-            if name in seen:
-                raise DataError(f"{seen[name]} and {role} are both {name!r}; they must differ", value=name)
-            seen[name] = role
+        columns_of(self)
         if self.missing not in ("refuse", "break"):
             raise DataError(
                 f"missing is {self.missing!r}; it must be refuse, or break to start a new chain there",
@@ -93,6 +115,13 @@ class Layout:
                     f"gap is {self.gap!r} but no order column is given; name the column that says when, with --order",
                     value=self.gap,
                 )
+
+
+def columns_of(layout: Layout) -> Columns:
+    """The columns of a series."""
+    others = {"order": layout.order, "person": layout.by}
+    named = {role: name for role, name in others.items() if name is not None}
+    return Columns(roles={"value": layout.column, **named}, key="order")
 
 
 @dataclass(frozen=True, kw_only=True)

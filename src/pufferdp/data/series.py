@@ -24,7 +24,9 @@ from pufferdp.data.expressions import (
 )
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, read_gap, shorten
-from pufferdp.data.tables import Frame, Source, Table, integers, open_table, rows
+from pufferdp.data.matching import plain, shown
+from pufferdp.data.sources import Frame, Source, integers, rows
+from pufferdp.data.tables import Table, open_table
 from pufferdp.errors import DataError
 
 MOST_STATES = 10_000
@@ -101,7 +103,7 @@ class Series:
             )
         if not found:
             raise self._nothing()
-        return tuple(sorted({_name(value) for (value,) in found}, key=_natural))
+        return tuple(sorted({plain(value) for (value,) in found}, key=_natural))
 
     @reading()
     def number_range(self) -> tuple[float, float]:
@@ -123,7 +125,7 @@ class Series:
         present = self.table.frame.filter(~nw.col("value").is_null())
         strange = present.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
         for value, where in self._first(strange):
-            raise DataError(f"{_quoted(value)} at {where} is not a finite number, and {why}; correct it or drop it")
+            raise DataError(f"{shown(value)} at {where} is not a finite number, and {why}; correct it or drop it")
 
     def _tally(self, coding: Coding, clip: tuple[float, float] | None) -> tuple[Frame, dict[int, int], int]:
         """First pass, no sorting: rows a code and the clipped total, after every refusal that needs no order."""
@@ -215,26 +217,12 @@ class Series:
 
 def _unknown(value: object, where: str, coding: Coding) -> str:
     if coding.bins is None:
-        return f"{_quoted(value)} at {where} is not a state; the states are {shorten(coding.labels)}"
+        return f"{shown(value)} at {where} is not a state; the states are {shorten(coding.labels)}"
     low, high = coding.bins[0], coding.bins[-1]
     return (
-        f"{_quoted(value)} at {where} is not a number from {low:g} to {high:g}, the range of the bins of the states "
+        f"{shown(value)} at {where} is not a number from {low:g} to {high:g}, the range of the bins of the states "
         f"{shorten(coding.labels)}; correct it or widen the bins"
     )
-
-
-def _quoted(value: object) -> str:
-    name = _name(value)
-    return repr(name if len(name) <= 40 else name[:40] + "…")
-
-
-def _name(value: object) -> str:
-    """A value as the label it would have: 1.0 is 1."""
-    if isinstance(value, str):
-        return value.removesuffix(".0") if re.fullmatch(r"-?\d+\.0", value) else value
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return str(value)
 
 
 def _natural(name: str) -> tuple[Any, ...]:
