@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from pufferdp.errors import ModelError
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, Matrix, bin_edges, number_array, state_names, state_values
+from pufferdp.models.records import RecordModel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,5 +207,7 @@ def _bounds(value: object, name: str) -> Matrix:
     return matrix
 
 
-Model = MarkovChain | MarkovClass | BinaryInterval | MarkovInterval
+SeriesModel = MarkovChain | MarkovClass | BinaryInterval | MarkovInterval
+"""What can be believed about a series, however long it is."""
+Model = SeriesModel | RecordModel | ModelClass | AnyGroups
 """Everything a guarantee can be made for."""

@@ -6,122 +6,65 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pufferdp.errors import ModelError, ParameterError
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model
-from pufferdp.models.markov import MarkovChain, number_array
-
-Row = list[float]
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=True)
-
-
-class _States(_File):
-    states: list[str | int] | None = None
-    values: Row | None = None
-    bins: Row | None = None
-    fitted: dict[str, Any] | None = None
-
-    def common(self) -> dict[str, Any]:
-        """What all kinds of chains share."""
-        return {"states": self.states, "values": self.values, "bins": self.bins, "fitted": self.fitted}
-
-
-class _Chain(_States):
-    type: Literal["markov_chain"]
-    transition: list[Row]
-    start: str | Row = "stationary"
-
-    def build(self) -> MarkovChain:
-        table = number_array(self.transition, "transition")
-        return MarkovChain(transition=table, start=self.start, **self.common())
-
-
-class _Class(_File):
-    type: Literal["markov_class"]
-    models: list[_Chain]
-
-    def build(self) -> MarkovClass:
-        return MarkovClass(models=tuple(self._member(n, m) for n, m in enumerate(self.models, start=1)))
-
-    @staticmethod
-    def _member(n: int, model: _Chain) -> MarkovChain:
-        try:
-            return model.build()
-        except ModelError as error:
-            raise ModelError(f"model {n} of the class: {error}", value=error.value) from None
-
-
-class _Binary(_States):
-    type: Literal["binary_interval"]
-    low: float
-    high: float
-
-    def build(self) -> BinaryInterval:
-        return BinaryInterval(low=self.low, high=self.high, **self.common())
-
-
-class _Interval(_States):
-    type: Literal["markov_interval"]
-    low: list[Row]
-    high: list[Row]
-
-    def build(self) -> MarkovInterval:
-        low, high = number_array(self.low, "low"), number_array(self.high, "high")
-        return MarkovInterval(low=low, high=high, **self.common())
-
-
-_TYPES = {"markov_chain": _Chain, "markov_class": _Class, "binary_interval": _Binary, "markov_interval": _Interval}
-_ANY: TypeAdapter[_Chain | _Class | _Binary | _Interval] = TypeAdapter(
-    Annotated[_Chain | _Class | _Binary | _Interval, Field(discriminator="type")]
-)
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.joint import JointTable, value_text
+from pufferdp.models.markov import MarkovChain
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.records import RecordModel
+from pufferdp.models.schemas import CONTENT, TYPES
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
     """Read a model file."""
+    raw = read_json(path, "model file")
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
-    except FileNotFoundError:
-        raise ModelError(f"model file {str(path)!r} does not exist", value=path) from None
-    except IsADirectoryError:
-        raise ModelError(f"model file {str(path)!r} is a folder; name the JSON file in it", value=path) from None
-    except UnicodeDecodeError:
-        raise ModelError(f"model file {str(path)!r} is not text; it must be JSON in UTF-8", value=path) from None
-    except OSError as error:
-        raise ModelError(f"model file {str(path)!r} cannot be read: {error.strerror}", value=path) from None
-    try:
-        raw = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise ModelError(f"model file {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None
-    except (ValueError, RecursionError):
-        raise ModelError(
-            f"model file {str(path)!r} is not JSON: a number is too long or the nesting too deep"
-        ) from None
-    try:
-        return model_from_dict(raw)
+        return model_from_dict(raw, Path(path).parent)
     except ModelError as error:
         raise ModelError(f"{path}: {error}", value=error.value) from None
 
 
-def model_from_dict(raw: object) -> Model:
-    """A model from the content of its file."""
+def read_json(path: str | os.PathLike[str], what: str) -> object:
+    """The content of a JSON file that a person wrote."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
+    except FileNotFoundError:
+        raise ModelError(f"{what} {str(path)!r} does not exist", value=path) from None
+    except IsADirectoryError:
+        raise ModelError(f"{what} {str(path)!r} is a folder; name the JSON file in it", value=path) from None
+    except UnicodeDecodeError:
+        raise ModelError(f"{what} {str(path)!r} is not text; it must be JSON in UTF-8", value=path) from None
+    except OSError as error:
+        raise ModelError(f"{what} {str(path)!r} cannot be read: {error.strerror}", value=path) from None
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise ModelError(f"{what} {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None
+    except (ValueError, RecursionError):
+        raise ModelError(f"{what} {str(path)!r} is not JSON: a number is too long or the nesting too deep") from None
+
+
+def model_from_dict(raw: object, folder: str | os.PathLike[str] = ".") -> Model:
+    """A model from the content of its file; a BIF file it names is looked for from the folder."""
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
     kind = raw.get("type")
     if kind is None:
-        raise ModelError(f"type is missing; it must be one of {', '.join(_TYPES)}", value=raw)
-    if not isinstance(kind, str) or kind not in _TYPES:
-        raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(_TYPES)}", value=kind)
+        raise ModelError(f"type is missing; it must be one of {', '.join(TYPES)}", value=raw)
+    if not isinstance(kind, str) or kind not in TYPES:
+        raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(TYPES)}", value=kind)
     try:
-        return _ANY.validate_python(raw).build()
+        return CONTENT.validate_python(raw).build(Path(folder))
     except ValidationError as error:
         first = plain_errors(error, skip=1)[0]
         raise ModelError(f"{first} (in a {kind} file)", value=raw) from None
@@ -150,14 +93,18 @@ def plain_errors(error: ValidationError, skip: int = 0) -> list[str]:
     out: list[str] = []
     for one in error.errors(include_url=False):
         # Where a value may be of several kinds, each kind adds its own name to the place; people did not write it.
-        parts = [p for p in one["loc"][skip:] if isinstance(p, int) or re.fullmatch(r"(?!(str|int|float)$)\w+", p)]
-        where, kinds = ".".join(str(p) for p in parts) or "the content", len(parts) < len(one["loc"]) - skip
+        loc = [p for p in one["loc"][skip:] if p not in TYPES]
+        parts = [p for p in loc if isinstance(p, int) or re.fullmatch(r"(?!(str|int|float)$)\w+", p)]
+        where, kinds = ".".join(str(p) for p in parts) or "the content", len(parts) < len(loc)
         if one["type"] == "extra_forbidden":
             said = f"{where} is not a key that is known here"
         elif one["type"] == "missing":
             said = f"{where} is missing; it is needed"
         elif where == "start" or (kinds and where.startswith("start.")):
             said = f'{where} is {found_text(one["input"])}; it must be "stationary", "any" or a list of numbers'
+        elif one["type"] in ("union_tag_invalid", "union_tag_not_found"):  # only in a class of models
+            found = one["input"].get("type") if isinstance(one["input"], dict) else None
+            said = f"{where}.type is {found_text(found)}; it must be one of bayesian_network, joint, groups"
         elif one["type"] == "literal_error":
             said = f"{where} is {found_text(one['input'])}; it must be {one['ctx']['expected']}"
         else:
@@ -169,9 +116,17 @@ def plain_errors(error: ValidationError, skip: int = 0) -> list[str]:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """The content of a model's file: everything needed to make it again."""
-    if isinstance(model, MarkovClass):
-        return {"type": "markov_class", "models": [model_to_dict(m) for m in model.models]}
+    """The content of a model's file: everything needed to make it again, without any other file."""
+    if isinstance(model, (MarkovClass, ModelClass)):
+        kind = "markov_class" if isinstance(model, MarkovClass) else "class"
+        return {"type": kind, "models": [model_to_dict(m) for m in model.models]}
+    out = _records_to_dict(model) if isinstance(model, (RecordModel, AnyGroups)) else _series_to_dict(model)
+    if model.fitted is not None:
+        out["fitted"] = model.fitted
+    return out
+
+
+def _series_to_dict(model: MarkovChain | BinaryInterval | MarkovInterval) -> dict[str, Any]:
     out: dict[str, Any]
     if isinstance(model, MarkovChain):
         start = model.start if isinstance(model.start, str) else [float(p) for p in model.start]
@@ -183,8 +138,35 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     for name in ("states", "values", "bins"):
         if getattr(model, name) is not None:
             out[name] = list(getattr(model, name))
-    if model.fitted is not None:
-        out["fitted"] = model.fitted
+    return out
+
+
+def _records_to_dict(model: RecordModel | AnyGroups) -> dict[str, Any]:
+    out: dict[str, Any]
+    if isinstance(model, JointTable):
+        numbers = model.values
+        plain = numbers is not None and tuple(map(value_text, numbers)) == model.states  # 1 and not 1.00
+        values: Sequence[float | str] = (plain and numbers) or model.states
+        outcomes = [
+            {"records": [values[x] for x in row], "probability": p}
+            for row, p in zip(model.listed.tolist(), model.probabilities.tolist(), strict=True)
+        ]
+        return {"type": "joint", "values": list(values), "outcomes": outcomes, "records": list(model.records)}
+    if isinstance(model, BayesianNetwork):
+        nodes = [
+            {"name": n.name, "states": list(n.states), "parents": list(n.parents), "table": n.table.tolist()}
+            for n in model.nodes
+        ]
+        out = {"type": "bayesian_network", "nodes": nodes}
+    elif isinstance(model, Groups):
+        laws = [law.tolist() for law in model.positives]
+        out = {"type": "groups", "sizes": list(model.group_sizes), "positives": laws, "states": list(model.states)}
+    elif isinstance(model, AnyGroups):
+        out = {"type": "groups", "largest": model.largest, "states": list(model.states)}
+    else:
+        raise ModelError(f"{model!r} has no form as a file", value=model)
+    if model.values is not None:
+        out["values"] = dict(zip(model.labels, model.values, strict=True))
     return out
 
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ Matrix = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Start = str | Sequence[float] | Vector
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 ROW_TOLERANCE: Final = 1e-9
 """A row of probabilities may miss 1 by this much; it is then scaled to sum to 1."""
@@ -129,7 +130,7 @@ class MarkovChain:
             index = np.asarray(members)
             block = self.transition[np.ix_(index, index)]
             law[index] += _stationary_of_irreducible(block) / len(self.closed_classes)
-        return _read_only(law)
+        return read_only(law)
 
     @cached_property
     def reversal(self) -> Matrix:
@@ -138,7 +139,7 @@ class MarkovChain:
         if not (law > 0).all():
             state = self.labels[int(np.argmin(law))]
             raise ModelError(f"state {state!r} has stationary probability 0; a reversal needs an irreducible chain")
-        return _read_only(law[None, :] * self.transition.T / law[:, None])
+        return read_only(law[None, :] * self.transition.T / law[:, None])
 
     @property
     def reversible(self) -> bool:
@@ -173,16 +174,18 @@ def probability_rows(value: object, name: str) -> Matrix:
         shape = "×".join(str(n) for n in matrix.shape) or "a single number"
         raise ModelError(f"{name} is {shape}; it must be a square table, one row and one column a state", value=value)
     for x, row in enumerate(matrix):
-        _check_law(row, f"row {x + 1} of {name}")
-    return _read_only(np.stack([_scaled(row) for row in matrix]))
+        check_law(row, f"row {x + 1} of {name}")
+    return read_only(scaled(matrix))
 
 
-def _check_law(row: Vector, where: str) -> None:
+def check_law(row: Vector, where: str) -> None:
+    """Refuse a row that is no law: an entry that is no probability, or a sum that is not 1."""
     wrong = np.flatnonzero(~(np.isfinite(row) & (row >= 0)))
     if len(wrong):
         p = float(row[wrong[0]])
         raise ModelError(f"entry {wrong[0] + 1} of {where} is {p:g}; a probability lies between 0 and 1", value=p)
-    total = float(row.sum())
+    with np.errstate(over="ignore"):
+        total = float(row.sum())
     if abs(total - 1) > ROW_TOLERANCE:
         raise ModelError(f"{where} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}", value=total)
 
@@ -193,14 +196,17 @@ def _law(value: object, k: int) -> Vector:
         raise ModelError(
             f"start has {law.size} probabilities; it must have one for each of the {k} states", value=value
         )
-    _check_law(law, "start")
-    return _read_only(_scaled(law))
+    check_law(law, "start")
+    return read_only(scaled(law))
 
 
-def _scaled(law: Vector) -> Vector:
-    """The law scaled to sum to 1, or untouched where only rounding is off: reading a model twice changes nothing."""
-    total = law.sum()
-    return law if abs(total - 1) <= len(law) * 2.0**-52 else law / total
+def scaled(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Laws along the last axis scaled to sum to 1, or untouched where only rounding is off.
+
+    So reading a model twice changes nothing.
+    """
+    total = laws.sum(axis=-1, keepdims=True)
+    return np.where(abs(total - 1) <= laws.shape[-1] * 2.0**-52, laws, laws / total)
 
 
 def number_array(value: object, name: str) -> npt.NDArray[np.float64]:
@@ -264,6 +270,7 @@ def bin_names(edges: Sequence[float]) -> tuple[str, ...]:
     return tuple(f"{a:.12g}..{b:.12g}" for a, b in itertools.pairwise(edges))
 
 
-def _read_only(array: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The array, which can then no longer be written."""
     array.setflags(write=False)
     return array

@@ -1,0 +1,244 @@
+"""Groups of records: nothing is shared between groups, and inside a group one or everything may be believed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, reduce
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from pufferdp.errors import ModelError
+from pufferdp.models.markov import check_law, number_array, read_only, scaled
+from pufferdp.models.records import (
+    Evidence,
+    Law,
+    Outcomes,
+    RecordModel,
+    label_values,
+    named_states,
+    record_names,
+    refuse_many,
+)
+
+MOST_MEMBERS: Final = 1000
+"""Beyond this many members the probability of one assignment can be too small for a double."""
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Groups(RecordModel):
+    """Independent groups of two-state records; inside a group only the number of ones matters.
+
+    >>> Groups(sizes=[4, 4, 3], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]] * 2 + [[0.25] * 4])
+    Groups(11 records in 3 groups of 3 to 4)
+    """
+
+    group_sizes: tuple[int, ...]
+    """Number of records in each group."""
+    positives: tuple[Law, ...]
+    """For each group the law of the number of its records in the second state."""
+    states: tuple[str, ...]
+    """The two states; the second is the one that is counted."""
+    values: tuple[float, ...] | None = None
+    """A number for each state."""
+    fitted: dict[str, Any] | None = None
+    """Where the model was estimated from, if it was."""
+
+    def __init__(
+        self,
+        *,
+        sizes: Sequence[int],
+        positives: Sequence[Sequence[float] | Law],
+        states: Sequence[str] | None = None,
+        values: Mapping[str, float] | Sequence[float] | None = None,
+        fitted: dict[str, Any] | None = None,
+    ) -> None:
+        names = _states(states)
+        if len(names) != 2:
+            raise ModelError(f"states has {len(names)} names; a record of a group has two states", value=states)
+        counts = _sizes(sizes)
+        fields = {
+            "group_sizes": counts,
+            "positives": _positives(positives, counts),
+            "states": names,
+            "values": label_values(values, names),
+            "fitted": fitted,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def records(self) -> tuple[str, ...]:
+        """The records are numbered from 1, group after group."""
+        return record_names(None, sum(self.group_sizes))
+
+    @cached_property
+    def domains(self) -> tuple[tuple[str, ...], ...]:
+        """The same two states for every record."""
+        return (self.states,) * sum(self.group_sizes)
+
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """The groups."""
+        ends = itertools.accumulate(self.group_sizes)
+        return tuple(tuple(range(end - m, end)) for end, m in zip(ends, self.group_sizes, strict=True))
+
+    @cached_property
+    def _group(self) -> tuple[int, ...]:
+        return tuple(g for g, m in enumerate(self.group_sizes) for _ in range(m))
+
+    def group_of(self, record: int) -> int:
+        """The group in which a record stands, both counted from 0."""
+        return self._group[record]
+
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+        """P(these records, evidence), in closed form."""
+        refuse_many(2 ** len(records), "a law of these records")
+        if any(not states for states in evidence.values()):
+            return np.zeros((2,) * len(records))
+        asked = set(records)
+        fixed = {i: states[0] for i, states in evidence.items() if len(set(states)) == 1}
+        axes: list[int] = []
+        table = np.ones(())
+        for g in sorted({self.group_of(i) for i in asked | set(fixed)}):
+            inside = [i for i in records if self.group_of(i) == g]
+            known = [x for i, x in fixed.items() if self.group_of(i) == g and i not in asked]
+            law, told, least = self.positives[g], len(inside) + len(known), sum(known)
+            by_ones = np.array([law @ shares(len(law) - 1, told, least + t) for t in range(len(inside) + 1)])
+            ones = np.indices((2,) * len(inside)).sum(axis=0) if inside else 0
+            table = np.multiply.outer(table, by_ones[ones])
+            axes += inside
+        table = np.transpose(table, [axes.index(i) for i in records])
+        for axis, i in enumerate(records):
+            if i in fixed:
+                allowed = np.arange(2) == fixed[i]
+                table = table * allowed.reshape([-1 if a == axis else 1 for a in range(len(records))])
+        return np.asarray(table)
+
+    def outcomes(self) -> tuple[Outcomes, Law]:
+        """Every outcome of positive probability and its probability; refused where there are too many."""
+        counts = [
+            sum(math.comb(m, j) for j in np.flatnonzero(law).tolist())
+            for m, law in zip(self.group_sizes, self.positives, strict=True)
+        ]
+        refuse_many(math.prod(counts), "the model", sum(self.group_sizes))
+        return reduce(_beside, (_group_outcomes(law) for law in self.positives))
+
+    def __repr__(self) -> str:
+        n, groups = sum(self.group_sizes), len(self.group_sizes)
+        least, most = min(self.group_sizes), max(self.group_sizes)
+        return (
+            f"Groups({n} record{'s' * (n != 1)} in {groups} group{'s' * (groups != 1)} of "
+            f"{least if least == most else f'{least} to {most}'})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AnyGroups:
+    """Every belief in which no group of records that depend on each other is larger than this.
+
+    It does not know its records, so it is no `RecordModel`: it says only how many may depend on each other.
+    """
+
+    largest: int
+    """Most records in a group; anything may hold inside a group."""
+    states: tuple[str, ...] = ("0", "1")
+    """Names of the states."""
+    values: tuple[float, ...] | None = None
+    """A number for each state: given by the state's name or in their order."""
+    fitted: dict[str, Any] | None = None
+    """Where the model was estimated from, if it was."""
+    bins: ClassVar[None] = None
+    """Only series have bins."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "largest", _whole(self.largest, "largest"))
+        object.__setattr__(self, "states", _states(self.states))
+        object.__setattr__(self, "values", label_values(self.values, self.states))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the states."""
+        return self.states
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return len(self.states)
+
+    def __repr__(self) -> str:
+        return f"AnyGroups(groups of at most {self.largest} record{'s' * (self.largest != 1)}, {self.size} states)"
+
+
+@lru_cache(maxsize=4096)
+def shares(members: int, told: int, ones: int) -> Law:
+    """For j = 0..members ones in a group: the share of choices in which told members are as told, with these ones."""
+    # Whole numbers of any length divide to the nearest double, so nothing overflows and nothing is lost.
+    found, rest = np.zeros(members + 1), _choices(members - told)
+    for s, count in enumerate(rest):
+        found[s + ones] = count / _choices(members)[s + ones]
+    return read_only(found)
+
+
+@lru_cache(maxsize=64)
+def _choices(members: int) -> tuple[int, ...]:
+    return tuple(math.comb(members, j) for j in range(members + 1))
+
+
+def _group_outcomes(law: Law) -> tuple[Outcomes, Law]:
+    """The outcomes of one group."""
+    members = len(law) - 1
+    rows, chances = [], []
+    for j in np.flatnonzero(law).tolist():
+        for ones in itertools.combinations(range(members), j):
+            row = np.zeros(members, dtype=np.int64)
+            row[list(ones)] = 1
+            rows.append(row)
+        chances += [float(law[j]) / math.comb(members, j)] * math.comb(members, j)
+    return np.array(rows), np.array(chances)
+
+
+def _beside(left: tuple[Outcomes, Law], right: tuple[Outcomes, Law]) -> tuple[Outcomes, Law]:
+    """The outcomes of two independent sets of records."""
+    (rows, law), (more, other) = left, right
+    both = np.hstack([np.repeat(rows, len(more), axis=0), np.tile(more, (len(rows), 1))])
+    return both, np.outer(law, other).ravel()
+
+
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ModelError(f"{name} is {value!r}; it must be a whole number of records, 1 or more", value=value)
+    return int(value)
+
+
+def _states(value: object) -> tuple[str, ...]:
+    return ("0", "1") if value is None else named_states(value, "every record")
+
+
+def _sizes(value: object) -> tuple[int, ...]:
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or len(value) == 0:
+        raise ModelError(f"sizes is {value!r}; it must list how many records each group has", value=value)
+    sizes = tuple(_whole(m, f"the size of group {g}") for g, m in enumerate(value, start=1))
+    if max(sizes) > MOST_MEMBERS:
+        raise ModelError(f"a group has {max(sizes)} records; at most {MOST_MEMBERS} are allowed", value=value)
+    return sizes
+
+
+def _positives(value: object, sizes: tuple[int, ...]) -> tuple[Law, ...]:
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != len(sizes):
+        found = len(value) if isinstance(value, (Sequence, np.ndarray)) else "no"
+        raise ModelError(f"positives has {found} laws; there are {len(sizes)} groups, one law each", value=value)
+    laws = []
+    for g, (given, m) in enumerate(zip(value, sizes, strict=True), start=1):
+        law = number_array(given, f"law {g} of positives")
+        if law.shape != (m + 1,):
+            raise ModelError(
+                f"law {g} of positives has {law.size} probabilities; a group of {m} needs {m + 1}, for 0 to {m} ones",
+                value=given,
+            )
+        check_law(law, f"law {g} of positives")
+        laws.append(read_only(scaled(law)))
+    return tuple(laws)

@@ -1,0 +1,205 @@
+"""A belief written out: every outcome that can happen, and its probability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pufferdp.errors import ModelError
+from pufferdp.models.markov import check_law, number_array, read_only, scaled
+from pufferdp.models.records import (
+    Evidence,
+    Known,
+    Law,
+    Outcomes,
+    RecordModel,
+    impossible,
+    label_values,
+    named_states,
+    record_names,
+    refuse_many,
+)
+
+Value = str | int | float
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class JointTable(RecordModel):
+    """A few records with any dependence between them, given by their joint law.
+
+    >>> twins = JointTable(values=[0, 1], outcomes=[(0, 0), (1, 1)], probabilities=[0.7, 0.3])
+    >>> twins
+    JointTable(2 records, 2 states, 2 outcomes)
+    >>> twins.given({"1": "1"}).law("2")
+    array([0., 1.])
+    """
+
+    names: tuple[str, ...]
+    """Names of the records."""
+    states: tuple[str, ...]
+    """The values every record may take, as text."""
+    listed: Outcomes
+    """The outcomes as they were listed, in numbers of states: one row each."""
+    probabilities: Law
+    """The probability of each listed outcome."""
+    fitted: dict[str, Any] | None
+    """Where the model was estimated from, if it was."""
+
+    def __init__(
+        self,
+        *,
+        values: Sequence[Value],
+        outcomes: Sequence[Sequence[Value]] | Outcomes,
+        probabilities: Sequence[float] | Law,
+        records: Sequence[str] | None = None,
+        fitted: dict[str, Any] | None = None,
+    ) -> None:
+        states = _states(values)
+        listed = _listed(outcomes, states)
+        law = number_array(probabilities, "probabilities")
+        if law.shape != (len(listed),):
+            raise ModelError(
+                f"there are {law.size} probabilities and {len(listed)} outcomes; every outcome needs one",
+                value=law.size,
+            )
+        check_law(law, "the list of probabilities")
+        fields = {
+            "names": record_names(records, listed.shape[1]),
+            "states": states,
+            "listed": read_only(listed),
+            "probabilities": read_only(scaled(law)),
+            "fitted": fitted,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """Names of the records."""
+        return self.names
+
+    @cached_property
+    def domains(self) -> tuple[tuple[str, ...], ...]:
+        """The same values for every record."""
+        return (self.states,) * len(self.names)
+
+    @cached_property
+    def values(self) -> tuple[float, ...] | None:
+        """The values themselves, where all are numbers."""
+        return label_values(None, self.states)
+
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """All records together, for any dependence may hold; but a record that never varies is on its own."""
+        rows, _ = self.outcomes()
+        varies = (rows != rows[0]).any(axis=0)
+        together = tuple(int(i) for i in np.flatnonzero(varies))
+        alone = [(int(i),) for i in np.flatnonzero(~varies)]
+        return tuple(sorted([together, *alone] if together else alone))
+
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+        """P(these records, evidence), by adding up the outcomes."""
+        sizes = tuple(self.sizes[i] for i in records)
+        refuse_many(math.prod(sizes), "a law of these records")
+        rows, law = self.outcomes()
+        fits = np.ones(len(rows), dtype=bool)
+        for i, states in evidence.items():
+            fits &= np.isin(rows[:, i], states)
+        if not sizes:
+            return np.asarray(law[fits].sum())
+        cells = np.ravel_multi_index(tuple(rows[fits][:, i] for i in records), sizes)
+        return np.bincount(cells, law[fits], math.prod(sizes)).astype(float, copy=False).reshape(sizes)
+
+    def outcomes(self) -> tuple[Outcomes, Law]:
+        """Every outcome of positive probability and its probability."""
+        return self._possible
+
+    @cached_property
+    def _possible(self) -> tuple[Outcomes, Law]:
+        kept = self.probabilities > 0
+        return read_only(self.listed[kept]), read_only(self.probabilities[kept])
+
+    def given(self, known: Known) -> JointTable:
+        """The belief of somebody who knows this of some records."""
+        rows, law = self.outcomes()
+        fits = np.ones(len(rows), dtype=bool)
+        for i, states in self.evidence(known).items():
+            fits &= np.isin(rows[:, i], states)
+        if not fits.any():
+            raise impossible(known)
+        return JointTable(
+            values=self.states,
+            outcomes=[[self.states[x] for x in row] for row in rows[fits]],
+            probabilities=law[fits] / law[fits].sum(),
+            records=self.names,
+            fitted=self.fitted,
+        )
+
+    def __repr__(self) -> str:
+        n, k, m = len(self.names), len(self.states), len(self.listed)
+        return f"JointTable({n} record{'s' * (n != 1)}, {k} state{'s' * (k != 1)}, {m} outcome{'s' * (m != 1)})"
+
+
+def value_text(value: object) -> str:
+    """A value as the name of a state: whole numbers without a point, so that 1 and 1.0 are one state."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ModelError(f"a value is {value!r}; it must be a number or a name", value=value)
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise ModelError(
+            "a value is no number, infinite or too large; it must be a finite number or a name", value=value
+        )
+    return str(int(value)) if int(value) == value else repr(float(value))
+
+
+def _states(values: object) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or len(values) == 0:
+        raise ModelError(f"values is {values!r}; it must list the values a record may take", value=values)
+    states = tuple(value_text(v) for v in values)
+    repeated = next((s for s in states if states.count(s) > 1), None)
+    if repeated is not None:
+        raise ModelError(f"the value {repeated} is listed twice; list every value once", value=values)
+    return named_states(states, "every record")
+
+
+def _listed(outcomes: object, states: tuple[str, ...]) -> Outcomes:
+    """The outcomes in numbers of states."""
+    if isinstance(outcomes, str) or not isinstance(outcomes, (Sequence, np.ndarray)) or len(outcomes) == 0:
+        raise ModelError("outcomes is empty; list every outcome that can happen, one value a record", value=outcomes)
+    first = outcomes[0]
+    refuse_many(
+        len(outcomes), "the table", len(first) if isinstance(first, (Sequence, np.ndarray)) and len(first) else 1
+    )
+    number = {state: x for x, state in enumerate(states)}
+    rows: dict[tuple[int, ...], int] = {}
+    length = None
+    for n, outcome in enumerate(outcomes, start=1):
+        if isinstance(outcome, str) or not isinstance(outcome, (Sequence, np.ndarray)) or len(outcome) == 0:
+            raise ModelError(f"outcome {n} is {outcome!r}; it must be a list of values, one a record", value=outcome)
+        length = len(outcome) if length is None else length
+        if len(outcome) != length:
+            raise ModelError(
+                f"outcome {n} has {len(outcome)} values and outcome 1 has {length}; every outcome has one a record",
+                value=outcome,
+            )
+        texts = [value_text(v) for v in outcome]
+        unknown = next((text for text in texts if text not in number), None)
+        if unknown is not None:
+            raise ModelError(f"outcome {n} has the value {unknown!r}; values lists {', '.join(states)}", value=outcome)
+        row = tuple(number[text] for text in texts)
+        if row in rows:
+            raise ModelError(
+                f"outcome {n} is the same as outcome {rows[row]} ({', '.join(texts)}); list it once", value=outcome
+            )
+        rows[row] = n
+    return np.array(list(rows), dtype=np.int64)

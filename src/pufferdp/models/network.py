@@ -1,0 +1,235 @@
+"""A belief drawn as a graph: each record depends on its parents through a table."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.errors import ModelError
+from pufferdp.models.junction import Factor, JunctionTree, connected, neighbours
+from pufferdp.models.markov import ROW_TOLERANCE, check_law, number_array, read_only, scaled
+from pufferdp.models.records import (
+    Evidence,
+    Law,
+    Outcomes,
+    RecordModel,
+    label_values,
+    most_outcomes,
+    named_states,
+    record_names,
+    refuse_many,
+)
+
+MOST_PARENTS: Final = 63
+"""Arrays have at most 64 axes, and one of a table's axes is the record's own."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Node:
+    """One record of a network. Its table is checked by the network, which knows the parents' states."""
+
+    name: str
+    """Name of the record."""
+    states: tuple[str, ...]
+    """Names of its states."""
+    parents: tuple[str, ...] = ()
+    """Names of the records it depends on."""
+    table: Law
+    """Its law given its parents: one axis a parent, in their order, and its own states last."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ModelError(f"a node's name is {self.name!r}; it must be a text that is not empty", value=self.name)
+        parents = _names(self.parents, self.name)
+        object.__setattr__(self, "states", named_states(self.states, f"node {self.name!r}"))
+        object.__setattr__(self, "parents", parents)
+        object.__setattr__(self, "table", read_only(number_array(self.table, f"the table of node {self.name!r}")))
+
+    def __repr__(self) -> str:
+        given = f" given {', '.join(self.parents)}" if self.parents else ""
+        return f"Node({self.name}{given}; {len(self.states)} state{'s' * (len(self.states) != 1)})"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BayesianNetwork(RecordModel):
+    """Records that depend on each other along a graph without cycles.
+
+    >>> rain = Node(name="rain", states=["no", "yes"], table=[0.8, 0.2])
+    >>> wet = Node(name="wet", states=["no", "yes"], parents=["rain"], table=[[0.9, 0.1], [0, 1]])
+    >>> BayesianNetwork(nodes=(rain, wet))
+    BayesianNetwork(2 records, 2 to 2 states, at most 1 parent)
+    """
+
+    nodes: tuple[Node, ...]
+    """The records, in any order."""
+    values: tuple[float, ...] | None = None
+    """A number for each state, for sums and means: given by the state's name, kept in the order of ``labels``."""
+    fitted: dict[str, Any] | None = field(default=None, repr=False)
+    """Where the model was estimated from, if it was."""
+
+    def __post_init__(self) -> None:
+        nodes = tuple(self.nodes)
+        if not nodes:
+            raise ModelError("nodes is empty; a network needs at least one node")
+        for node in nodes:
+            if not isinstance(node, Node):
+                raise ModelError(f"nodes holds {node!r}; it must be a list of nodes", value=node)
+        record_names([node.name for node in nodes], len(nodes))
+        domains = {node.name: node.states for node in nodes}
+        for node in nodes:
+            for parent in node.parents:
+                if parent not in domains:
+                    known = ", ".join(list(domains)[:10]) + (", …" if len(domains) > 10 else "")
+                    raise ModelError(
+                        f"node {node.name!r} has the parent {parent!r}, which is no node; the nodes are {known}",
+                        value=parent,
+                    )
+        checked = tuple(replace(node, table=_laws(node, domains)) for node in nodes)
+        object.__setattr__(self, "nodes", checked)
+        object.__setattr__(self, "values", label_values(self.values, self.labels))
+        _ = self.order  # refuses a cycle
+
+    @classmethod
+    def from_bif(cls, path: str | os.PathLike[str], values: Mapping[str, float] | None = None) -> BayesianNetwork:
+        """Read a network from a BIF file."""
+        from pufferdp.models.bif import read_bif  # it makes nodes, so it imports this file
+
+        nodes = read_bif(path)
+        try:
+            return cls(nodes=nodes, values=label_values(values, _labels(nodes)))
+        except ModelError as error:
+            raise ModelError(f"{os.fspath(path)}: {error}", value=error.value) from None
+
+    @cached_property
+    def records(self) -> tuple[str, ...]:
+        """Names of the nodes, in the order given."""
+        return tuple(node.name for node in self.nodes)
+
+    @cached_property
+    def domains(self) -> tuple[tuple[str, ...], ...]:
+        """The states of each node."""
+        return tuple(node.states for node in self.nodes)
+
+    @cached_property
+    def parents(self) -> tuple[tuple[int, ...], ...]:
+        """The parents of each node, as positions."""
+        return tuple(tuple(self.position(p) for p in node.parents) for node in self.nodes)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The nodes, parents before children."""
+        children: list[list[int]] = [[] for _ in self.nodes]
+        for v, above in enumerate(self.parents):
+            for u in above:
+                children[u].append(v)
+        waits = [len(above) for above in self.parents]
+        order = [v for v, n in enumerate(waits) if n == 0]
+        for v in order:  # grows while it is read
+            for w in children[v]:
+                waits[w] -= 1
+                if waits[w] == 0:
+                    order.append(w)
+        if len(order) < len(self.nodes):
+            self._refuse_cycle([v for v, n in enumerate(waits) if n > 0])
+        return tuple(order)
+
+    def _refuse_cycle(self, left: list[int]) -> None:
+        # Every node that is left has a parent that is left, so walking up must come back.
+        path = [left[0]]
+        while path[-1] not in path[:-1]:
+            path.append(next(u for u in self.parents[path[-1]] if u in left))
+        cycle = path[path.index(path[-1]) :][::-1]
+        said = " -> ".join(self.records[v] for v in cycle)
+        raise ModelError(f"the parents go round in a circle: {said}; take one of these links out", value=said)
+
+    @cached_property
+    def factors(self) -> tuple[Factor, ...]:
+        """One table a node, over its parents and itself; their product is the joint law."""
+        return tuple(
+            Factor((*above, v), node.table)
+            for v, (above, node) in enumerate(zip(self.parents, self.nodes, strict=True))
+        )
+
+    @cached_property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """The parts of the graph that no link joins."""
+        return tuple(connected(neighbours(len(self.nodes), self.factors)))
+
+    @cached_property
+    def tree(self) -> JunctionTree:
+        """The tree along which questions are answered, compiled once."""
+        return JunctionTree(self.sizes, self.factors, self.records)
+
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+        """P(these records, evidence), one axis a record."""
+        return self.tree.joint(records, evidence)
+
+    def outcomes(self) -> tuple[Outcomes, Law]:
+        """Every outcome of positive probability and its probability; refused where there are too many."""
+        rows = np.zeros((1, len(self.nodes)), dtype=np.int64)
+        law = np.ones(1)
+        for v in self.order:
+            # A row always goes on to one row or more, so their number never falls again.
+            chances = law[:, None] * self.nodes[v].table[tuple(rows[:, u] for u in self.parents[v])]
+            kept, states = np.nonzero(chances)
+            if len(kept) > most_outcomes(len(self.nodes)):
+                refuse_many(math.prod(self.sizes), "the network", len(self.nodes))
+            law = chances[kept, states]
+            rows = rows[kept]
+            rows[:, v] = states
+        return rows, law
+
+    def __repr__(self) -> str:
+        n, most = len(self.nodes), max(len(node.parents) for node in self.nodes)
+        return (
+            f"BayesianNetwork({n} record{'s' * (n != 1)}, {min(self.sizes)} to {max(self.sizes)} states, "
+            f"at most {most} parent{'s' * (most != 1)})"
+        )
+
+
+def _names(value: object, node: str) -> tuple[str, ...]:
+    """The parents of a node."""
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+        raise ModelError(f"the parents of node {node!r} are {value!r}; they must be a list of names", value=value)
+    parents = tuple(str(p) for p in value)
+    twice = [p for p in parents if parents.count(p) > 1]
+    if twice:
+        raise ModelError(f"node {node!r} has the parent {twice[0]!r} twice; name it once", value=parents)
+    if len(parents) > MOST_PARENTS:
+        raise ModelError(f"node {node!r} has {len(parents)} parents; at most {MOST_PARENTS} are allowed", value=parents)
+    if node in parents:
+        raise ModelError(f"node {node!r} is its own parent; leave it out of its parents", value=parents)
+    return parents
+
+
+def _labels(nodes: Sequence[Node]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(state for node in nodes for state in node.states))
+
+
+def _laws(node: Node, domains: Mapping[str, tuple[str, ...]]) -> Law:
+    """The table of a node, every row a law that sums to 1."""
+    table, shape = node.table, tuple(len(domains[name]) for name in (*node.parents, node.name))
+    if table.shape != shape:
+        rows = "".join(f"one row for each of the {len(domains[p])} states of {p!r}, " for p in node.parents)
+        raise ModelError(
+            f"the table of node {node.name!r} is {_size(table.shape)}; it must be {_size(shape)}: "
+            f"{rows}one entry for each of its own {shape[-1]} states",
+            value=table.shape,
+        )
+    possible = (np.isfinite(table) & (table >= 0)).all(axis=-1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        wrong = ~possible | (abs(table.sum(axis=-1) - 1) > ROW_TOLERANCE)
+    for row in np.argwhere(wrong)[:1]:
+        given = ", ".join(f"{p} = {domains[p][int(x)]}" for p, x in zip(node.parents, row, strict=True))
+        check_law(table[tuple(row)], f"{f'row ({given})' if given else 'the table'} of node {node.name!r}")
+    return scaled(table)
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return "×".join(str(n) for n in shape) or "a single number"

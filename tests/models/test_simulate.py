@@ -1,0 +1,149 @@
+"""Draws follow the laws they are drawn from.
+
+Frequencies are held against exact laws. By Hoeffding's inequality one frequency among N draws misses its probability by
+more than t with probability at most 2·exp(-2Nt²); t is chosen so that all frequencies of one check together do so with
+probability below 1e-9. Seeds are fixed, so a test that passes once passes always.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from pufferdp.errors import ModelError, ParameterError
+from pufferdp.models import BayesianNetwork, Groups, JointTable, MarkovChain, Node
+from pufferdp.models.records import RecordModel
+from pufferdp.models.simulate import sample, sample_chain
+from tests.models.test_joint_and_groups import filled, spread
+from tests.models.test_network import multiplied, questions, summed
+from tests.strategies import SEEDS, groups, networks, tables
+
+DRAWS = 4000
+
+
+def assert_follows(drawn, law):
+    """The rows of a table of draws come from this joint law."""
+    counts = np.zeros(law.shape)
+    np.add.at(counts, tuple(drawn.T), 1)
+    assert not counts[law == 0].any()
+    tolerance = math.sqrt(math.log(2 * law.size / 1e-9) / (2 * len(drawn)))
+    assert abs(counts / len(drawn) - law).max() < tolerance
+
+
+class Plain(RecordModel):
+    """Some model that sampling knows nothing about but its laws."""
+
+    def __init__(self, inner):
+        self.inner, self.fitted = inner, None
+
+    records = property(lambda self: self.inner.records)
+    domains = property(lambda self: self.inner.domains)
+    values = property(lambda self: self.inner.values)
+    components = property(lambda self: self.inner.components)
+
+    def joint(self, records, evidence):
+        return self.inner.joint(records, evidence)
+
+    def outcomes(self):
+        return self.inner.outcomes()
+
+
+KINDS = {
+    "networks": (networks(most_nodes=4), multiplied),
+    "tables": (tables(), filled),
+    "groups": (groups(), spread),
+    "others": (groups(most_groups=2).map(Plain), lambda model: spread(model.inner)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_follow_the_law(kind):
+    models, brute = KINDS[kind]
+
+    @settings(max_examples=30)
+    @given(model=models, seed=SEEDS)
+    def check(model, seed):
+        law = brute(model)
+        drawn = sample(model, DRAWS, np.random.default_rng(seed))
+        assert drawn.shape == (DRAWS, len(model.records))
+        assert drawn.dtype == np.int64
+        assert_follows(drawn, law)
+
+    check()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_draws_follow_the_law_given_what_is_known(kind):
+    models, brute = KINDS[kind]
+
+    @settings(max_examples=30)
+    @given(model=models, seed=SEEDS)
+    def check(model, seed):
+        _, evidence = questions(seed, model.sizes)
+        known = {model.records[i]: [model.domains[i][x] for x in states] for i, states in evidence.items()}
+        law = summed(brute(model), range(len(model.records)), evidence)
+        generator = np.random.default_rng(seed)
+        if law.sum() > 0:
+            assert_follows(sample(model, DRAWS, generator, given=known), law / law.sum())
+        else:
+            with pytest.raises(ModelError, match="has probability 0; nothing can be said given it"):
+                sample(model, DRAWS, generator, given=known)
+
+    check()
+
+
+def test_a_seed_repeats_the_draws_and_size_may_be_0():
+    coin = BayesianNetwork(nodes=(Node(name="x", states=["0", "1"], table=[0.5, 0.5]),))
+    table = JointTable(values=[0, 1], outcomes=[(0,), (1,)], probabilities=[0.5, 0.5])
+    pair = Groups(sizes=[2], positives=[[0.2, 0.3, 0.5]])
+    for model in (coin, table, pair):
+        once, twice = (sample(model, 50, np.random.default_rng(7)) for _ in range(2))
+        assert (once == twice).all()
+        assert sample(model, 0, np.random.default_rng(7)).shape == (0, len(model.records))
+        for wrong in (-1, 2.5):
+            with pytest.raises(ParameterError, match="size is"):
+                sample(model, wrong, np.random.default_rng(7))
+
+
+def test_large_models_are_drawn_quickly():
+    """Two thousand records along a path, and a group of a thousand: neither can be enumerated."""
+    stay = np.array([[0.9, 0.1], [0.2, 0.8]])
+    first = Node(name="0", states=["a", "b"], table=[0.5, 0.5])
+    rest = [Node(name=str(i), states=["a", "b"], parents=[str(i - 1)], table=stay) for i in range(1, 2000)]
+    path = BayesianNetwork(nodes=(first, *rest))
+    drawn = sample(path, 500, np.random.default_rng(1), given={"3": "b"})
+    assert (drawn[:, 3] == 1).all()
+    moves = np.zeros((2, 2))
+    np.add.at(moves, (drawn[:, 3:-1].ravel(), drawn[:, 4:].ravel()), 1)
+    # A million moves, each of two kinds from 300,000 or more: Hoeffding, error rate below 1e-9.
+    assert moves / moves.sum(axis=1, keepdims=True) == pytest.approx(stay, abs=math.sqrt(math.log(4e9) / 6e5))
+    group = Groups(sizes=[1000], positives=[np.eye(1001)[600]])
+    drawn = sample(group, 200, np.random.default_rng(2), given={"1": "1", "2": "0"})
+    assert (drawn.sum(axis=1) == 600).all()
+    assert (drawn[:, :2] == [1, 0]).all()
+
+
+@pytest.mark.parametrize("start", ["stationary", [0.0, 0.3, 0.7]])
+def test_series_follow_the_chain(start):
+    transition = [[0.5, 0.5, 0.0], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]]
+    chain = MarkovChain(transition=transition, start=start)
+    first = np.linalg.matrix_power(np.array(transition), 200)[0] if start == "stationary" else np.array(start)
+    law = np.zeros((3, 3, 3, 3))
+    for path in np.ndindex(law.shape):
+        law[path] = first[path[0]] * math.prod(transition[a][b] for a, b in itertools.pairwise(path))
+    drawn = sample_chain(chain, 4, 20_000, np.random.default_rng(3))
+    assert drawn.shape == (20_000, 4)
+    assert_follows(drawn, law)
+    assert sample_chain(chain, 1, 0, np.random.default_rng(3)).shape == (0, 1)
+
+
+def test_a_chain_with_any_start_has_no_law_to_draw_from():
+    chain = MarkovChain(transition=np.eye(2), start="any")
+    with pytest.raises(ModelError, match='start is "any", which is no law to draw from'):
+        sample_chain(chain, 3, 2, np.random.default_rng(0))
+    with pytest.raises(ParameterError, match="length is 0"):
+        sample_chain(MarkovChain(transition=np.eye(2)), 0, 2, np.random.default_rng(0))
