@@ -39,7 +39,7 @@ class NoiseLaw:
     kind: NoiseKind
     """The law."""
     scale: float
-    """Scale of one coordinate, in the answer's units."""
+    """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret."""
     coordinates: int
     """How many coordinates the answer has."""
     unit: float = 1.0
@@ -53,6 +53,8 @@ class NoiseLaw:
     @property
     def expected_l1_error(self) -> float:
         """Expected sum of the absolute errors over all coordinates."""
+        if self.scale == 0:
+            return 0.0
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * self.scale
         # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
@@ -62,6 +64,8 @@ class NoiseLaw:
     def accuracy(self, beta: float) -> Accuracy:
         """The least alpha such that all coordinates err by less than alpha with probability 1−beta."""
         beta = checks.probability(beta, "beta")
+        if self.scale == 0:
+            return Accuracy(alpha=self.unit if self.kind is NoiseKind.DISCRETE_LAPLACE else 0.0, beta=beta)
         # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
         each = -math.expm1(math.log1p(-beta) / self.coordinates)
         if self.kind is NoiseKind.LAPLACE:
@@ -128,8 +132,10 @@ class SeededSampler:
 
 def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
     """The exact answer plus noise, in whole counts for discrete laws and in the answer's units otherwise."""
-    if not (math.isfinite(law.scale) and law.scale > 0):
-        raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and above 0", value=law.scale)
+    if not (math.isfinite(law.scale) and law.scale >= 0):
+        raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and 0 or more", value=law.scale)
+    if law.scale == 0:
+        return exact  # the law of the answer is the same under every secret: there is nothing to hide
     if law.kind is NoiseKind.DISCRETE_LAPLACE:
         return sampler.discrete_laplace([int(v) for v in exact], law.counts_scale)
     values = [float(v) for v in exact]

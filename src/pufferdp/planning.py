@@ -8,13 +8,18 @@ from typing import Any
 
 from pufferdp import checks
 from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.network_quilts import NetworkQuilt
 from pufferdp.mechanisms import MECHANISMS, Calibration, Mechanism, Problem
 from pufferdp.mechanisms.base import Lengths
 from pufferdp.mechanisms.baselines import PerRecord
 from pufferdp.models.classes import Model
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.records import RecordModel
 from pufferdp.noise import Accuracy
 from pufferdp.queries import Query
 from pufferdp.report import text
+from pufferdp.secrets import Secrets
 
 Progress = Callable[[str], None]
 """Called with a few words before each step that may take long."""
@@ -47,6 +52,7 @@ class Candidate:
             "expected_l1_error": c.law.expected_l1_error if c else None,
             "accuracy": {"alpha": self.accuracy.alpha, "beta": self.accuracy.beta} if self.accuracy else None,
             "quilt": quilt_to_dict(c) if c else None,
+            "transport": transport_to_dict(c) if c else None,
         }
 
 
@@ -76,10 +82,11 @@ class Plan:
         p = self.problem
         return {
             "query": p.query.name,
-            "records": p.records,
-            "longest_chain": p.longest,
+            "records": p.records or None,
+            "longest_chain": p.longest if p.records else None,
             "epsilon": p.epsilon,
             "adversary": str(p.adversary),
+            "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
             "best": self.best.mechanism,
         }
@@ -93,13 +100,22 @@ class Plan:
 
 
 def quilt_to_dict(calibration: Calibration) -> dict[str, Any] | None:
-    """The record that decides and its active quilt, in positions."""
+    """The record that decides and its active quilt: positions in a chain, names otherwise."""
     q = calibration.quilt
     if q is None:
         return None
-    ends = [q.node - q.left] * (q.left is not None) if q.left is not None else []
+    if isinstance(q, NetworkQuilt):
+        ends: list[int] | list[str] = list(q.ends)
+        return {"node": q.node, "ends": ends, "nearby": q.nearby, "influence": q.influence, "skipped": q.skipped}
+    ends = [q.node - q.left] if q.left is not None else []
     ends += [q.node + q.right] if q.right is not None else []
-    return {"node": q.node, "ends": ends, "nearby": q.nearby, "influence": q.influence}
+    return {"node": q.node, "ends": ends, "nearby": q.nearby, "influence": q.influence, "skipped": 0}
+
+
+def transport_to_dict(calibration: Calibration) -> dict[str, Any] | None:
+    """The pair of secrets that decides and how far apart the laws of the answer are."""
+    t = calibration.transport
+    return None if t is None else {"distance": t.distance, "first": t.first, "second": t.second}
 
 
 def plan(
@@ -112,27 +128,30 @@ def plan(
     adversary: str = "bdp",
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
+    secrets: Secrets | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
 
     Args:
-        model: what is believed of the series, one model or a class.
+        model: what is believed of the records, one model or a class.
         query: a Query, or its name as on the command line.
         epsilon: the promise.
         length: records in one chain; or
-        lengths: records in each of several independent chains.
+        lengths: records in each of several independent chains. Models that are not chains know their size.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of a sum or mean.
+        secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         progress: called with a few words before each mechanism.
     """
     problem = Problem(
         model=model,
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
-        lengths=_lengths(length, lengths),
+        lengths=_lengths(model, length, lengths),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
+        secrets=secrets,
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
@@ -161,7 +180,7 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
             return Candidate(
                 mechanism=mechanism.name, applies=False, reason=str(error), calibration=None, accuracy=None
             )
-        calibration, reason = mechanism.with_multiplier(problem, mechanism.nominal(problem)), str(error)
+        calibration, reason = mechanism.with_finding(problem, mechanism.nominal(problem)), str(error)
     return Candidate(
         mechanism=mechanism.name,
         applies=reason is None,
@@ -175,9 +194,11 @@ def _error(candidate: Candidate) -> float:
     return candidate.calibration.law.expected_l1_error if candidate.calibration else 0.0
 
 
-def _lengths(length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
+def _lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
+    if length is None and lengths is None and isinstance(model, (RecordModel, ModelClass, AnyGroups)):
+        return ()
     if (length is None) == (lengths is None):
-        raise ParameterError("give either length (records in one chain) or lengths (one for each chain)")
+        raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
     if length is not None:
         return ((checks.length(length), 1),)
     counted: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What is asked of a series, with its Lipschitz constant: the most the answer moves, in L1, when one record changes."""
+"""What is asked, with its Lipschitz constant: the most the answer moves, in L1, when one record changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 from pufferdp import checks
 from pufferdp.errors import QueryError
 from pufferdp.models.classes import Model
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.records import RecordModel
 from pufferdp.noise import NoiseKind
 
 
@@ -85,7 +88,7 @@ class Query:
         return self.kind in (QueryKind.COUNT, QueryKind.HISTOGRAM, QueryKind.FREQUENCY)
 
     def on(self, model: Model, records: int) -> BoundQuery:
-        """The query on a series of so many records under a model; refuses a pair that does not fit."""
+        """The query on so many records under a model; refuses a pair that does not fit."""
         if self.state is not None and self.state not in model.labels:
             known = ", ".join(model.labels[:10])
             raise QueryError(f"state {self.state!r} is not in the model; it has {known}", value=self.state)
@@ -100,6 +103,8 @@ class Query:
                 noise=NoiseKind.DISCRETE_LAPLACE,
                 unit=unit,
                 range=None,
+                moves=self._moves(model),
+                extent=self._extent(model, unit),
             )
         if self.kind is QueryKind.FUNCTION:
             labels = tuple(str(n) for n in range(self.coordinates)) if self.coordinates > 1 else ("answer",)
@@ -108,22 +113,73 @@ class Query:
                 query=self, lipschitz=lipschitz, labels=labels, noise=NoiseKind.LAPLACE, unit=1.0, range=None
             )
         low, high = self._range(model)
+        moves = self._moves(model)
         share = 1 / records if self.kind is QueryKind.MEAN else 1.0
         return BoundQuery(
             query=self,
-            lipschitz=(high - low) * share,
+            lipschitz=(high - low if moves is None else max(moves)) * share,
             labels=(str(self.kind),),
             noise=NoiseKind.LAPLACE,
             unit=1.0,
             range=(low, high),
+            moves=None if moves is None else tuple(m / max(moves) for m in moves),
+            extent=self._extent(model, share),
         )
 
-    def _range(self, model: Model) -> tuple[float, float]:
+    def numbers(self, model: Model) -> tuple[float, ...] | None:
+        """The number that each label adds to a count, a sum or a mean; None where the data alone has numbers."""
+        if self.kind is QueryKind.COUNT:
+            return tuple(float(label == self.state) for label in model.labels)
         values = state_values(model)
-        if values is None and self.clip is None:
-            raise QueryError(
-                f"{self.kind} needs numbers: give the model a value for each state, or a range with --clip A B"
-            )
+        if values is None or self.clip is None:
+            return values
+        return tuple(min(max(v, self.clip[0]), self.clip[1]) for v in values)
+
+    def reads_numbers(self, model: Model) -> bool:
+        """Whether the numbers of a sum or mean are those in the data, clipped, and not those of the states."""
+        if self.clip is None:
+            return False
+        # Groups of any kind whose states were not named: 0 and 1 stand for whatever the numbers are.
+        return state_values(model) is None or (isinstance(model, AnyGroups) and model.states == ("0", "1"))
+
+    def _extent(self, model: Model, unit: float) -> tuple[tuple[float, float], ...] | None:
+        """The least and the most each coordinate can be, where records have states of their own."""
+        if not isinstance(model, (RecordModel, ModelClass)):
+            return None
+        if self.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+            columns = [[float(label == other) for other in model.labels] for label in model.labels]
+        else:
+            columns = [list(self.numbers(model) or ())]
+        out = []
+        for column in columns:
+            value = dict(zip(model.labels, column, strict=True))
+            low = math.fsum(min(value[s] for s in domain) for domain in model.domains)
+            high = math.fsum(max(value[s] for s in domain) for domain in model.domains)
+            out.append((low * unit, high * unit))
+        return tuple(out)
+
+    def _moves(self, model: Model) -> tuple[float, ...] | None:
+        """How far each record can move the answer, where records have states of their own."""
+        if not isinstance(model, (RecordModel, ModelClass)):
+            return None
+        if self.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+            moves = tuple(float(len(domain) > 1) for domain in model.domains)
+        else:
+            numbers = self.numbers(model)
+            if numbers is None:
+                raise QueryError(f"{self.kind} needs numbers: give the model a value for each state")
+            value = dict(zip(model.labels, numbers, strict=True))
+            moves = tuple(max(value[s] for s in domain) - min(value[s] for s in domain) for domain in model.domains)
+        if max(moves) == 0:
+            raise QueryError(f"no record of the model can move the answer to {self.name}; it tells nothing")
+        return moves
+
+    def _range(self, model: Model) -> tuple[float, float]:
+        values = None if self.reads_numbers(model) else state_values(model)
+        named = isinstance(model, (RecordModel, ModelClass))
+        if values is None and (self.clip is None or named):
+            way_out = "" if named else ", or a range with --clip A B"
+            raise QueryError(f"{self.kind} needs numbers: give the model a value for each state{way_out}")
         if values is None:
             assert self.clip is not None
             return self.clip
@@ -162,3 +218,7 @@ class BoundQuery:
     """Size of one count in the answer's units."""
     range: tuple[float, float] | None
     """Sums and means: smallest and largest number of one record."""
+    moves: tuple[float, ...] | None = None
+    """How far each record can move the answer, as a share of L, where records differ."""
+    extent: tuple[tuple[float, float], ...] | None = None
+    """The least and the most each coordinate can be, where records differ."""

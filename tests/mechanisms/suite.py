@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.mechanisms import Mechanism, Problem
+from pufferdp.mechanisms.base import Finding
 from pufferdp.models.markov import MarkovChain
 from pufferdp.queries import Query
 from tests.oracles.leakage import leakage
@@ -61,7 +62,7 @@ class MechanismSuite:
         )
         sigma = self.sigma(problem)
         assume(np.isfinite(sigma))
-        calibration = self.mechanism.with_multiplier(problem, sigma)
+        calibration = self.mechanism.with_finding(problem, Finding(sigma=sigma))
         values = list(range(chain.size)) if query == "sum" else None
         for start in starts_of(chain, np.random.default_rng(seed)):
             everyone = adversary is Adversary.BDP

@@ -183,7 +183,14 @@ def test_a_listed_class_is_as_bad_as_its_worst_chain(seed, T, epsilon, adversary
 
 
 def test_every_mechanism_has_a_name_and_a_theorem():
-    assert [m.name for m in MECHANISMS] == ["per-record-dp", "group", "gk16", "quilt-approx", "quilt-exact"]
+    assert [m.name for m in MECHANISMS] == [
+        "per-record-dp",
+        "group",
+        "gk16",
+        "wasserstein",
+        "quilt-approx",
+        "quilt-exact",
+    ]
     assert all(m.theorem for m in MECHANISMS)
 
 

@@ -95,7 +95,14 @@ def test_the_scale_is_rounded_up(scale, records):
     assert law.counts_scale >= scale
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
+@pytest.mark.parametrize(("kind", "exact"), [(NoiseKind.DISCRETE_LAPLACE, [3, 4]), (NoiseKind.LAPLACE, [0.5, 1.5])])
+def test_where_there_is_nothing_to_hide_nothing_is_drawn(kind, exact):
+    law = NoiseLaw(kind=kind, scale=0.0, coordinates=2)
+    assert draw(law, exact, SystemSampler()) == exact
+    assert law.expected_l1_error == 0
+
+
+@pytest.mark.parametrize("scale", [-1.0, math.inf, math.nan])
 def test_a_scale_that_protects_nothing_is_refused(scale):
     with pytest.raises(ParameterError, match="noise scale"):
         draw(NoiseLaw(kind=NoiseKind.LAPLACE, scale=scale, coordinates=1), [1.0], SystemSampler())

@@ -9,11 +9,16 @@ from typing import ClassVar
 
 from pufferdp import checks
 from pufferdp.checks import Adversary
-from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.leakage.network_quilts import NetworkQuilt
 from pufferdp.leakage.quilts import WorstRecord
 from pufferdp.models.classes import Model
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.records import RecordModel
 from pufferdp.noise import NoiseLaw
-from pufferdp.queries import BoundQuery, Query
+from pufferdp.queries import BoundQuery, Query, QueryKind
+from pufferdp.secrets import Domains, Secrets
 
 Lengths = tuple[tuple[int, int], ...]
 """Independent chains: (length, how many of that length)."""
@@ -25,23 +30,38 @@ class Problem:
 
     model: Model
     query: Query
-    lengths: Lengths
+    lengths: Lengths = ()
+    """For series; other models know their records."""
     epsilon: float
     adversary: Adversary = Adversary.BDP
+    secrets: Secrets | None = None
+    """Secrets of one's own; without them every record's value is one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
         object.__setattr__(self, "adversary", checks.adversary(self.adversary))
-        if not self.lengths:
-            raise ParameterError("there is no chain; a release needs at least one record")
+        object.__setattr__(self, "lengths", _lengths(self.model, self.lengths, self.query))
         for length, count in self.lengths:
             checks.length(length)
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
+        if self.secrets is not None:
+            if self.adversary is not Adversary.PUFFERFISH:
+                raise ParameterError(
+                    f"adversary is {self.adversary}; secrets of one's own are kept from an adversary who knows no "
+                    "record: use pufferfish",
+                    value=self.adversary,
+                )
+            if isinstance(self.model, AnyGroups):
+                raise ParameterError("secrets of one's own name records, and groups of any kind do not know theirs")
+            if len(self.lengths) > 1 or self.lengths[0][1] > 1:
+                raise ParameterError("secrets of one's own need one chain; there are several")
+            for secret in self.secrets.secrets:
+                secret.cells(self.domains)  # refuses names the model does not have
 
     @property
     def records(self) -> int:
-        """Records in all chains together."""
+        """Records in all chains together; 0 where a class of groups leaves it open."""
         return sum(length * count for length, count in self.lengths)
 
     @property
@@ -53,6 +73,79 @@ class Problem:
     def bound(self) -> BoundQuery:
         """The query on this model and these records."""
         return self.query.on(self.model, self.records)
+
+    @cached_property
+    def domains(self) -> Domains:
+        """Records by name and their states."""
+        if isinstance(self.model, (RecordModel, ModelClass)):
+            return self.model
+        return _Positions(self.longest, self.model.labels)
+
+    @property
+    def moves(self) -> tuple[float, ...]:
+        """How far each record can move the answer, as a share of L, where the model knows its records."""
+        return self.bound.moves or (1.0,) * self.records
+
+    def value_name(self, record: int, state: int) -> str:
+        """A value of a record in words; records counted from 0."""
+        if isinstance(self.model, (RecordModel, ModelClass)):
+            return f"record {self.model.records[record]} is {self.model.domains[record][state]}"
+        return f"record {record + 1} is {self.model.labels[state]}"
+
+
+@dataclass(frozen=True)
+class _Positions:
+    """The records of a series: their positions, counted from 1."""
+
+    length: int
+    labels: tuple[str, ...]
+
+    def states_of(self, position: int) -> tuple[str, ...]:
+        return self.labels
+
+    def position(self, record: str) -> int:
+        if not record.isdecimal() or not 1 <= int(record) <= self.length:
+            raise ModelError(f"there is no record {record!r}; the series has 1 to {self.length}", value=record)
+        return int(record) - 1
+
+
+def _lengths(model: Model, given: Lengths, query: Query) -> Lengths:
+    if isinstance(model, (RecordModel, ModelClass)):
+        known = ((len(model.records), 1),)
+        if given and given != known:
+            said = ", ".join(str(length) for length, count in given for _ in range(min(count, 10)))
+            raise ParameterError(
+                f"length is {said}; the model knows its {len(model.records)} records: leave the length out", value=given
+            )
+        return known
+    if not given and isinstance(model, AnyGroups):
+        if query.kind in (QueryKind.FREQUENCY, QueryKind.MEAN):
+            raise ParameterError(f"a {query.kind} divides by the number of records; give it with --length")
+        return ()  # the noise does not depend on how many groups there are
+    if not given:
+        raise ParameterError("there is no chain; a release needs at least one record")
+    return given
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
+
+    distance: float
+    """W-infinity, in the answer's units."""
+    first: str | None
+    second: str | None
+    paid: float = 0.0
+    """What rounding may take from epsilon; the noise is wider by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A noise multiplier and what it rests on."""
+
+    sigma: float
+    quilt: WorstRecord | NetworkQuilt | None = None
+    transport: Transport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +161,10 @@ class Calibration:
     """L of the query."""
     law: NoiseLaw
     """The noise that will be drawn."""
-    quilt: WorstRecord | None = None
+    quilt: WorstRecord | NetworkQuilt | None = None
     """The record that decides and its active quilt, for quilt mechanisms."""
+    transport: Transport | None = None
+    """The pair of secrets that decides, for the Wasserstein mechanism."""
 
     @property
     def scale(self) -> float:
@@ -84,29 +179,37 @@ class Mechanism(ABC):
     theorem: ClassVar[str]
 
     @abstractmethod
-    def multiplier(self, problem: Problem) -> tuple[float, WorstRecord | None]:
-        """σ and, for quilts, what it rests on. Raises NotApplicableError when there is no guarantee."""
+    def find(self, problem: Problem) -> Finding:
+        """σ and what it rests on. Raises NotApplicableError when there is no guarantee."""
 
     def calibrate(self, problem: Problem) -> Calibration:
         """The noise for this problem. Raises NotApplicableError when there is no guarantee."""
-        sigma, quilt = self.multiplier(problem)
-        return self.with_multiplier(problem, sigma, quilt)
+        return self.with_finding(problem, self.find(problem))
 
-    def with_multiplier(self, problem: Problem, sigma: float, quilt: WorstRecord | None = None) -> Calibration:
+    def with_finding(self, problem: Problem, finding: Finding) -> Calibration:
         """A calibration at a given σ."""
         bound = problem.bound
-        law = NoiseLaw(kind=bound.noise, scale=bound.lipschitz * sigma, coordinates=len(bound.labels), unit=bound.unit)
+        law = NoiseLaw(
+            kind=bound.noise, scale=bound.lipschitz * finding.sigma, coordinates=len(bound.labels), unit=bound.unit
+        )
         return Calibration(
             mechanism=self.name,
             theorem=self.theorem,
-            sigma=sigma,
+            sigma=finding.sigma,
             lipschitz=bound.lipschitz,
             law=law,
-            quilt=quilt,
+            quilt=finding.quilt,
+            transport=finding.transport,
         )
 
 
 def refuse_known_records(problem: Problem) -> None:
     """For mechanisms whose proof is for an adversary who knows no record."""
     if problem.adversary is not Adversary.PUFFERFISH:
-        raise NotApplicableError("holds only for an adversary who knows no record")
+        raise NotApplicableError("holds only for an adversary who knows no record (pufferfish)")
+
+
+def refuse_own_secrets(problem: Problem) -> None:
+    """For mechanisms whose proof is for the values of single records."""
+    if problem.secrets is not None:
+        raise NotApplicableError("protects the values of single records, not secrets of one's own")

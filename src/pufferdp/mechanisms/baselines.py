@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.quilts import WorstRecord
-from pufferdp.mechanisms.base import Mechanism, Problem
+from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_own_secrets
 from pufferdp.models.classes import BinaryInterval, MarkovInterval
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.records import RecordModel
 
 
 class PerRecord(Mechanism):
@@ -17,32 +21,53 @@ class PerRecord(Mechanism):
     name = "per-record-dp"
     theorem = "Dwork, McSherry, Nissim & Smith 2006, Proposition 1 (independent records)"
 
-    def multiplier(self, problem: Problem) -> tuple[float, WorstRecord | None]:
+    def find(self, problem: Problem) -> Finding:
         """1/ε where records are independent or the adversary knows all the others."""
+        refuse_own_secrets(problem)
         if problem.adversary is not Adversary.DP and not _independent(problem):
             raise NotApplicableError("records are correlated: one record shows in others, and this noise ignores it")
-        return self.nominal(problem), None
+        return self.nominal(problem)
 
     @staticmethod
-    def nominal(problem: Problem) -> float:
+    def nominal(problem: Problem) -> Finding:
         """The σ that is shown whether it applies or not."""
-        return 1 / problem.epsilon
+        return Finding(sigma=1 / problem.epsilon)
 
 
 def _independent(problem: Problem) -> bool:
-    if problem.longest == 1 or problem.model.size == 1:
+    model = problem.model
+    if isinstance(model, (RecordModel, ModelClass)):
+        return all(len(component) == 1 for component in model.components)
+    if isinstance(model, AnyGroups):
+        return model.largest == 1
+    if problem.longest == 1 or model.size == 1:
         return True
-    if isinstance(problem.model, (BinaryInterval, MarkovInterval)):
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
         return False
-    return all(bool(np.all(c.transition == c.transition[0])) for c in problem.model.chains)
+    return all(bool(np.all(c.transition == c.transition[0])) for c in model.chains)
 
 
 class Group(Mechanism):
-    """Group privacy: anything may hold inside a chain, so all its records may change at once."""
+    """Group privacy: anything may hold among records that depend on each other, so all may change at once."""
 
     name = "group"
-    theorem = "group privacy over the longest chain (Dwork & Roth 2014, Theorem 2.2)"
+    theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
 
-    def multiplier(self, problem: Problem) -> tuple[float, WorstRecord | None]:
-        """Longest chain over ε."""
-        return problem.longest / problem.epsilon, None
+    def find(self, problem: Problem) -> Finding:
+        """The most that records which depend on each other can move the answer, over ε."""
+        return Finding(sigma=self._together(problem) / problem.epsilon)
+
+    @staticmethod
+    def _together(problem: Problem) -> float:
+        model = problem.model
+        if isinstance(model, AnyGroups):
+            return float(model.largest)
+        if not isinstance(model, (RecordModel, ModelClass)):
+            return float(problem.longest)
+        sets = [math.fsum(problem.moves[i] for i in component) for component in model.components]
+        if problem.secrets is None:
+            return max(sets)
+        # A pair of secrets may speak of several independent sets; those it leaves out are the same under both.
+        home = {i: n for n, component in enumerate(model.components) for i in component}
+        scopes = {s.name: {home[i] for cell in s.cells(model) for i in cell} for s in problem.secrets.secrets}
+        return max(math.fsum(sets[n] for n in scopes[a] | scopes[b]) for a, b in problem.secrets.pairs)

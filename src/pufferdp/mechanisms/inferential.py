@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.quilts import WorstRecord
 from pufferdp.leakage.ratios import largest_ratios, ratios_of
 from pufferdp.leakage.starts import start_of
-from pufferdp.mechanisms.base import Mechanism, Problem, refuse_known_records
+from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 from pufferdp.models.classes import BinaryInterval, MarkovInterval
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, Mask
+from pufferdp.models.records import RecordModel
 
 _LONGEST: Final = 4096
 """Longer chains repeat in the middle; what the ends do is settled by then, or the mechanism declines."""
@@ -26,13 +28,17 @@ class Inferential(Mechanism):
     name = "gk16"
     theorem = "Ghosh & Kleinberg 2016, as used by Song et al. 2017, Section 5"
 
-    def multiplier(self, problem: Problem) -> tuple[float, WorstRecord | None]:
+    def find(self, problem: Problem) -> Finding:
         """The worst chain of the class decides."""
+        model = problem.model
         refuse_known_records(problem)
-        if isinstance(problem.model, (BinaryInterval, MarkovInterval)):
+        refuse_own_secrets(problem)
+        if isinstance(model, (RecordModel, ModelClass, AnyGroups)):
+            raise NotApplicableError("is worked out for chains only, and the model is not a chain")
+        if isinstance(model, (BinaryInterval, MarkovInterval)):
             raise NotApplicableError("the class is given by bounds; gk16 needs chains one can list")
-        rows = max(_largest_row_sum(chain, problem.longest) for chain in problem.model.chains)
-        return 2 * rows / problem.epsilon, None
+        rows = max(_largest_row_sum(chain, problem.longest) for chain in model.chains)
+        return Finding(sigma=2 * rows / problem.epsilon)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.mixing import box_contraction, contraction, eigen_gap
+from pufferdp.leakage.network_quilts import NetworkQuilt, worst_network_record
 from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_distance
 from pufferdp.leakage.screening import worst_first
 from pufferdp.leakage.search import Score
-from pufferdp.mechanisms.base import Mechanism, Problem
+from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 from pufferdp.models.classes import BinaryInterval, MarkovInterval
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.records import RecordModel
 
 
 class QuiltExact(Mechanism):
@@ -20,9 +25,14 @@ class QuiltExact(Mechanism):
         "Song et al. 2017, Theorem 4.3; for an adversary who knows records, the quilt curve (docs/theory/search.md)"
     )
 
-    def multiplier(self, problem: Problem) -> tuple[float, WorstRecord | None]:
-        """Max over chains and records of min over quilts of nearby/(ε − influence)."""
+    def find(self, problem: Problem) -> Finding:
+        """Max over models and records of min over quilts of nearby/(ε − influence)."""
         model = problem.model
+        refuse_own_secrets(problem)
+        if isinstance(model, AnyGroups):
+            raise NotApplicableError("anything may hold inside a group; group privacy is all that can be said")
+        if isinstance(model, (RecordModel, ModelClass)):
+            return _on_records(problem, model)
         if isinstance(model, MarkovInterval):
             raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
         chains = model.corners if isinstance(model, BinaryInterval) else model.chains
@@ -35,7 +45,20 @@ class QuiltExact(Mechanism):
                 break
             worst = worst_record(chain, problem.longest, objective, adversary, floor) or worst
         assert worst is not None
-        return worst.value, worst
+        return Finding(sigma=worst.value, quilt=worst)
+
+
+def _on_records(problem: Problem, model: RecordModel | ModelClass) -> Finding:
+    networks = [member for member in model.members if isinstance(member, BayesianNetwork)]
+    if len(networks) < len(model.members):
+        raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
+    refuse_known_records(problem)
+    worst: NetworkQuilt | None = None
+    for member in networks:
+        found = worst_network_record(member.tree, problem.moves, Score(problem.epsilon))
+        worst = found if worst is None or found.value > worst.value else worst
+    assert worst is not None
+    return Finding(sigma=worst.value, quilt=worst)
 
 
 class QuiltApprox(Mechanism):
@@ -44,14 +67,17 @@ class QuiltApprox(Mechanism):
     name = "quilt-approx"
     theorem = "Song et al. 2017, Lemmas 4.8 and C.1; Birkhoff 1957 for boxes and for an adversary who knows records"
 
-    def multiplier(self, problem: Problem) -> tuple[float, WorstRecord | None]:
+    def find(self, problem: Problem) -> Finding:
         """The worst chain of the class decides."""
+        refuse_own_secrets(problem)
         worst: WorstRecord | None = None
         model, objective = problem.model, Score(problem.epsilon)
+        if isinstance(model, (RecordModel, ModelClass, AnyGroups)):
+            raise NotApplicableError("bounds influence by the mixing of a chain, and the model is not a chain")
         if isinstance(model, (BinaryInterval, MarkovInterval)):
             side = box_contraction(model if isinstance(model, MarkovInterval) else model.box).side
             worst = worst_record_by_distance(side, side, problem.longest, objective)
-            return worst.value, worst
+            return Finding(sigma=worst.value, quilt=worst)
         for chain in model.chains:
             if problem.adversary is Adversary.PUFFERFISH:
                 gap = eigen_gap(chain)
@@ -61,4 +87,4 @@ class QuiltApprox(Mechanism):
             found = worst_record_by_distance(left, right, problem.longest, objective)
             worst = found if worst is None or found.value > worst.value else worst
         assert worst is not None
-        return worst.value, worst
+        return Finding(sigma=worst.value, quilt=worst)

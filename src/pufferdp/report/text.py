@@ -41,10 +41,11 @@ def plan_table(plan: dict[str, Any]) -> str:
         if c["reason"]:
             reasons.append(textwrap.fill(f"{c['mechanism']}: {c['reason']}.", 96, subsequent_indent="  "))
     knows = {"bdp": "any set of other records", "pufferfish": "no record", "dp": "all other records"}
-    title = (
-        f"{plan['query']} over {plan['records']:,} records, epsilon {number(plan['epsilon'])}, "
-        f"for an adversary who knows {knows[plan['adversary']]}"
-    )
+    over = f" over {plan['records']:,} records" if plan["records"] else ""
+    who = f"for an adversary who knows {knows[plan['adversary']]}"
+    title = f"{plan['query']}{over}, epsilon {number(plan['epsilon'])}, {who}"
+    if plan["secrets"]:
+        title += "; secrets: " + "; ".join(f"{a} against {b}" for a, b in plan["secrets"])
     parts = [textwrap.fill(title, 96), "", table(head, rows, left=2)]
     if reasons:
         parts += ["", "Does not apply:", *reasons]
@@ -53,15 +54,14 @@ def plan_table(plan: dict[str, Any]) -> str:
 
 def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
     """Expected error of each mechanism as bars, on a logarithmic scale; hatched where there is no guarantee."""
-    shown = [c for c in plan["candidates"] if c["expected_l1_error"]]
-    if not shown:
-        return "nothing to draw"
-    logs = [math.log10(c["expected_l1_error"]) for c in shown]
-    low, high = min(logs) - 0.3, max(logs)
+    shown = [c for c in plan["candidates"] if c["expected_l1_error"] is not None]
+    logs = [math.log10(c["expected_l1_error"]) for c in shown if c["expected_l1_error"]]
+    low, high = min(logs, default=0.0) - 0.3, max(logs, default=0.0)
     name = max(len(c["mechanism"]) for c in shown)
     lines = ["expected error (logarithmic)"]
-    for c, log in zip(shown, logs, strict=True):
-        bar = max(1, round((log - low) / max(high - low, 1e-9) * width))
+    for c in shown:
+        error = c["expected_l1_error"]
+        bar = max(1, round((math.log10(error) - low) / max(high - low, 1e-9) * width)) if error else 0
         mark = ("█" if c["applies"] else "░") * bar
         note = "" if c["applies"] else "  no guarantee"
         lines.append(f"{c['mechanism'].ljust(name)}  {mark} {number(c['expected_l1_error'])}{note}")

@@ -1,0 +1,208 @@
+"""For a problem: the laws of its answer given a secret, in whole steps, whatever the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.errors import NotApplicableError
+from pufferdp.leakage.chain_laws import ChainLaws
+from pufferdp.leakage.laws import AnswerLaws, GroupLaws, TableLaws
+from pufferdp.leakage.logs import Logs, log_convolve
+from pufferdp.leakage.network_laws import NetworkLaws
+from pufferdp.mechanisms.base import Problem
+from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval
+from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.markov import MarkovChain
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.records import RecordModel
+from pufferdp.queries import QueryKind
+
+_WIDEST: Final = 20_000
+"""An answer with more possible values than this has no law that can be carried along."""
+_LEAST: Final = 1e-30
+"""Chains with smaller probabilities have laws that fall too steeply to be carried along in reasonable time."""
+_MOST_STEPS: Final = 5 * 10**9
+"""Products that the laws over a chain may take: a few seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """An answer in whole steps."""
+
+    steps: tuple[npt.NDArray[np.int64], ...]
+    """For each record, or once for all: how many steps each of its states adds."""
+    unit: Fraction
+    """Size of a step in the answer's units, in L1."""
+    inexact: float = 0.0
+    """How far rounding of the values can move the answer, in its units."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Laws of the answer under one belief, and what a distance between them means."""
+
+    laws: AnswerLaws
+    unit: float
+    inexact: float
+
+
+def answer_laws(problem: Problem) -> Iterator[Given]:
+    """The laws under every belief of the class. Raises NotApplicableError where they cannot be had."""
+    model = problem.model
+    if isinstance(model, AnyGroups):
+        raise NotApplicableError("anything may hold inside a group, so no law of the answer can be given")
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        raise NotApplicableError("the class is a box of chains, which cannot be listed")
+    if isinstance(model, (MarkovChain, MarkovClass)):
+        for chain in model.chains:
+            yield from _of_chain(problem, chain)
+        return
+    for member in model.members:
+        yield _of_records(problem, member)
+
+
+def grid(problem: Problem, domains: Sequence[Sequence[str]]) -> Grid | None:
+    """The answer in whole steps, if it is one number or as good as one."""
+    kind, labels = problem.query.kind, problem.model.labels
+    share = Fraction(1, problem.records) if kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else Fraction(1)
+    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        if len(labels) > 2 or any(len(domain) != len(labels) for domain in domains):
+            return None
+        # Two bins that add up to the number of records: one count says it all, and moves twice in L1.
+        return Grid(tuple(np.array([int(s == labels[-1]) for s in domain]) for domain in domains), 2 * share)
+    numbers = problem.query.numbers(problem.model)
+    if kind is QueryKind.FUNCTION or numbers is None:
+        return None
+    for exact in (True, False):
+        # Decimal fractions such as 0.1 have a common step as they are written, not as doubles.
+        value = {s: Fraction(v) if exact else Fraction(repr(v)) for s, v in zip(labels, numbers, strict=True)}
+        found = _common_step([[value[s] for s in domain] for domain in domains])
+        if found is not None:
+            steps, unit = found
+            largest = max(abs(v) for v in numbers)
+            inexact = 0.0 if exact else 4 * problem.records * largest * 2.0**-53 * float(share)
+            return Grid(steps, unit * share, inexact)
+    raise NotApplicableError(f"the values of the states have no common step that divides them into {_WIDEST} or fewer")
+
+
+def _common_step(values: list[list[Fraction]]) -> tuple[tuple[npt.NDArray[np.int64], ...], Fraction] | None:
+    above = [[v - min(row) for v in row] for row in values]
+    places = [v for row in above for v in row if v]
+    if not places:
+        return tuple(np.zeros(len(row), dtype=np.int64) for row in above), Fraction(1)
+    scale = math.lcm(*(v.denominator for v in places))
+    unit = Fraction(math.gcd(*(int(v * scale) for v in places)), scale)
+    if max(places) / unit > _WIDEST:
+        return None
+    return tuple(np.array([int(v / unit) for v in row]) for row in above), unit
+
+
+def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
+    found = grid(problem, [chain.labels])
+    if found is None:
+        if problem.query.kind is QueryKind.FUNCTION and problem.records > problem.longest:
+            raise NotApplicableError("a function of one's own sees all chains together; its law is known for one only")
+        for length, _ in problem.lengths:
+            yield _of_paths(problem, chain, length)
+        return
+    least = min(
+        float(law[law > 0].min())
+        for law in (chain.transition, chain.stationary if chain.given_start is None else chain.given_start)
+    )
+    if least < _LEAST:
+        raise NotApplicableError(f"a probability of the chain is {least:.1g}; laws are compared down to {_LEAST:g}")
+    steps = found.steps[0]
+    widest = int(steps.max()) * problem.records + 1
+    starts = chain.size if chain.any_start else 1
+    for length, _ in problem.lengths:
+        width = int(steps.max()) * length + 1
+        work = float(starts * chain.size * length) * width**2
+        pairs = length * (starts * chain.size) ** 2 / 2 * width
+        if work > _MOST_STEPS or width > _WIDEST or pairs * 40 > _MOST_STEPS:
+            raise NotApplicableError(
+                f"the law of the answer over {length:,} records of {chain.size} states takes too many steps "
+                f"({max(work, pairs * 40):.1g}; the limit is {_MOST_STEPS:.0g})"
+            )
+        # Other chains only blur the answer: leaving them out is sound. So they are left out where they cost much, and
+        # where their law is not known: another start, another chain of the class.
+        known = not chain.any_start and isinstance(problem.model, MarkovChain)
+        together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
+        rest = _rest(chain, problem.lengths, length, steps) if together else None
+        yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(found.unit), found.inexact)
+
+
+def _rest(
+    chain: MarkovChain, lengths: Sequence[tuple[int, int]], own: int, steps: npt.NDArray[np.int64]
+) -> Logs | None:
+    """The law of the sum over all chains but one of length ``own``."""
+    law: Logs | None = None
+    for length, count in lengths:
+        one = ChainLaws(chain, length, steps.tolist()).total() if count > (length == own) else None
+        for _ in range(count - (length == own)):
+            assert one is not None
+            law = one if law is None else log_convolve(law, one)
+    return law
+
+
+def _of_paths(problem: Problem, chain: MarkovChain, length: int) -> Given:
+    """Answers of several numbers over a chain: every path, where there are few enough."""
+    if chain.any_start:
+        raise NotApplicableError("an answer of several numbers needs a chain with a definite start")
+    if length * math.log2(chain.size) > 16:
+        raise NotApplicableError(
+            f"an answer of several numbers over {length} records of {chain.size} states has more than 65,536 paths"
+        )
+    return _of_records(problem, as_network(chain, length))
+
+
+def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
+    """A chain with a definite start as a network whose records are named 1, 2, and so on."""
+    from pufferdp.models.network import Node
+
+    law = chain.stationary if chain.given_start is None else chain.given_start
+    nodes = [Node(name="1", states=chain.labels, table=law)]
+    nodes += [
+        Node(name=str(t), states=chain.labels, parents=(str(t - 1),), table=chain.transition)
+        for t in range(2, length + 1)
+    ]
+    return BayesianNetwork(nodes=tuple(nodes))
+
+
+def _of_records(problem: Problem, model: RecordModel) -> Given:
+    found = grid(problem, model.domains)
+    if found is not None and isinstance(model, Groups):
+        step = abs(int(found.steps[0][1] - found.steps[0][0]))
+        if len(model.records) > 5000:
+            raise NotApplicableError(f"the law over {len(model.records):,} records takes too long; the limit is 5,000")
+        return Given(GroupLaws(model, step), float(found.unit), found.inexact)
+    if found is not None and isinstance(model, BayesianNetwork):
+        return Given(NetworkLaws(model.tree, model.factors, found.steps), float(found.unit), found.inexact)
+    rows, _ = model.outcomes()
+    if found is not None:
+        answers = np.sum([steps[rows[:, i]] for i, steps in enumerate(found.steps)], axis=0)
+        return Given(TableLaws(model, answers), float(found.unit), found.inexact)
+    return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
+
+
+def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Answers of several numbers, or of a function of one's own, on every outcome."""
+    query = problem.query
+    if query.kind is QueryKind.FUNCTION:
+        assert query.function is not None
+        function = query.function
+        found = [np.atleast_1d(np.asarray(function([row]), dtype=float)).ravel() for row in rows]
+        answers = np.array(found)
+        return answers[:, 0] if answers.shape[1] == 1 else answers
+    place = {label: n for n, label in enumerate(problem.model.labels)}
+    labels = [np.array([place[s] for s in domain]) for domain in model.domains]
+    counts = np.zeros((len(rows), len(place)))
+    for i, label in enumerate(labels):
+        counts[np.arange(len(rows)), label[rows[:, i]]] += 1
+    return counts / problem.records if query.kind is QueryKind.FREQUENCY else counts
