@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from pufferdp.errors import ModelError, ParameterError
-from pufferdp.models.classes import MarkovClass, Model
+from pufferdp.models.classes import MarkovClass, Model, SeriesModel
 from pufferdp.models.markov import bin_edges
 
 _MOST: Final = 10_000
@@ -69,6 +69,8 @@ def with_bins(model: Model, text: str | None) -> Model:
     """The model with the bins that were asked for; refused when it has others."""
     if text is None:
         return model
+    if not isinstance(model, SeriesModel):
+        raise ParameterError(f"bins is {text!r}; bins are for series, and the model is not a chain", value=text)
     edges = parse_bins(text, count=model.size)
     if model.bins is not None:
         if edges != model.bins and not set(edges) <= set(model.bins):

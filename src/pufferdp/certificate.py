@@ -6,22 +6,24 @@ import hashlib
 import json
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from pufferdp import checks
-from pufferdp.errors import CertificateError, PufferdpError
-from pufferdp.estimate import feasible
+from pufferdp.errors import CertificateError
 from pufferdp.mechanisms import Problem
-from pufferdp.models.files import canonical_json, found_text, model_digest, model_from_dict, plain_errors
-from pufferdp.planning import plan_problem, quilt_to_dict
-from pufferdp.queries import Query, QueryKind
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.files import canonical_json, found_text
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.markov import MarkovChain
+from pufferdp.models.records import RecordModel
 
 SCHEMA = "pufferdp-certificate/1"
 SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
+EXACT_ANSWER = (
+    "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
+)
 Answer = int | float | list[int] | list[float]
 
 
@@ -36,6 +38,7 @@ class Guarantee(_Part):
     knows: str
     epsilon: float
     secrets: str
+    framework: dict[str, Any] | None = Field(description="secrets of one's own and their pairs, as in a secrets file")
     statement: str
 
 
@@ -56,12 +59,21 @@ class MechanismPart(_Part):
 
 
 class QuiltPart(_Part):
-    """The record that decides and its active quilt, in positions counted from 1."""
+    """The record that decides and its active quilt: positions counted from 1 in a series, names otherwise."""
 
-    node: int
-    ends: list[int]
-    nearby: int
+    node: int | str
+    ends: list[int] | list[str]
+    nearby: int | float = Field(description="records inside the quilt, weighed by how far each can move the answer")
     influence: float
+    skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
+
+
+class TransportPart(_Part):
+    """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
+
+    distance: float
+    first: str | None
+    second: str | None
 
 
 class CalibrationPart(_Part):
@@ -69,6 +81,7 @@ class CalibrationPart(_Part):
 
     sigma: float
     quilt: QuiltPart | None
+    transport: TransportPart | None
 
 
 class NoisePart(_Part):
@@ -89,6 +102,7 @@ class DataPart(_Part):
     """What was read, and how. All of it is public."""
 
     column: str
+    id: str | None = Field(description="the column that says which record a row is, for models that are not series")
     order: str | None
     by: str | None
     gap: str | float | None
@@ -136,19 +150,6 @@ def content_hash(content: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_json({k: v for k, v in content.items() if k != "sha256"}).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Verification:
-    """Whether a certificate holds, and if not, why."""
-
-    valid: bool
-    problems: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``pufferdp verify --json`` prints."""
-        return {"valid": self.valid, "problems": list(self.problems), "warnings": list(self.warnings)}
-
-
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a certificate file; of a ``release --json`` output its certificate."""
     try:
@@ -170,116 +171,26 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     return raw
 
 
-def verify(certificate: Certificate | dict[str, Any]) -> Verification:
-    """Recompute the hash, the calibration and the estimate of a certificate."""
-    raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
-    problems: list[str] = []
-    try:
-        parsed = Certificate.model_validate(raw)
-    except ValidationError as error:
-        return Verification(False, tuple(plain_errors(error)[:5]), ())
-    problems += _misshapen(raw)
-    if problems:
-        return Verification(False, tuple(problems), ())
-    try:
-        if content_hash(raw) != parsed.sha256:
-            problems.append("the hash does not match: the certificate was changed after it was made")
-        problems += _recompute(parsed)
-    except (PufferdpError, ValueError) as error:
-        problems.append(str(error))
-    return Verification(not problems, tuple(problems), tuple(parsed.warnings))
-
-
-def _misshapen(raw: dict[str, Any]) -> list[str]:
-    """What the types of the parts cannot say: finite numbers, and pairs where pairs are meant."""
-    try:
-        canonical_json(raw)
-    except ValueError:
-        return ["a number is infinite or nan; every number of a certificate must be finite"]
-    clip, lengths = raw["query"]["clip"], raw["data"]["lengths"]
-    out = [] if clip is None or len(clip) == 2 else [f"query.clip is {found_text(clip)}; it must be two numbers"]
-    if any(len(pair) != 2 for pair in lengths):
-        out.append(
-            f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it"
-        )
-    return out
-
-
-def _recompute(c: Certificate) -> list[str]:
-    problems = []
-    model = model_from_dict(c.model)
-    if model_digest(model) != c.model_sha256:
-        problems.append("model_sha256 is not the digest of the model")
-    if c.query.name == QueryKind.FUNCTION:
-        query = Query.of_function(lambda chains: 0.0, c.query.lipschitz, c.query.coordinates)
-    else:
-        clip = (c.query.clip[0], c.query.clip[1]) if c.query.clip else None
-        query = Query.parse(c.query.name, clip=clip)
-    problem = Problem(
-        model=model,
-        query=query,
-        lengths=tuple((a, b) for a, b in c.data.lengths),
-        epsilon=c.guarantee.epsilon,
-        adversary=checks.adversary(c.guarantee.adversary),
-    )
-    plan = plan_problem(problem, beta=c.accuracy.beta, only=[c.mechanism.name])
-    if not plan.candidates:
-        return [*problems, f"mechanism {c.mechanism.name!r} is not known to this version"]
-    candidate = plan.candidates[0]
-    if not candidate.applies or candidate.calibration is None or candidate.accuracy is None:
-        return [*problems, f"{c.mechanism.name} does not apply: {candidate.reason}"]
-    ours = candidate.calibration
-    for name, stated, true in (
-        ("calibration.sigma", c.calibration.sigma, ours.sigma),
-        ("query.lipschitz", c.query.lipschitz, ours.lipschitz),
-        ("noise.scale", c.noise.scale, ours.scale),
-        ("expected_l1_error", c.expected_l1_error, ours.law.expected_l1_error),
-        ("accuracy.alpha", c.accuracy.alpha, candidate.accuracy.alpha),
-    ):
-        if not math.isclose(stated, true, rel_tol=1e-9):
-            problems.append(f"{name} is {stated:.10g}; recomputed it is {true:.10g}")
-    problems += _quilt_problems(c.calibration.quilt, quilt_to_dict(ours))
-    for text_name, said, recomputed in (
-        ("noise.kind", c.noise.kind, str(ours.law.kind)),
-        ("mechanism.theorem", c.mechanism.theorem, ours.theorem),
-        ("guarantee.statement", c.guarantee.statement, statement(problem)),
-        ("guarantee.secrets", c.guarantee.secrets, SECRETS),
-        ("query.coordinates", c.query.coordinates, len(problem.bound.labels)),
-        ("public", c.public, public_facts(problem)),
-        ("guarantee.knows", c.guarantee.knows, problem.adversary.knows),
-    ):
-        if said != recomputed:
-            problems.append(f"{text_name} is {said!r}; it should be {recomputed!r}")
-    if sum(a * b for a, b in c.data.lengths) != c.data.records:
-        problems.append(f"data.records is {c.data.records}; the chain lengths add up to {problem.records}")
-    answer = c.answer if isinstance(c.answer, list) else [c.answer]
-    if list(problem.bound.labels) != c.labels or len(answer) != len(c.labels):
-        problems.append("the answer does not have one number for each label of the query")
-    elif c.estimate != feasible(problem.bound, problem.records, c.answer):
-        problems.append("the estimate does not follow from the answer")
-    return problems
-
-
-def _quilt_problems(stated: QuiltPart | None, ours: dict[str, Any] | None) -> list[str]:
-    """The record and the quilt that decide must be those that were found, or as good as those."""
-    if stated is None or ours is None:
-        return [] if stated is None and ours is None else ["calibration.quilt does not belong to this mechanism"]
-    if stated.nearby != ours["nearby"] or len(stated.ends) != len(ours["ends"]):
-        return [f"the active quilt has {stated.nearby} records inside; recomputed it has {ours['nearby']}"]
-    if [e - stated.node for e in stated.ends] != [e - ours["node"] for e in ours["ends"]]:
-        return [f"the active quilt ends at {stated.ends}; recomputed at {ours['ends']}"]
-    if not math.isclose(stated.influence, ours["influence"], rel_tol=1e-6, abs_tol=1e-9):
-        return [f"the influence is {stated.influence:.10g}; recomputed it is {ours['influence']:.10g}"]
-    return []
+def secrets_text(problem: Problem) -> str:
+    """What the promise protects, in words."""
+    if problem.secrets is None:
+        return SECRETS
+    pairs = "; ".join(f"{a} against {b}" for a, b in problem.secrets.pairs)
+    return f"secrets of one's own, kept hard to tell apart in pairs: {pairs}"
 
 
 def public_facts(problem: Problem) -> list[str]:
     """What a release takes to be known to everyone."""
-    facts = [
-        f"how many records there are ({problem.records}) and how they fall into chains",
-        "where gaps and missing values lie",
-        "the model, the query and every number in this certificate but the records",
-    ]
+    if isinstance(problem.model, (RecordModel, ModelClass)):
+        facts = [f"which records there are ({problem.records})"]
+    elif isinstance(problem.model, AnyGroups):
+        facts = [f"how many records there are ({problem.records}), and their groups where --by names them"]
+    else:
+        facts = [
+            f"how many records there are ({problem.records}) and how they fall into chains",
+            "where gaps and missing values lie",
+        ]
+    facts.append("the model, the query and every number in this certificate but the records")
     if problem.model.bins is not None and problem.bound.range is not None:
         facts.append("given its state, a number is taken to be independent of all other records")
     return facts
@@ -287,9 +198,11 @@ def public_facts(problem: Problem) -> list[str]:
 
 def statement(problem: Problem) -> str:
     """The promise in one sentence."""
-    several = "" if problem.model.__class__.__name__ == "MarkovChain" else ", whichever model of the class is true"
+    one = isinstance(problem.model, (MarkovChain, RecordModel))
+    several = "" if one else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
+    between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
     return (
         f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "
-        f"odds between two values of any one record by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
+        f"odds between {between} by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
     )

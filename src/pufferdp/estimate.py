@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp.queries import BoundQuery, QueryKind
 
 Answer = int | float | list[int] | list[float]
+Values = npt.NDArray[np.float64]
 
 
 def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
@@ -15,10 +17,13 @@ def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
     if kind is QueryKind.FUNCTION:
         return answer
     values = np.asarray(answer if isinstance(answer, list) else [answer], dtype=float)
-    if kind is QueryKind.COUNT:
+    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        total = float(records) if kind is QueryKind.HISTOGRAM else 1.0
+        values = _simplex(values, total) if bound.extent is None else _box(values, total, np.array(bound.extent))
+    elif bound.extent is not None:
+        values = np.clip(values, *bound.extent[0])
+    elif kind is QueryKind.COUNT:
         values = np.clip(values, 0, records)
-    elif kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        values = _simplex(values, float(records) if kind is QueryKind.HISTOGRAM else 1.0)
     elif bound.range is not None:
         low, high = bound.range
         many = records if kind is QueryKind.SUM else 1
@@ -27,9 +32,17 @@ def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
     return numbers if isinstance(answer, list) else numbers[0]
 
 
-def _simplex(
-    values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], total: float
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def _box(values: Values, total: float, extent: Values) -> Values:
+    """Euclidean projection onto {low ≤ v ≤ high, Σv = total}: move all by one amount, cut at both ends."""
+    low, high = extent.T
+    # The sum falls as the amount rises, by straight lines between these bends.
+    bends = np.unique(np.concatenate([values - low, values - high]))
+    sums = np.array([np.clip(values - bend, low, high).sum() for bend in bends])
+    amount = np.interp(-total, -sums, bends)
+    return np.asarray(np.clip(values - amount, low, high))
+
+
+def _simplex(values: Values, total: float) -> Values:
     """Euclidean projection onto {v ≥ 0, Σv = total}: lower all by one amount, cut at 0 (Held, Wolfe & Crowder 1974)."""
     ordered = np.sort(values)[::-1]
     excess = np.cumsum(ordered) - total

@@ -13,19 +13,22 @@ import numpy as np
 
 from pufferdp import checks
 from pufferdp.bins import with_bins
-from pufferdp.certificate import SCHEMA, SECRETS, Certificate, public_facts, seal, statement
-from pufferdp.data import Coding, Counts, Layout, Series, open_series
-from pufferdp.errors import DataError, NotApplicableError, QueryError
+from pufferdp.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, seal, secrets_text, statement
+from pufferdp.data import Layout
+from pufferdp.errors import NotApplicableError, QueryError
 from pufferdp.estimate import Answer, feasible
 from pufferdp.fingerprint import fitted_warning
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.models.classes import Model
+from pufferdp.models.collection import ModelClass
 from pufferdp.models.files import model_digest, model_to_dict
-from pufferdp.models.markov import MarkovChain, bin_names
+from pufferdp.models.records import RecordModel
 from pufferdp.noise import Sampler, SystemSampler, draw
-from pufferdp.planning import Candidate, Progress, plan_problem, quilt_to_dict
+from pufferdp.planning import Candidate, Progress, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import BoundQuery, Query, QueryKind, state_values
+from pufferdp.reading import Exact, check_reading, read_exact, refuse_impossible
 from pufferdp.report import text
+from pufferdp.secrets import Secrets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +68,15 @@ def release(
     gap: str | float | None = None,
     missing: str = "refuse",
     bins: str | None = None,
+    id: str | None = None,
+    secrets: Secrets | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
     sampler: Sampler | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Release one answer about a series.
+    """Release one answer.
 
     Args:
         data: a CSV or Parquet file, or a pandas, polars, pyarrow or DuckDB frame.
@@ -85,6 +90,8 @@ def release(
         gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
         bins: edges that turn numbers into states, where the model has none.
+        id: for models that are not chains, the column that says which record a row is.
+        secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         clip: range of the numbers of a sum or mean.
         mechanism: a mechanism by name; the best that applies by default.
         beta: accuracy is certified at probability 1−beta.
@@ -95,70 +102,35 @@ def release(
     sampler = sampler or SystemSampler()
     query = Query.parse(query, clip=clip) if isinstance(query, str) else query
     model = with_bins(model, bins)
+    who, known = checks.adversary(adversary), isinstance(model, (RecordModel, ModelClass))
     # Whatever can be refused without the data is refused before it is read.
-    Problem(model=model, query=query, lengths=((1, 1),), epsilon=epsilon, adversary=checks.adversary(adversary))
+    if secrets is None or known:
+        lengths = () if known else ((1, 1),)
+        Problem(model=model, query=query, lengths=lengths, epsilon=epsilon, adversary=who, secrets=secrets)
     checks.probability(beta, "beta")
     if mechanism is not None and mechanism not in [m.name for m in MECHANISMS]:
-        known = ", ".join(m.name for m in MECHANISMS)
-        raise QueryError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
+        names = ", ".join(m.name for m in MECHANISMS)
+        raise QueryError(f"mechanism is {mechanism!r}; it must be one of {names}", value=mechanism)
+    check_reading(model, {"order": order, "by": by, "gap": gap}, missing, id)
     layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
     tell("reading")
-    series = open_series(data, layout)
-    counts = series.counts(coding_of(model), clip=_raw_clip(model, query))
-    histogram = histogram_of(model, counts)
-    _check_start(model, counts)
-    problem = Problem(
-        model=model, query=query, lengths=counts.lengths, epsilon=epsilon, adversary=checks.adversary(adversary)
-    )
+    exact = read_exact(data, model, query, layout, id)
+    problem = Problem(model=model, query=query, lengths=exact.lengths, epsilon=epsilon, adversary=who, secrets=secrets)
     candidate = _choose(problem, mechanism, beta, tell)
+    if candidate.calibration is not None and candidate.calibration.scale == 0:
+        refuse_impossible(model, exact)
     tell("drawing noise")
-    answer = _noisy(problem, candidate, histogram, counts, series, sampler)
+    answer = _noisy(problem, candidate, exact, sampler)
     warnings = [
         sampler.warning,
-        fitted_warning(model.fitted, dict(zip(model.labels, histogram, strict=True))),
+        fitted_warning(model.fitted, dict(zip(model.labels, exact.histogram, strict=False))),
+        EXACT_ANSWER if candidate.calibration is not None and candidate.calibration.scale == 0 else None,
         "the Lipschitz constant was declared by the author of the function and cannot be checked"
         if query.kind is QueryKind.FUNCTION
         else None,
     ]
-    certificate = _certify(problem, candidate, layout, counts, answer, [w for w in warnings if w])
+    certificate = _certify(problem, candidate, exact.facts, answer, [w for w in warnings if w])
     return Release(answer=answer, estimate=certificate.estimate, certificate=certificate)
-
-
-def coding_of(model: Model) -> Coding:
-    """How cells become states: by name, or by the model's bins."""
-    if model.bins is not None and len(model.bins) != model.size + 1:
-        return Coding(labels=bin_names(model.bins), bins=model.bins)
-    return Coding(labels=model.labels, bins=model.bins)
-
-
-def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
-    """Exact counts of the model's states; refuses a record in a bin that the model leaves out."""
-    names = coding_of(model).labels
-    if names == model.labels:
-        return counts.histogram
-    by_name = dict(zip(names, counts.histogram, strict=True))
-    for name, count in by_name.items():
-        if count and name not in model.labels:
-            raise DataError(
-                f"a record lies in {name}, a state the model leaves out; fit it on data that leaves this state, "
-                "or use wider bins",
-                value=name,
-            )
-    return tuple(by_name[name] for name in model.labels)
-
-
-def _raw_clip(model: Model, query: Query) -> tuple[float, float] | None:
-    """The range to which the numbers in the file are clipped; none where states have values of their own."""
-    return None if state_values(model) is not None else query.clip
-
-
-def _check_start(model: Model, counts: Counts) -> None:
-    chains = getattr(model, "chains", ())
-    if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
-        raise NotApplicableError(
-            f"{counts.gaps} chain(s) begin after a gap, and the model's start law is for the first record only; "
-            'use start "stationary" or "any"'
-        )
 
 
 def _choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
@@ -173,26 +145,20 @@ def _choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress
     return candidate
 
 
-def _noisy(
-    problem: Problem,
-    candidate: Candidate,
-    histogram: tuple[int, ...],
-    counts: Counts,
-    series: Series,
-    sampler: Sampler,
-) -> Answer:
+def _noisy(problem: Problem, candidate: Candidate, read: Exact, sampler: Sampler) -> Answer:
     assert candidate.calibration is not None
     law, bound, kind = candidate.calibration.law, problem.bound, problem.query.kind
     if kind is QueryKind.COUNT:
         state = problem.model.labels.index(problem.query.state or "")
-        return draw(law, [histogram[state]], sampler)[0]
+        return draw(law, [read.histogram[state]], sampler)[0]
     if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
-        noisy = draw(law, list(histogram), sampler)
+        noisy = draw(law, list(read.histogram), sampler)
         return list(noisy) if kind is QueryKind.HISTOGRAM else [n / problem.records for n in noisy]
-    exact = _function(problem, series) if kind is QueryKind.FUNCTION else [_sum(problem, histogram, counts)]
-    # The answer is rounded to a double; what that can add to the Lipschitz constant is added to the noise.
+    exact = _function(problem, read) if kind is QueryKind.FUNCTION else [_sum(problem, read)]
+    # The answer is rounded to a double, and what that can add to its moves is added to the noise.
     ulp = math.ulp(_largest(bound, problem.records)) if kind is not QueryKind.FUNCTION else max(map(math.ulp, exact))
-    wider = replace(law, scale=law.scale * (1 + 2 * len(exact) * ulp / bound.lipschitz))
+    more = 2 * len(exact) * ulp * (candidate.calibration.sigma + 2 / problem.epsilon)
+    wider = replace(law, scale=law.scale + more if law.scale else 0.0)
     out = [float(v) for v in draw(wider, exact, sampler)]
     return out if len(out) > 1 else out[0]
 
@@ -202,22 +168,23 @@ def _largest(bound: BoundQuery, records: int) -> float:
     return max(abs(low), abs(high)) * (records if bound.query.kind is QueryKind.SUM else 1)
 
 
-def _sum(problem: Problem, histogram: tuple[int, ...], counts: Counts) -> float:
+def _sum(problem: Problem, read: Exact) -> float:
     values = state_values(problem.model)
-    if values is None:
-        assert counts.clipped is not None
-        total = counts.clipped
+    if values is None or problem.query.reads_numbers(problem.model):
+        assert read.clipped is not None
+        total = read.clipped
     else:
         low, high = problem.query.clip or (-math.inf, math.inf)
         # Fractions: the sum is exact, so the order of the records and their rounding cannot show in it.
-        total = sum((n * Fraction(min(max(v, low), high)) for n, v in zip(histogram, values, strict=True)), Fraction(0))
+        each = zip(read.histogram, values, strict=True)
+        total = sum((n * Fraction(min(max(v, low), high)) for n, v in each), Fraction(0))
     return float(total / problem.records) if problem.query.kind is QueryKind.MEAN else float(total)
 
 
-def _function(problem: Problem, series: Series) -> list[float]:
+def _function(problem: Problem, read: Exact) -> list[float]:
     query = problem.query
     assert query.function is not None
-    chains = series.states(coding_of(problem.model))
+    chains = read.states()
     result = query.function(chains)
     values = [float(v) for v in np.atleast_1d(np.asarray(result, dtype=float)).ravel()]
     if len(values) != query.coordinates or not all(math.isfinite(v) for v in values):
@@ -226,7 +193,7 @@ def _function(problem: Problem, series: Series) -> list[float]:
 
 
 def _certify(
-    problem: Problem, candidate: Candidate, layout: Layout, counts: Counts, answer: Answer, warnings: list[str]
+    problem: Problem, candidate: Candidate, facts: dict[str, Any], answer: Answer, warnings: list[str]
 ) -> Certificate:
     calibration, accuracy = candidate.calibration, candidate.accuracy
     assert calibration is not None
@@ -241,7 +208,8 @@ def _certify(
                 "adversary": str(problem.adversary),
                 "knows": problem.adversary.knows,
                 "epsilon": problem.epsilon,
-                "secrets": SECRETS,
+                "secrets": secrets_text(problem),
+                "framework": None if problem.secrets is None else problem.secrets.to_dict(),
                 "statement": statement(problem),
             },
             "model": model_to_dict(problem.model),
@@ -253,20 +221,15 @@ def _certify(
                 "coordinates": len(bound.labels),
             },
             "mechanism": {"name": calibration.mechanism, "theorem": calibration.theorem},
-            "calibration": {"sigma": calibration.sigma, "quilt": quilt_to_dict(calibration)},
+            "calibration": {
+                "sigma": calibration.sigma,
+                "quilt": quilt_to_dict(calibration),
+                "transport": transport_to_dict(calibration),
+            },
             "noise": {"kind": str(calibration.law.kind), "scale": calibration.scale},
             "expected_l1_error": calibration.law.expected_l1_error,
             "accuracy": {"alpha": accuracy.alpha, "beta": accuracy.beta},
-            "data": {
-                "column": layout.column,
-                "order": layout.order,
-                "by": layout.by,
-                "gap": layout.gap,
-                "missing": layout.missing,
-                "records": counts.records,
-                "lengths": [list(pair) for pair in counts.lengths],
-                "dropped": counts.missing,
-            },
+            "data": facts,
             "public": public_facts(problem),
             "labels": list(bound.labels),
             "answer": answer,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pufferdp.cli import main
+from pufferdp.cli.options import Progress
 
 CHAIN: dict[str, Any] = {
     "type": "markov_chain",
@@ -52,6 +53,12 @@ def _refuse(word: str) -> None:
 
 
 Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine, stderr holds nothing but the sentence."""
+    monkeypatch.setattr(Progress, "_watch", lambda self: None)
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ import pytest
 
 import pufferdp
 from pufferdp import noise
+from pufferdp.cli.app import app
 from tests.cli.conftest import CHAIN, Run, write
 
-VERBS = ("plan", "release", "verify", "fit", "demo")
+VERBS = ("plan", "release", "verify", "robustness", "fit", "demo")
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""
 RELEASE = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "1"]
@@ -41,6 +42,10 @@ def test_the_help_lists_every_verb(run: Run) -> None:
     assert (result.code, result.err) == (0, "")
     for verb in VERBS:
         assert f"  {verb} " in result.out
+
+
+def test_no_verb_is_left_out() -> None:
+    assert {command.callback.__name__ for command in app.registered_commands if command.callback} == set(VERBS)
 
 
 def test_every_option_says_what_it_is(run: Run) -> None:

@@ -17,13 +17,13 @@ def demo(
 ) -> None:
     """Plan, release and verify on a simulated week of one wearer's activity."""
     import pufferdp.demo
-    from pufferdp.certificate import verify
     from pufferdp.errors import ParameterError
     from pufferdp.models import load_model
     from pufferdp.models.files import write_whole
     from pufferdp.planning import plan
     from pufferdp.releasing import release
     from pufferdp.report.figures import plan_figure, release_figure
+    from pufferdp.verification import verify
 
     here, folder = Path(pufferdp.demo.__file__).parent, Path(out)
     try:

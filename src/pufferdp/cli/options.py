@@ -25,6 +25,9 @@ Bins = Annotated[
     str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
 ]
 Clip = Annotated[tuple[str, str] | None, typer.Option("--clip", help="Range of the numbers of a sum or mean.")]
+SecretsFile = Annotated[
+    str | None, typer.Option("--secrets", help="Secrets of your own and their pairs (JSON); by default every record.")
+]
 Epsilon = Annotated[str, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon.")]
 AdversaryName = Annotated[
     str,

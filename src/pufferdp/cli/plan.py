@@ -14,12 +14,15 @@ def plan(
     model: Annotated[str, typer.Argument(help="Model file (JSON).")],
     query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum or mean.")],
     epsilon: options.Epsilon,
-    length: Annotated[str | None, typer.Option("--length", help="Records in one chain.")] = None,
+    length: Annotated[
+        str | None, typer.Option("--length", help="Records in one chain; other models know their size.")
+    ] = None,
     lengths: Annotated[
         str | None, typer.Option("--lengths", help="Records in each of several chains: 288,288,…")
     ] = None,
     adversary: options.AdversaryName = "bdp",
     clip: options.Clip = None,
+    secrets: options.SecretsFile = None,
     beta: options.Beta = "0.05",
     figure: options.FigureFile = None,
     as_json: options.AsJson = False,
@@ -28,8 +31,9 @@ def plan(
     from pufferdp.models import load_model
     from pufferdp.models.files import check_file
     from pufferdp.planning import plan as make_plan
+    from pufferdp.secrets import load_secrets
 
-    if (length is None) == (lengths is None):
+    if length is not None and lengths is not None:
         raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
     parts = None if lengths is None else lengths.split(",")
     if parts is not None and not all(part.strip() for part in parts):
@@ -48,6 +52,7 @@ def plan(
             adversary=adversary,
             beta=options.number("beta", beta),
             clip=options.pair(clip),
+            secrets=None if secrets is None else load_secrets(secrets),
             progress=progress,
         )
         if figure is not None:

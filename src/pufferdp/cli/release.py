@@ -22,6 +22,10 @@ def release(
     gap: options.Gap = None,
     missing: options.Missing = "refuse",
     bins: options.Bins = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
+    ] = None,
+    secrets: options.SecretsFile = None,
     clip: options.Clip = None,
     mechanism: Annotated[
         str | None, typer.Option("--mechanism", help="A mechanism by name; the best by default.")
@@ -38,6 +42,7 @@ def release(
     from pufferdp.models import load_model
     from pufferdp.models.files import check_file, write_whole
     from pufferdp.releasing import release as make_release
+    from pufferdp.secrets import load_secrets
 
     sampler = None
     if seed is not None:
@@ -63,6 +68,8 @@ def release(
             gap=options.gap_of(gap),
             missing=missing,
             bins=bins,
+            id=id,
+            secrets=None if secrets is None else load_secrets(secrets),
             clip=options.pair(clip),
             mechanism=mechanism,
             beta=options.number("beta", beta),

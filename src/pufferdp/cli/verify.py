@@ -15,9 +15,9 @@ def verify(
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.certificate import read_certificate
-    from pufferdp.certificate import verify as check
     from pufferdp.errors import RefusedError
     from pufferdp.report import text
+    from pufferdp.verification import verify as check
 
     raw = read_certificate(certificate)
     with options.progress() as progress:

@@ -1,0 +1,186 @@
+"""From data to the exact counts an answer is made of. Exact numbers stay in here and in ``releasing``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.data import Coding, Counts, Layout, open_series, read_records
+from pufferdp.errors import DataError, NotApplicableError, ParameterError
+from pufferdp.mechanisms.base import Lengths
+from pufferdp.models.classes import Model, SeriesModel
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.markov import MarkovChain, bin_names
+from pufferdp.models.records import RecordModel
+from pufferdp.queries import Query
+
+_NUMBERS: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
+"""Any number will do where nothing but a sum is asked."""
+States = list[npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Exact:
+    """What was read. Never printed: ``facts`` alone is public."""
+
+    lengths: Lengths
+    histogram: tuple[int, ...]
+    """How many records have each label of the model."""
+    clipped: Fraction | None
+    """The sum of the clipped numbers, where the data and not the model has them."""
+    states: Callable[[], States]
+    """The records themselves, for a function of one's own."""
+    facts: dict[str, Any]
+    """How the data was read: public."""
+
+    def __repr__(self) -> str:
+        return f"Exact({self.facts})"
+
+
+def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str | None) -> Exact:
+    """Read what a query needs."""
+    if isinstance(model, (RecordModel, ModelClass)):
+        return _of_records(data, model, layout, id)
+    return _of_series(data, model, query, layout)
+
+
+def check_reading(model: Model, ways: Mapping[str, str | float | None], missing: str, id: str | None) -> None:
+    """Refuse ways of reading (order, by, gap) that do not go with the model, before any data is read."""
+    if isinstance(model, (RecordModel, ModelClass)):
+        for name, value in ways.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
+                )
+        if missing == "break":
+            raise ParameterError("missing is 'break'; every record of this model needs its value: fill it in")
+        if id is None and not all(name == str(n) for n, name in enumerate(model.records, start=1)):
+            raise ParameterError(
+                f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
+            )
+    elif isinstance(model, AnyGroups):
+        if id is not None:
+            raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
+        # Either would cut a group into pieces, and each piece would pass for a group of its own.
+        if ways["gap"] is not None:
+            raise ParameterError(f"gap is {ways['gap']!r}; it is for series, and a group has no gaps: leave it out")
+        if missing == "break" and ways["by"] is not None:
+            raise ParameterError("missing is 'break'; a group is not cut where a value is missing: drop those rows")
+    elif id is not None:
+        raise ParameterError(
+            f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
+        )
+
+
+def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
+    """Refuse groups that are larger than the model allows, where a column tells them apart."""
+    longest = max((length for length, _ in lengths), default=0)
+    if isinstance(model, AnyGroups) and by is not None and longest > model.largest:
+        raise DataError(
+            f"a group of {by!r} has {longest} records; the model allows at most {model.largest}: "
+            f"raise its largest to {longest}, or name the column of smaller groups",
+            value=longest,
+        )
+
+
+def refuse_impossible(model: Model, read: Exact) -> None:
+    """Refuse data that the model rules out, where an answer is published exactly because the model fixes it."""
+    if isinstance(model, (RecordModel, ModelClass)):
+        (row,) = read.states()
+        known = {i: (int(state),) for i, state in enumerate(row)}
+        possible = any(float(member.joint((), known)) > 0 for member in model.members)
+    else:
+        possible = any(_possible(chain, read.states()) for chain in getattr(model, "chains", ()))
+    if not possible:
+        raise DataError(
+            "the model rules out what is in the data, and only the model says that no noise is needed; "
+            "correct one of them, or name another mechanism with --mechanism"
+        )
+
+
+def _possible(chain: MarkovChain, chains: States) -> bool:
+    law = chain.stationary if chain.given_start is None else chain.given_start
+    starts = np.ones(chain.size, dtype=bool) if chain.any_start else law > 0
+    return all(bool(starts[path[0]]) and bool((chain.transition[path[:-1], path[1:]] > 0).all()) for path in chains)
+
+
+def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, id: str | None) -> Exact:
+    found = read_records(data, column=layout.column, id=id, records=model.records, domains=model.domains)
+    tally = dict.fromkeys(model.labels, 0)
+    for i, state in enumerate(found.tolist()):
+        tally[model.domains[i][state]] += 1
+    return Exact(
+        lengths=((len(model.records), 1),),
+        histogram=tuple(tally.values()),
+        clipped=None,
+        states=lambda: [found],
+        facts=_facts(layout, id, ((len(model.records), 1),), 0),
+    )
+
+
+def _of_series(data: object, model: SeriesModel | AnyGroups, query: Query, layout: Layout) -> Exact:
+    series, numbers = open_series(data, layout), query.reads_numbers(model)
+    coding = _NUMBERS if numbers and isinstance(model, AnyGroups) else coding_of(model)
+    counts = series.counts(coding, clip=query.clip if numbers else None)
+    _check_start(model, counts)
+    check_groups(model, layout.by, counts.lengths)
+    return Exact(
+        lengths=counts.lengths,
+        histogram=() if coding is _NUMBERS else histogram_of(model, counts),
+        clipped=counts.clipped,
+        states=lambda: series.states(coding),
+        facts=_facts(layout, None, counts.lengths, counts.missing),
+    )
+
+
+def _facts(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+    return {
+        "column": layout.column,
+        "id": id,
+        "order": layout.order,
+        "by": layout.by,
+        "gap": layout.gap,
+        "missing": layout.missing,
+        "records": sum(length * count for length, count in lengths),
+        "lengths": [list(pair) for pair in lengths],
+        "dropped": dropped,
+    }
+
+
+def coding_of(model: SeriesModel | AnyGroups) -> Coding:
+    """How cells become states: by name, or by the model's bins."""
+    if model.bins is not None and len(model.bins) != model.size + 1:
+        return Coding(labels=bin_names(model.bins), bins=model.bins)
+    return Coding(labels=model.labels, bins=model.bins)
+
+
+def histogram_of(model: SeriesModel | AnyGroups, counts: Counts) -> tuple[int, ...]:
+    """Exact counts of the model's states; refuses a record in a bin that the model leaves out."""
+    names = coding_of(model).labels
+    if names == model.labels:
+        return counts.histogram
+    by_name = dict(zip(names, counts.histogram, strict=True))
+    for name, count in by_name.items():
+        if count and name not in model.labels:
+            raise DataError(
+                f"a record lies in {name}, a state the model leaves out; fit it on data that leaves this state, "
+                "or use wider bins",
+                value=name,
+            )
+    return tuple(by_name[name] for name in model.labels)
+
+
+def _check_start(model: Model, counts: Counts) -> None:
+    chains = getattr(model, "chains", ())
+    if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
+        raise NotApplicableError(
+            f"{counts.gaps} chain(s) begin after a gap, and the model's start law is for the first record only; "
+            'use start "stationary" or "any"'
+        )

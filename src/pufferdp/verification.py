@@ -1,0 +1,206 @@
+"""A certificate recomputed: the same noise must follow from what it says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from pufferdp import checks
+from pufferdp.certificate import (
+    EXACT_ANSWER,
+    Certificate,
+    DataPart,
+    QuiltPart,
+    TransportPart,
+    content_hash,
+    public_facts,
+    secrets_text,
+    statement,
+)
+from pufferdp.errors import PufferdpError
+from pufferdp.estimate import feasible
+from pufferdp.mechanisms import Problem
+from pufferdp.models.classes import Model
+from pufferdp.models.files import canonical_json, found_text, model_digest, model_from_dict, plain_errors
+from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
+from pufferdp.queries import Query, QueryKind
+from pufferdp.reading import check_groups, check_reading
+from pufferdp.secrets import Secrets
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether a certificate holds, and if not, why."""
+
+    valid: bool
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp verify --json`` prints."""
+        return {"valid": self.valid, "problems": list(self.problems), "warnings": list(self.warnings)}
+
+
+def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = None) -> Verification:
+    """Recompute the hash, the calibration and the estimate of a certificate.
+
+    A release of a function of one's own by ``wasserstein`` needs that function again: hand it over as ``query``.
+    """
+    raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
+    problems: list[str] = []
+    try:
+        parsed = Certificate.model_validate(raw)
+    except ValidationError as error:
+        return Verification(False, tuple(plain_errors(error)[:5]), ())
+    problems += _misshapen(raw)
+    if problems:
+        return Verification(False, tuple(problems), ())
+    try:
+        if content_hash(raw) != parsed.sha256:
+            problems.append("the hash does not match: the certificate was changed after it was made")
+        problems += _recompute(parsed, query)
+    except (PufferdpError, ValueError) as error:
+        problems.append(str(error))
+    return Verification(not problems, tuple(problems), tuple(parsed.warnings))
+
+
+def _misshapen(raw: dict[str, Any]) -> list[str]:
+    """What the types of the parts cannot say: finite numbers, and pairs where pairs are meant."""
+    try:
+        canonical_json(raw)
+    except ValueError:
+        return ["a number is infinite or nan; every number of a certificate must be finite"]
+    clip, lengths = raw["query"]["clip"], raw["data"]["lengths"]
+    out = [] if clip is None or len(clip) == 2 else [f"query.clip is {found_text(clip)}; it must be two numbers"]
+    if any(len(pair) != 2 for pair in lengths):
+        out.append(
+            f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it"
+        )
+    return out
+
+
+def _recompute(c: Certificate, own: Query | None) -> list[str]:
+    problems = []
+    if _names_a_file(c.model):
+        return ["the model names a file; a certificate holds its model by value"]
+    model = model_from_dict(c.model)
+    if model_digest(model) != c.model_sha256:
+        problems.append("model_sha256 is not the digest of the model")
+    if c.query.name == QueryKind.FUNCTION and own is not None:
+        query = own
+    elif c.query.name == QueryKind.FUNCTION:
+        if c.mechanism.name == "wasserstein":
+            return [*problems, "the noise depends on a function of one's own: hand it over with verify(…, query=…)"]
+        query = Query.of_function(lambda chains: 0.0, c.query.lipschitz, c.query.coordinates)
+    else:
+        clip = (c.query.clip[0], c.query.clip[1]) if c.query.clip else None
+        query = Query.parse(c.query.name, clip=clip)
+    problem = Problem(
+        model=model,
+        query=query,
+        lengths=tuple((a, b) for a, b in c.data.lengths),
+        epsilon=c.guarantee.epsilon,
+        adversary=checks.adversary(c.guarantee.adversary),
+        secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
+    )
+    plan = plan_problem(problem, beta=c.accuracy.beta, only=[c.mechanism.name])
+    if not plan.candidates:
+        return [*problems, f"mechanism {c.mechanism.name!r} is not known to this version"]
+    candidate = plan.candidates[0]
+    if not candidate.applies or candidate.calibration is None or candidate.accuracy is None:
+        return [*problems, f"{c.mechanism.name} does not apply: {candidate.reason}"]
+    ours = candidate.calibration
+    for name, stated, true in (
+        ("calibration.sigma", c.calibration.sigma, ours.sigma),
+        ("query.lipschitz", c.query.lipschitz, ours.lipschitz),
+        ("noise.scale", c.noise.scale, ours.scale),
+        ("expected_l1_error", c.expected_l1_error, ours.law.expected_l1_error),
+        ("accuracy.alpha", c.accuracy.alpha, candidate.accuracy.alpha),
+    ):
+        if not math.isclose(stated, true, rel_tol=1e-9):
+            problems.append(f"{name} is {stated:.10g}; recomputed it is {true:.10g}")
+    if (ours.scale == 0) != (EXACT_ANSWER in c.warnings):
+        problems.append("warnings must say that the answer is exact where no noise is drawn, and only there")
+    problems += _quilt_problems(c.calibration.quilt, quilt_to_dict(ours))
+    problems += _transport_problems(c.calibration.transport, transport_to_dict(ours))
+    for text_name, said, recomputed in (
+        ("noise.kind", c.noise.kind, str(ours.law.kind)),
+        ("mechanism.theorem", c.mechanism.theorem, ours.theorem),
+        ("guarantee.statement", c.guarantee.statement, statement(problem)),
+        ("guarantee.secrets", c.guarantee.secrets, secrets_text(problem)),
+        ("query.coordinates", c.query.coordinates, len(problem.bound.labels)),
+        ("public", c.public, public_facts(problem)),
+        ("guarantee.knows", c.guarantee.knows, problem.adversary.knows),
+    ):
+        if said != recomputed:
+            problems.append(f"{text_name} is {said!r}; it should be {recomputed!r}")
+    total = sum(a * b for a, b in c.data.lengths)
+    if total != c.data.records:
+        problems.append(f"data.records is {c.data.records}; the chain lengths add up to {total}")
+    problems += _reading_problems(c.data, model)
+    answer = c.answer if isinstance(c.answer, list) else [c.answer]
+    if list(problem.bound.labels) != c.labels or len(answer) != len(c.labels):
+        problems.append("the answer does not have one number for each label of the query")
+    elif c.estimate != feasible(problem.bound, problem.records, c.answer):
+        problems.append("the estimate does not follow from the answer")
+    return problems
+
+
+def _names_a_file(model: object) -> bool:
+    """Whether a model, or one of a class, is kept in another file."""
+    if not isinstance(model, dict):
+        return False
+    inside = model.get("models")
+    return "bif" in model or (isinstance(inside, list) and any(map(_names_a_file, inside)))
+
+
+def _reading_problems(data: DataPart, model: Model) -> list[str]:
+    """The data must have been read in a way that goes with the model."""
+    try:
+        check_reading(model, {"order": data.order, "by": data.by, "gap": data.gap}, data.missing, data.id)
+        check_groups(model, data.by, data.lengths)
+    except PufferdpError as error:
+        return [f"the data cannot have been read like this: {error}"]
+    return []
+
+
+def _quilt_problems(stated: QuiltPart | None, ours: dict[str, Any] | None) -> list[str]:
+    """The record and the quilt that decide must be those that were found, or as good as those."""
+    if stated is None or ours is None:
+        return [] if stated is None and ours is None else ["calibration.quilt does not belong to this mechanism"]
+    if stated.nearby != ours["nearby"] or len(stated.ends) != len(ours["ends"]):
+        return [f"the active quilt has {stated.nearby} records inside; recomputed it has {ours['nearby']}"]
+    if _shape(stated.node, stated.ends) != _shape(ours["node"], ours["ends"]):
+        ends, found = ", ".join(map(str, stated.ends)), ", ".join(map(str, ours["ends"]))
+        return [
+            f"the active quilt of record {stated.node} ends at {ends or 'no record'}; "
+            f"recomputed it is the one of record {ours['node']} that ends at {found or 'no record'}"
+        ]
+    if stated.skipped != ours["skipped"]:
+        return [f"{stated.skipped} quilts are said to be left out; recomputed it is {ours['skipped']}"]
+    if not math.isclose(stated.influence, ours["influence"], rel_tol=1e-6, abs_tol=1e-9):
+        return [f"the influence is {stated.influence:.10g}; recomputed it is {ours['influence']:.10g}"]
+    return []
+
+
+def _shape(node: int | str, ends: list[int] | list[str]) -> list[object]:
+    """In a series a quilt may be moved along, so only distances count; elsewhere names do."""
+    if isinstance(node, int):
+        return [e - node if isinstance(e, int) else e for e in ends]
+    return [node, *ends]
+
+
+def _transport_problems(stated: TransportPart | None, ours: dict[str, Any] | None) -> list[str]:
+    """The distance and the pair of secrets must be those that were found."""
+    if stated is None or ours is None:
+        return [] if stated is None and ours is None else ["calibration.transport does not belong to this mechanism"]
+    if not math.isclose(stated.distance, ours["distance"], rel_tol=1e-9):
+        return [f"calibration.transport.distance is {stated.distance:.10g}; recomputed it is {ours['distance']:.10g}"]
+    pairs = (stated.first, stated.second), (ours["first"], ours["second"])
+    if pairs[0] != pairs[1]:
+        said, found = (f"{a or 'nobody'!r} and {b or 'nobody'!r}" for a, b in pairs)
+        return [f"the pair that decides is {said}; recomputed it is {found}"]
+    return []
