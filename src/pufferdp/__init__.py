@@ -9,7 +9,9 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pufferdp.certificate import Certificate, Verification, read_certificate, verify
+    from pufferdp.answering import AnswerLaw, answer_law
+    from pufferdp.beliefs import Robustness, robustness
+    from pufferdp.certificate import Certificate, read_certificate
     from pufferdp.checks import Adversary
     from pufferdp.errors import (
         CertificateError,
@@ -24,13 +26,30 @@ if TYPE_CHECKING:
     )
     from pufferdp.fitting import Fit, fit
     from pufferdp.mechanisms import Calibration
-    from pufferdp.models import BinaryInterval, MarkovChain, MarkovClass, MarkovInterval, load_model, save_model
+    from pufferdp.models import (
+        AnyGroups,
+        BayesianNetwork,
+        BinaryInterval,
+        Groups,
+        JointTable,
+        MarkovChain,
+        MarkovClass,
+        MarkovInterval,
+        ModelClass,
+        Node,
+        load_model,
+        save_model,
+    )
     from pufferdp.planning import Candidate, Plan, plan
     from pufferdp.queries import Query
     from pufferdp.releasing import Release, release
+    from pufferdp.secrets import Secret, Secrets, load_secrets
+    from pufferdp.verification import Verification, verify
 
 _HOME = {
-    "certificate": ("Certificate", "Verification", "read_certificate", "verify"),
+    "answering": ("AnswerLaw", "answer_law"),
+    "beliefs": ("Robustness", "robustness"),
+    "certificate": ("Certificate", "read_certificate"),
     "checks": ("Adversary",),
     "errors": (
         "CertificateError",
@@ -45,15 +64,33 @@ _HOME = {
     ),
     "fitting": ("Fit", "fit"),
     "mechanisms": ("Calibration",),
-    "models": ("BinaryInterval", "MarkovChain", "MarkovClass", "MarkovInterval", "load_model", "save_model"),
+    "models": (
+        "AnyGroups",
+        "BayesianNetwork",
+        "BinaryInterval",
+        "Groups",
+        "JointTable",
+        "MarkovChain",
+        "MarkovClass",
+        "MarkovInterval",
+        "ModelClass",
+        "Node",
+        "load_model",
+        "save_model",
+    ),
     "planning": ("Candidate", "Plan", "plan"),
     "queries": ("Query",),
     "releasing": ("Release", "release"),
+    "secrets": ("Secret", "Secrets", "load_secrets"),
+    "verification": ("Verification", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Adversary",
+    "AnswerLaw",
+    "AnyGroups",
+    "BayesianNetwork",
     "BinaryInterval",
     "Calibration",
     "Candidate",
@@ -61,11 +98,15 @@ __all__ = [
     "CertificateError",
     "DataError",
     "Fit",
+    "Groups",
     "InputError",
+    "JointTable",
     "MarkovChain",
     "MarkovClass",
     "MarkovInterval",
+    "ModelClass",
     "ModelError",
+    "Node",
     "NotApplicableError",
     "ParameterError",
     "Plan",
@@ -74,12 +115,18 @@ __all__ = [
     "QueryError",
     "RefusedError",
     "Release",
+    "Robustness",
+    "Secret",
+    "Secrets",
     "Verification",
+    "answer_law",
     "fit",
     "load_model",
+    "load_secrets",
     "plan",
     "read_certificate",
     "release",
+    "robustness",
     "save_model",
     "verify",
 ]

@@ -10,6 +10,7 @@ from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
 from pufferdp.cli.plan import plan
 from pufferdp.cli.release import release
+from pufferdp.cli.robustness import robustness
 from pufferdp.cli.verify import verify
 
 app = typer.Typer(
@@ -39,5 +40,5 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, fit, demo):
+for verb in (plan, release, verify, robustness, fit, demo):
     app.command()(verb)

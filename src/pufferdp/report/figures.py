@@ -14,17 +14,17 @@ from pufferdp.report.text import number
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_INK, _PALE = "#1f3a5f", "#b8c4d6"
+INK, PALE = "#1f3a5f", "#b8c4d6"
 
 
 def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Expected error of each mechanism as bars; hatched where there is no guarantee."""
     shown = [c for c in plan["candidates"] if c["expected_l1_error"]][::-1]
-    figure = _figure(7.0, 1.2 + 0.45 * len(shown))
+    figure = new_figure(7.0, 1.2 + 0.45 * len(shown))
     axes = figure.subplots()
     for y, c in enumerate(shown):
         style: dict[str, Any] = (
-            {"color": _INK} if c["applies"] else {"facecolor": "white", "edgecolor": _INK, "hatch": "///"}
+            {"color": INK} if c["applies"] else {"facecolor": "white", "edgecolor": INK, "hatch": "///"}
         )
         axes.barh(y, c["expected_l1_error"], height=0.6, **style)
         axes.annotate(
@@ -37,22 +37,24 @@ def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
     axes.set_xscale("log")
     axes.set_xlabel("expected error (sum over all numbers of the answer)")
     axes.set_title(
-        f"{plan['query']}, {plan['records']:,} records, epsilon {plan['epsilon']:g}, adversary {plan['adversary']}",
+        plan["query"]
+        + (f", {plan['records']:,} records" if plan["records"] else "")
+        + f", epsilon {plan['epsilon']:g}, adversary {plan['adversary']}",
         fontsize=10,
     )
     axes.margins(x=0.25)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def release_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """The released numbers with the range in which, all together, the true ones lie."""
     answer = certificate["answer"] if isinstance(certificate["answer"], list) else [certificate["answer"]]
     labels, accuracy = certificate["labels"], certificate["accuracy"]
-    figure = _figure(min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0), 4.2)
+    figure = new_figure(min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0), 4.2)
     axes = figure.subplots()
     places = range(len(answer))
-    axes.bar(places, answer, color=_PALE, edgecolor=_INK)
-    axes.errorbar(places, answer, yerr=accuracy["alpha"], fmt="none", ecolor=_INK, capsize=4)
+    axes.bar(places, answer, color=PALE, edgecolor=INK)
+    axes.errorbar(places, answer, yerr=accuracy["alpha"], fmt="none", ecolor=INK, capsize=4)
     turned = len(labels) > 8 or max(len(name) for name in labels) > 10
     axes.set_xticks(list(places), labels, rotation=90 if turned else 0)
     axes.axhline(0, color="black", linewidth=0.8)
@@ -63,10 +65,11 @@ def release_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) ->
         f"whiskers: all true values, {1 - accuracy['beta']:.4g} sure",
         fontsize=9,
     )
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, its size in inches."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
@@ -74,7 +77,8 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure, whole or not at all."""
     check_file(path, "figure", (".png", ".svg", ".pdf"))
     target = Path(path)
     beside = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")

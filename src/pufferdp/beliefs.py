@@ -1,0 +1,271 @@
+"""What is left of a promise against somebody who believes something else (Song et al. 2017, Theorem 2.4).
+
+A promise epsilon is made to those who believe a model of the class. Somebody with another belief gets epsilon + 2Δ,
+where Δ is the distance of that belief from the class (see leakage/divergence.py). The theorem is about secrets "record
+i has value a" and an adversary who knows no record.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp import checks
+from pufferdp.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.leakage.divergence import Divergence, chain_divergence, outcome_divergence
+from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model, SeriesModel
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.markov import MarkovChain, Vector
+from pufferdp.models.records import RecordModel
+from pufferdp.report.text import number
+
+_MOST_WORK: Final = 2**32
+"""Records times squared states: about two minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robustness:
+    """What is left of a promise against one belief. Prints as sentences.
+
+    >>> model, belief = (MarkovChain(transition=[[p, 1 - p], [0.4, 0.6]]) for p in (0.9, 0.88))
+    >>> left = robustness(model, belief, epsilon=1, length=10)
+    >>> round(left.delta, 4), round(left.epsilon, 4)
+    (0.9116, 2.8232)
+    """
+
+    promised: float
+    """The epsilon promised to those who believe the model."""
+    delta: float
+    """How far the belief lies from the nearest model of the class; inf where one rules out what the other allows."""
+    record: int | str | None
+    """The record that decides: its position in a series, or its name. None where the belief is in the class."""
+    value: str | None
+    """Its state."""
+    exact: bool
+    """False: delta is an upper bound, and the nearest model of the class may be nearer."""
+    reason: str | None = None
+    """Why delta is infinite, if it is."""
+
+    @property
+    def epsilon(self) -> float:
+        """The promise that is left: promised + 2·delta."""
+        return self.promised + 2 * self.delta
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp robustness --json`` prints; infinite numbers are null, and ``reason`` says why."""
+        finite = math.isfinite(self.delta)
+        return {
+            "delta": self.delta if finite else None,
+            "epsilon": self.epsilon if finite else None,
+            "promised": self.promised,
+            "record": self.record,
+            "value": self.value,
+            "exact": self.exact,
+            "reason": self.reason,
+            "adversary": str(checks.Adversary.PUFFERFISH),
+        }
+
+    def __str__(self) -> str:
+        said = [f"Promised to whoever believes the model: epsilon {number(self.promised)}."]
+        if math.isinf(self.delta):
+            said += ["Kept towards this belief: nothing.", f"Why: {self.reason}."]
+        elif self.delta == 0:
+            said += [f"Kept towards this belief: epsilon {number(self.promised)}, all of it. The class contains it."]
+        else:
+            most = "" if self.exact else "at most "
+            said += [
+                f"Kept towards this belief: epsilon {number(self.epsilon)}, which is {number(self.promised)} + 2·"
+                f"{number(self.delta)}.",
+                f"Record {self.record} decides: given that it is {self.value}, some outcome is {most}"
+                f"{_power(self.delta)} times as likely to one of the two as to the other.",
+            ]
+            if not self.exact:
+                said += ["This is an upper bound: some model of the class may be nearer to the belief."]
+        said += [f"This is for an adversary who knows {checks.Adversary.PUFFERFISH.knows}."]
+        return "\n".join(textwrap.fill(line, 96) for line in said)
+
+
+def _power(exponent: float) -> str:
+    return f"e^{number(exponent)}" + (f" = {number(math.exp(exponent))}" if exponent < 300 else "")
+
+
+def robustness(model: Model, belief: Model, *, epsilon: float, length: int | None = None) -> Robustness:
+    """What is left of a promise to ``model`` against ``belief``.
+
+    Args:
+        model: the model or class the promise is made for.
+        belief: what somebody else believes; of a list of beliefs the worst counts.
+        epsilon: the promise.
+        length: records in the series, for chains; other models know their records.
+    """
+    promised = checks.epsilon(epsilon)
+    if isinstance(model, SeriesModel):
+        found, names = closest(model, belief, length).divergence, model.labels
+        record: int | str = found.record
+    else:
+        if length is not None:
+            raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
+        if isinstance(belief, SeriesModel | AnyGroups):
+            raise ModelError(
+                f"the belief is {belief!r}; it must be about single records, as the model is", value=belief
+            )
+        if isinstance(model, AnyGroups):
+            return _any_groups(model, belief, promised)
+        found = max((_table(model, one) for one in belief.members), key=lambda d: d.value)
+        record, names = model.records[found.record - 1], model.domains[found.record - 1]
+    nothing = found.value == 0
+    return Robustness(
+        promised=promised,
+        delta=found.value,
+        record=None if nothing else record,
+        value=None if nothing else names[found.state],
+        exact=found.exact,
+        reason=found.reason,
+    )
+
+
+@dataclass(frozen=True)
+class Closest:
+    """A belief and the chain of the class that was found nearest to it, over the same states in the same order."""
+
+    divergence: Divergence
+    chain: MarkovChain
+    belief: MarkovChain
+    length: int
+
+
+def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
+    """The distance of a belief from a class of chains; of several beliefs the one that is farthest."""
+    if isinstance(belief, BinaryInterval | MarkovInterval):
+        raise ModelError(f"the belief is {belief!r}; it must be one chain, or a list of chains", value=belief)
+    if not isinstance(belief, MarkovChain | MarkovClass):
+        raise ModelError(f"the belief is {belief!r}; it must be about a series, as the model is", value=belief)
+    if length is None:
+        raise ParameterError("length is missing; a chain needs the number of records in the series")
+    length = checks.length(length)
+    most = _MOST_WORK // model.size**2
+    if length > most:
+        raise ParameterError(f"length is {length}; with {model.size} states it can be at most {most:,}", value=length)
+    beliefs = [_in_order(chain, model.labels) for chain in belief.chains]
+    return max((_nearest(model, chain, length) for chain in beliefs), key=lambda c: c.divergence.value)
+
+
+def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
+    if isinstance(model, BinaryInterval | MarkovInterval):
+        chain = _member(model, belief)
+        found = chain_divergence(belief, chain, length)
+        # Clipped rows are near ones, not the nearest series: nothing between 0 and infinity is more than a bound.
+        return Closest(
+            replace(found, exact=found.value in (0.0, math.inf)), replace(chain, start=belief.start), belief, length
+        )
+    tried = [
+        Closest(
+            chain_divergence(belief, chain, length),
+            replace(chain, start=belief.start) if chain.any_start else chain,
+            belief,
+            length,
+        )
+        for chain in model.chains
+    ]
+    best = min(tried, key=lambda c: c.divergence.value)
+    # An upper bound somewhere in the list: the chain it belongs to may be nearer than the one that was found.
+    exact = best.divergence.value == 0 or all(c.divergence.exact for c in tried)
+    return replace(best, divergence=replace(best.divergence, exact=exact))
+
+
+def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
+    """The same chain with its states in another order; refused where it has other states."""
+    if chain.labels == labels:
+        return chain
+    if set(chain.labels) != set(labels):
+        ours, theirs = ", ".join(labels[:10]), ", ".join(chain.labels[:10])
+        raise ModelError(f"the belief has the states {theirs}; the model has {ours}, and they must agree")
+    order = [chain.labels.index(label) for label in labels]
+    start = chain.start if chain.given_start is None else chain.given_start[order]
+    return MarkovChain(transition=chain.transition[np.ix_(order, order)], start=start, states=labels)
+
+
+def _member(model: BinaryInterval | MarkovInterval, belief: MarkovChain) -> MarkovChain:
+    """A chain of the class near the belief: the belief itself where it is inside."""
+    states, table = model.states, belief.transition
+    if isinstance(model, BinaryInterval):
+        # Clipping both entries of a row keeps their sum. The leave-probabilities are never looked at: 1-p is rounded.
+        stays = np.clip(np.diag(table), model.low, model.high)
+        rows = [table[x] if stays[x] == table[x, x] else np.roll([stays[x], 1 - stays[x]], x) for x in range(2)]
+        return MarkovChain(transition=np.stack(rows), start="any", states=states)
+    rows = [_into_box(table[x], model.low[x], model.high[x]) for x in range(model.size)]
+    return MarkovChain(transition=np.stack(rows), start="any", states=states)
+
+
+def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
+    """The law clip(c·row, low, high), with the c that makes it sum to 1: no log-ratio to row gets large."""
+    if ((low <= row) & (row <= high)).all():
+        return row
+    alive = row > 0
+    with np.errstate(over="ignore"):
+        bends = np.unique(np.concatenate([[0.0], low[alive] / row[alive], high[alive] / row[alive]]))
+    bends = bends[np.isfinite(bends)]
+    sums = np.array([np.clip(c * row, low, high).sum() for c in bends])
+    if sums[-1] >= 1:  # between two bends the sum is a line
+        return np.clip(float(np.interp(1.0, sums, bends)) * row, low, high)
+    # What the belief allows cannot fill the row: the rest goes to what it rules out, and the distance is infinite.
+    full = np.where(alive, np.clip(bends[-1] * row, low, high), low)
+    room = np.where(alive, 0.0, high - low)
+    return np.asarray(full + (1 - full.sum()) * room / max(room.sum(), 1e-300))
+
+
+def _table(model: RecordModel | ModelClass, belief: RecordModel) -> Divergence:
+    """The distance of a belief over a list of records from the nearest member of a class."""
+    order = _same_records(model, belief)
+    rows, ours = belief.outcomes()
+    columns = []
+    for i, j in enumerate(order):
+        domain, theirs = model.domains[i], belief.domains[j]
+        columns.append(np.array([domain.index(state) for state in theirs])[rows[:, j]])
+    rows = np.stack(columns, axis=1)
+    found = []
+    for member in model.members:
+        others, theirs_law = member.outcomes()
+        outcomes, place = np.unique(np.concatenate([rows, others]), axis=0, return_inverse=True)
+        laws = np.zeros((2, len(outcomes)))
+        np.add.at(laws[0], place.ravel()[: len(rows)], ours)
+        np.add.at(laws[1], place.ravel()[len(rows) :], theirs_law)
+        found.append(outcome_divergence(outcomes, laws[0], laws[1]))
+    return min(found, key=lambda d: d.value)
+
+
+def _same_records(model: RecordModel | ModelClass, belief: RecordModel) -> list[int]:
+    """Where the belief has the records of the model; refused where records or states differ."""
+    for who, has, other in (("belief", belief, model), ("model", model, belief)):
+        missing = [r for r in other.records if r not in has.records]
+        if missing:
+            raise ModelError(f"the {who} has no record {missing[0]!r}; model and belief must have the same records")
+    order = [belief.position(record) for record in model.records]
+    for i, j in enumerate(order):
+        if set(model.domains[i]) != set(belief.domains[j]):
+            ours, theirs = ", ".join(model.domains[i][:10]), ", ".join(belief.domains[j][:10])
+            raise ModelError(
+                f"record {model.records[i]!r} has the states {theirs} in the belief and {ours} in the model; "
+                "they must agree"
+            )
+    return order
+
+
+def _any_groups(model: AnyGroups, belief: RecordModel | ModelClass, promised: float) -> Robustness:
+    """A class that says only how many records may hang together: a belief is in it, or its distance is not known."""
+    unknown = [label for label in belief.labels if label not in model.labels]
+    if unknown:
+        known = ", ".join(model.labels[:10])
+        raise ModelError(f"the belief has a state {unknown[0]!r}; the model has only {known}", value=unknown[0])
+    widest = max(len(together) for one in belief.members for together in one.components)
+    if widest > model.largest:
+        raise NotApplicableError(
+            f"the belief lets {widest} records depend on each other and the model at most {model.largest}; "
+            "how far it lies from such a class is not known"
+        )
+    return Robustness(promised=promised, delta=0.0, record=None, value=None, exact=True)

@@ -1,0 +1,53 @@
+"""``pufferdp robustness``: what is left of a promise against another belief."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.cli import options
+from pufferdp.errors import ParameterError
+
+
+def robustness(
+    model: Annotated[str, typer.Argument(help="Model file (JSON) the promise is made for.")],
+    belief: Annotated[str, typer.Option("--belief", help="Model file (JSON) of what somebody else believes.")],
+    epsilon: options.Epsilon,
+    length: Annotated[str | None, typer.Option("--length", help="Records in the series, for chains.")] = None,
+    drift: Annotated[
+        str | None,
+        typer.Option("--drift", help="FROM:TO, the transition probability that drifts in the figure."),
+    ] = None,
+    figure: options.FigureFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what is left of a promise against somebody who believes another model."""
+    from pufferdp import checks
+    from pufferdp.beliefs import robustness as left_of
+    from pufferdp.drifting import drift_towards
+    from pufferdp.models import SeriesModel, load_model
+    from pufferdp.models.files import check_file
+
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    elif drift is not None:
+        raise ParameterError("--drift says what the figure shows; give --figure as well")
+    with options.progress() as progress:
+        progress("reading the models")
+        ours, theirs = load_model(model), load_model(belief)
+        if figure is not None and not isinstance(ours, SeriesModel):
+            raise ParameterError("--figure shows how a chain drifts, and this model is not a chain; leave it out")
+        progress("comparing the models")
+        records = None if length is None else checks.length(length.strip())
+        promised = options.number("epsilon", epsilon)
+        result = left_of(ours, theirs, epsilon=promised, length=records)
+        content, said = result.to_dict(), str(result)
+        if figure is not None and isinstance(ours, SeriesModel):
+            from pufferdp.report.drift import drift_figure
+
+            line = drift_towards(ours, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
+            content["drift"] = line.to_dict()
+            drift_figure(content["drift"], figure)
+            said += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."
+    options.show(content, said, as_json)
