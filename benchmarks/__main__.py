@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import package, quilts
+from benchmarks import networks, package, quilts
 from benchmarks.timing import Report
 
-ROOMS = {"quilts": quilts, "package": package}
+ROOMS = {"quilts": quilts, "networks": networks, "package": package}
 
 if __name__ == "__main__":
     report = Report()
