@@ -187,15 +187,29 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_in_one_shell([Step("pufferdp demo --out tour", ["…"])], tmp_path_factory.mktemp("tour")) / "tour"
 
 
-TOURED = ["guide/promise.md", "guide/adversary.md", "guide/certificate.md", "guide/models.md", "theory/intervals.md"]
+TOURED = [
+    "guide/promise.md",
+    "guide/adversary.md",
+    "guide/certificate.md",
+    "guide/models.md",
+    "guide/flu.md",
+    "guide/networks.md",
+    "guide/secrets.md",
+    "guide/robustness.md",
+    "theory/intervals.md",
+    "theory/transport.md",
+    "theory/network-quilts.md",
+]
 
 
 @pytest.mark.parametrize("page", TOURED)
-def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path) -> None:
+def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(tour, tmp_path / "work" / "tour")
     steps = sessions(DOCS / page)
     assert steps
-    run_in_one_shell(steps, tmp_path)
+    monkeypatch.chdir(run_in_one_shell(steps, tmp_path))
+    monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
+    run_programs(DOCS / page)
 
 
 def test_every_session_is_run() -> None:
