@@ -28,6 +28,7 @@ from pufferdp.mechanisms.baselines import Group
 from pufferdp.mechanisms.quilt import QuiltExact
 from pufferdp.models import AnyGroups, BayesianNetwork, Groups, JointTable, ModelClass, Node
 from pufferdp.queries import Query
+from pufferdp.secrets import Secret, Secrets
 from tests.leakage.test_divergence import law_of, pairs
 from tests.mechanisms.suite import starts_of
 from tests.oracles import divergence as oracle
@@ -344,3 +345,25 @@ def test_a_chain_of_certain_steps_cannot_drift():
         drift(two(0.5, 0.5), epsilon=1, length=5, state_from="x", state_to="0", upto=0.4)
     with pytest.raises(ParameterError, match=r"upto is 1\.5"):
         drift(two(0.5, 0.5), epsilon=1, length=5, state_from="0", state_to="0", upto=1.5)
+
+
+def test_secrets_of_ones_own_are_what_is_given():
+    """The check values: log 90 with nothing given, log 90.9474 given that it is not the third."""
+    ours, theirs = (
+        JointTable(values=[0, 1, 2], outcomes=[[0], [1], [2]], probabilities=law)
+        for law in ([0.9, 0.05, 0.05], [0.01, 0.95, 0.04])
+    )
+    anything, not_third = (
+        Secret(name="anything", when={"1": ["0", "1", "2"]}),
+        Secret(name="not", when={"1": ["0", "1"]}),
+    )
+    for first, value in ((anything, 90), (not_third, (0.9 / 0.95) / (0.01 / 0.96))):
+        other = Secret(name="third", when={"1": "2"})
+        left = robustness(
+            ours, theirs, epsilon=1, secrets=Secrets(secrets=(first, other), pairs=((first.name, "third"),))
+        )
+        assert left.delta == pytest.approx(math.log(value), rel=1e-12)
+        assert left.secret == first.name
+        assert first.name in str(left)
+    alone = robustness(ours, theirs, epsilon=1)  # given the one record there is nothing left to differ in
+    assert alone.delta == 0

@@ -1,8 +1,8 @@
 """What is left of a promise against somebody who believes something else (Song et al. 2017, Theorem 2.4).
 
 A promise epsilon is made to those who believe a model of the class. Somebody with another belief gets epsilon + 2Δ,
-where Δ is the distance of that belief from the class (see leakage/divergence.py). The theorem is about secrets "record
-i has value a" and an adversary who knows no record.
+where Δ is the distance of that belief from the class (see leakage/divergence.py). The theorem is about an adversary who
+knows no record and about the secrets of the promise: "record i has value a", or secrets of one's own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import numpy as np
 
 from pufferdp import checks
 from pufferdp.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.leakage.divergence import Divergence, chain_divergence, outcome_divergence
+from pufferdp.leakage.divergence import Divergence, chain_divergence, divergence_given, outcome_divergence
+from pufferdp.leakage.laws import inside
+from pufferdp.leakage.outcomes import side_by_side
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model, SeriesModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, Vector
 from pufferdp.models.records import RecordModel
 from pufferdp.report.text import number
+from pufferdp.secrets import Secrets
 
 _MOST_WORK: Final = 2**32
 """Records times squared states: about two minutes."""
@@ -50,6 +53,8 @@ class Robustness:
     """False: delta is an upper bound, and the nearest model of the class may be nearer."""
     reason: str | None = None
     """Why delta is infinite, if it is."""
+    secret: str | None = None
+    """Of secrets of one's own the one that decides."""
 
     @property
     def epsilon(self) -> float:
@@ -65,6 +70,7 @@ class Robustness:
             "promised": self.promised,
             "record": self.record,
             "value": self.value,
+            "secret": self.secret,
             "exact": self.exact,
             "reason": self.reason,
             "adversary": str(checks.Adversary.PUFFERFISH),
@@ -78,10 +84,13 @@ class Robustness:
             said += [f"Kept towards this belief: epsilon {number(self.promised)}, all of it. The class contains it."]
         else:
             most = "" if self.exact else "at most "
+            given = f"Record {self.record} decides: given that it is {self.value}"
+            if self.secret is not None:
+                given = f"The secret {self.secret!r} decides: given it"
             said += [
                 f"Kept towards this belief: epsilon {number(self.epsilon)}, which is {number(self.promised)} + 2·"
                 f"{number(self.delta)}.",
-                f"Record {self.record} decides: given that it is {self.value}, some outcome is {most}"
+                f"{given}, some outcome is {most}"
                 f"{_power(self.delta)} times as likely to one of the two as to the other.",
             ]
             if not self.exact:
@@ -94,7 +103,9 @@ def _power(exponent: float) -> str:
     return f"e^{number(exponent)}" + (f" = {number(math.exp(exponent))}" if exponent < 300 else "")
 
 
-def robustness(model: Model, belief: Model, *, epsilon: float, length: int | None = None) -> Robustness:
+def robustness(
+    model: Model, belief: Model, *, epsilon: float, length: int | None = None, secrets: Secrets | None = None
+) -> Robustness:
     """What is left of a promise to ``model`` against ``belief``.
 
     Args:
@@ -102,9 +113,12 @@ def robustness(model: Model, belief: Model, *, epsilon: float, length: int | Non
         belief: what somebody else believes; of a list of beliefs the worst counts.
         epsilon: the promise.
         length: records in the series, for chains; other models know their records.
+        secrets: secrets of one's own, for models that know their records; by default every record's value.
     """
     promised = checks.epsilon(epsilon)
     if isinstance(model, SeriesModel):
+        if secrets is not None:
+            raise ParameterError("secrets of one's own are compared over tables and networks, not over series")
         found, names = closest(model, belief, length).divergence, model.labels
         record: int | str = found.record
     else:
@@ -116,6 +130,8 @@ def robustness(model: Model, belief: Model, *, epsilon: float, length: int | Non
             )
         if isinstance(model, AnyGroups):
             return _any_groups(model, belief, promised)
+        if secrets is not None:
+            return _own_secrets(model, belief, secrets, promised)
         found = max((_table(model, one) for one in belief.members), key=lambda d: d.value)
         record, names = model.records[found.record - 1], model.domains[found.record - 1]
     nothing = found.value == 0
@@ -221,39 +237,31 @@ def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
 
 def _table(model: RecordModel | ModelClass, belief: RecordModel) -> Divergence:
     """The distance of a belief over a list of records from the nearest member of a class."""
-    order = _same_records(model, belief)
-    rows, ours = belief.outcomes()
-    columns = []
-    for i, j in enumerate(order):
-        domain, theirs = model.domains[i], belief.domains[j]
-        columns.append(np.array([domain.index(state) for state in theirs])[rows[:, j]])
-    rows = np.stack(columns, axis=1)
-    found = []
-    for member in model.members:
-        others, theirs_law = member.outcomes()
-        outcomes, place = np.unique(np.concatenate([rows, others]), axis=0, return_inverse=True)
-        laws = np.zeros((2, len(outcomes)))
-        np.add.at(laws[0], place.ravel()[: len(rows)], ours)
-        np.add.at(laws[1], place.ravel()[len(rows) :], theirs_law)
-        found.append(outcome_divergence(outcomes, laws[0], laws[1]))
-    return min(found, key=lambda d: d.value)
+    return min((outcome_divergence(*laws) for laws in side_by_side(model, belief)), key=lambda d: d.value)
 
 
-def _same_records(model: RecordModel | ModelClass, belief: RecordModel) -> list[int]:
-    """Where the belief has the records of the model; refused where records or states differ."""
-    for who, has, other in (("belief", belief, model), ("model", model, belief)):
-        missing = [r for r in other.records if r not in has.records]
-        if missing:
-            raise ModelError(f"the {who} has no record {missing[0]!r}; model and belief must have the same records")
-    order = [belief.position(record) for record in model.records]
-    for i, j in enumerate(order):
-        if set(model.domains[i]) != set(belief.domains[j]):
-            ours, theirs = ", ".join(model.domains[i][:10]), ", ".join(belief.domains[j][:10])
-            raise ModelError(
-                f"record {model.records[i]!r} has the states {theirs} in the belief and {ours} in the model; "
-                "they must agree"
-            )
-    return order
+def _own_secrets(
+    model: RecordModel | ModelClass, belief: RecordModel | ModelClass, secrets: Secrets, promised: float
+) -> Robustness:
+    """The same, given each of the secrets that were named."""
+    worst, decides = 0.0, None
+    cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
+    for one in belief.members:
+        nearest: tuple[float, str | None] = (math.inf, None)
+        for outcomes, ours, theirs in side_by_side(model, one):
+            given = [(divergence_given(ours, theirs, inside(outcomes, cells[name])), name) for name in cells]
+            nearest = min(nearest, max(given, key=lambda g: g[0]), key=lambda g: g[0])
+        if nearest[0] >= worst:
+            worst, decides = nearest
+    return Robustness(
+        promised=promised,
+        delta=worst,
+        record=None,
+        value=None,
+        exact=True,
+        reason="one of the two holds an outcome possible that the other rules out" if math.isinf(worst) else None,
+        secret=decides if worst > 0 else None,
+    )
 
 
 def _any_groups(model: AnyGroups, belief: RecordModel | ModelClass, promised: float) -> Robustness:

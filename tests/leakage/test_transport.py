@@ -100,7 +100,7 @@ def test_thousands_of_pairs_against_fractions():
     assert 0 < differ < 600
 
 
-@given(seed=SEEDS, n=st.integers(1, 10), rows=st.integers(1, 12))
+@given(seed=SEEDS, n=st.integers(1, 7), rows=st.integers(1, 6))
 def test_the_worst_of_several_pairs(seed, n, rows):
     generator = np.random.default_rng(seed)
     points, pairs = random_points(generator, n), [random_pair(generator, n) for _ in range(rows)]

@@ -87,10 +87,11 @@ def answers(domains, labels, query: str, values=None) -> np.ndarray:
     grid = np.indices(shape)
     told = [np.array([labels.index(s) for s in domain])[grid[i]] for i, domain in enumerate(domains)]
     counts = np.stack([sum((t == j).astype(int) for t in told) for j in range(len(labels))], axis=-1)
-    if query == "histogram":
-        return counts
-    if query == "sum":
-        return sum(np.asarray(values)[t] for t in told)[..., None]
+    share = len(domains) if query in ("frequency", "mean") else 1
+    if query in ("histogram", "frequency"):
+        return counts / share
+    if query in ("sum", "mean"):
+        return sum(np.asarray(values)[t] for t in told)[..., None] / share
     return counts[..., [labels.index(query.removeprefix("count:"))]]
 
 

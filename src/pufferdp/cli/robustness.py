@@ -20,6 +20,7 @@ def robustness(
         typer.Option("--drift", help="FROM:TO, the transition probability that drifts in the figure."),
     ] = None,
     figure: options.FigureFile = None,
+    secrets: options.SecretsFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what is left of a promise against somebody who believes another model."""
@@ -28,6 +29,7 @@ def robustness(
     from pufferdp.drifting import drift_towards
     from pufferdp.models import SeriesModel, load_model
     from pufferdp.models.files import check_file
+    from pufferdp.secrets import load_secrets
 
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
@@ -41,7 +43,8 @@ def robustness(
         progress("comparing the models")
         records = None if length is None else checks.length(length.strip())
         promised = options.number("epsilon", epsilon)
-        result = left_of(ours, theirs, epsilon=promised, length=records)
+        own = None if secrets is None else load_secrets(secrets)
+        result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
         content, said = result.to_dict(), str(result)
         if figure is not None and isinstance(ours, SeriesModel):
             from pufferdp.report.drift import drift_figure

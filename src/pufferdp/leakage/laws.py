@@ -56,6 +56,17 @@ def normal(rows: Logs) -> Logs:
     return np.asarray(rows - log_sum(rows)[..., None])
 
 
+def inside(outcomes: npt.NDArray[np.int64], cells: Sequence[Cell]) -> npt.NDArray[np.bool_]:
+    """In which outcomes (rows of state numbers) at least one of the conditions holds."""
+    holds = np.zeros(len(outcomes), dtype=bool)
+    for cell in cells:
+        both = np.ones(len(outcomes), dtype=bool)
+        for i, states in cell.items():
+            both &= np.isin(outcomes[:, i], list(states))
+        holds |= both
+    return holds
+
+
 class TableLaws:
     """By enumeration of outcomes; the answer may be anything."""
 
@@ -77,12 +88,7 @@ class TableLaws:
 
     def event(self, cells: Sequence[Cell]) -> Logs | None:
         """The laws given that one of these conditions holds."""
-        holds = np.zeros(len(self._law), dtype=bool)
-        for cell in cells:
-            inside = np.ones(len(self._law), dtype=bool)
-            for i, states in cell.items():
-                inside &= np.isin(self._rows[:, i], list(states))
-            holds |= inside
+        holds = inside(self._rows, cells)
         return normal(self._given(holds)[None]) if holds.any() else None
 
     def _given(self, rows: npt.NDArray[np.bool_]) -> Logs:
