@@ -14,13 +14,14 @@ from pufferdp.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.mechanisms.baselines import Group
 from pufferdp.mechanisms.wasserstein import Wasserstein
+from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.queries import Query
 from pufferdp.secrets import Secret, Secrets
-from tests.mechanisms.record_suite import ROUNDING, cases
+from tests.mechanisms.record_suite import ROUNDING, case_of, cases
 from tests.oracles import records as brute
 from tests.strategies import SEEDS, chains, epsilons
 from tests.test_secrets import ILL, WELL, event_of, random_secret
@@ -98,6 +99,26 @@ def test_noise_over_a_chain_is_that_of_the_same_events(chain, T, epsilon, seed):
     assert found >= literal * (1 - 1e-9)
     assert all(brute.leakage(joint, answers, found, pairs=pairs) <= epsilon + ROUNDING for joint in joints)
     assert found <= Group().calibrate(problem).scale * (1 + 1e-9)
+
+
+def test_a_class_protects_them_under_every_member():
+    members = tuple(Groups(sizes=[3], positives=[law]) for law in ([0.1, 0.3, 0.4, 0.2], [0.25, 0.25, 0.0, 0.5]))
+    both = Secret(name="both", when={"1": "1", "2": "1"})
+    secrets = Secrets(secrets=(both, WELL), pairs=(("both", "well"),))
+    axes = np.indices((2, 2, 2))
+    pairs = [((axes[0] == 1) & (axes[1] == 1), axes[0] == 0)]
+    literal = []
+    for member in members:
+        case = case_of(member, "count:1")
+        literal.append(float(brute.wasserstein(case.joint, case.answers, pairs)))
+    assert literal[0] < literal[1]
+    for order in (members, members[::-1]):
+        problem = problem_of(ModelClass(models=order), secrets)
+        assert Wasserstein().calibrate(problem).sigma == pytest.approx(literal[1], rel=1e-9)
+        assert Group().calibrate(problem).sigma == 3.0
+    never = Groups(sizes=[3], positives=[[0.5, 0.5, 0.0, 0.0]])
+    with pytest.raises(ModelError, match="'both' has probability 0"):
+        Wasserstein().calibrate(problem_of(ModelClass(models=(*members, never)), secrets))
 
 
 def test_no_noise_for_a_secret_that_the_answer_does_not_see():

@@ -47,9 +47,31 @@ def plan_table(plan: dict[str, Any]) -> str:
     if plan["secrets"]:
         title += "; secrets: " + "; ".join(f"{a} against {b}" for a, b in plan["secrets"])
     parts = [textwrap.fill(title, 96), "", table(head, rows, left=2)]
+    parts += decides(next(c for c in plan["candidates"] if c["mechanism"] == plan["best"]))
     if reasons:
         parts += ["", "Does not apply:", *reasons]
     return "\n".join(parts)
+
+
+def decides(candidate: dict[str, Any]) -> list[str]:
+    """What the noise of a mechanism rests on, if it says so."""
+    quilt, transport, name = candidate["quilt"], candidate["transport"], candidate["mechanism"]
+    if transport is not None and transport["first"] is None:
+        said = f"{name}: the answer does not depend on any secret, so it needs no noise."
+    elif transport is not None:
+        far = number(transport["distance"])
+        said = f"{name} rests on: {transport['first']} or {transport['second']}, answers {far} apart."
+    elif quilt is not None:
+        ends = ", ".join(str(end) for end in quilt["ends"]) or "none"
+        said = (
+            f"{name} rests on: record {quilt['node']}, {number(quilt['nearby'])} nearby, ends {ends} "
+            f"(influence {number(quilt['influence'])})."
+        )
+        if quilt["skipped"]:
+            said += f" {quilt['skipped']:,} quilts were too large to compute and left out."
+    else:
+        return []
+    return ["", textwrap.fill(said, 96)]
 
 
 def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
