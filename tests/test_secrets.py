@@ -45,6 +45,7 @@ def test_a_secret_that_is_none_is_refused(name, when, message):
         ((ILL, WELL), (), "no pair of secrets"),
         ((ILL, WELL), (("ill", "dead"),), "'dead', which is no secret; the secrets are ill, well"),
         ((ILL, WELL), (("ill", "ill"),), "'ill' against itself"),
+        ((ILL, WELL), (("ill",),), "a pair is"),
     ],
 )
 def test_pairs_that_protect_nothing_are_refused(secrets, pairs, message):

@@ -145,6 +145,9 @@ class Secrets:
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise ModelError(f"secret {twice[0]!r} is named twice; every secret needs its own name", value=twice[0])
+        for pair in self.pairs:
+            if isinstance(pair, str) or len(pair) != 2:
+                raise ModelError(f"a pair is {pair!r}; it must be two names of secrets", value=pair)
         pairs = tuple((str(a), str(b)) for a, b in self.pairs)
         if not pairs:
             raise ModelError(
