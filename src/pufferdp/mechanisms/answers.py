@@ -43,6 +43,10 @@ class Grid:
     inexact: float = 0.0
     """How far rounding of the values can move the answer, in its units."""
 
+    def answers(self, outcomes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The answer in steps on each outcome (a row of state numbers, one a record)."""
+        return np.asarray(sum(steps[outcomes[:, i]] for i, steps in enumerate(self.steps)))
+
 
 @dataclass(frozen=True, eq=False)
 class Given:
@@ -186,8 +190,7 @@ def _of_records(problem: Problem, model: RecordModel) -> Given:
         return Given(NetworkLaws(model.tree, model.factors, found.steps), float(found.unit), found.inexact)
     rows, _ = model.outcomes()
     if found is not None:
-        answers = np.sum([steps[rows[:, i]] for i, steps in enumerate(found.steps)], axis=0)
-        return Given(TableLaws(model, answers), float(found.unit), found.inexact)
+        return Given(TableLaws(model, found.answers(rows)), float(found.unit), found.inexact)
     return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
 
 

@@ -1,0 +1,110 @@
+"""Exact leakage of additive noise: against enumeration of all adversaries, and the check values of the notes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from pufferdp.errors import NotApplicableError
+from pufferdp.leakage.additive import NothingKnown, TableLeakage
+from pufferdp.leakage.chain_laws import ChainLaws
+from pufferdp.leakage.windows import WindowLeakage
+from pufferdp.mechanisms.answers import answer_laws, grid
+from pufferdp.models.markov import MarkovChain
+from pufferdp.models.network import BayesianNetwork, Node
+from tests.mechanisms.record_suite import cases
+from tests.mechanisms.suite import literal_start
+from tests.oracles import records as brute
+from tests.oracles.leakage import leakage
+from tests.strategies import chains
+
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+DEFINITE = ("stationary", "given")
+TAUS = st.sampled_from([0.05, 0.3, 1.0, 2.5])
+
+
+@pytest.mark.parametrize(
+    ("transition", "steps", "n", "tau", "value"),
+    [
+        (ACTIVITY, [0, 1], 5, 0.5, 1.460186),
+        (ACTIVITY, [0, 1], 6, 1.0, 3.043132),
+        (ACTIVITY, [0, 1], 7, 2.0, 5.273958),
+        (ACTIVITY, [0, 1], 288, 0.25, 0.998661),
+        ([[0.75, 0.25], [0.25, 0.75]], [0, 1], 6, 1.0, 2.353159),
+        ([[0.2, 0.8], [0.7, 0.3]], [0, 1], 6, 1.0, 1.0),
+        ([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]], [0, 0, 1], 5, 1.0, 2.081692),
+    ],
+)
+def test_the_check_values_of_the_notes(transition, steps, n, tau, value):
+    found = WindowLeakage(MarkovChain(transition=transition), n, steps).at(tau)
+    assert found.lower == pytest.approx(value, abs=6e-7)
+    assert found.upper - found.lower <= 1e-9
+
+
+def test_the_worst_adversary_of_the_notes():
+    who = WindowLeakage(MarkovChain(transition=ACTIVITY), 7, [0, 1]).at(2.0).adversary
+    assert (who.left, who.right, who.left_end, who.right_end) == (2, 2, 0, 0)
+    who = WindowLeakage(MarkovChain(transition=ACTIVITY), 288, [0, 1]).at(0.25).adversary
+    assert (who.left, who.right, who.left_end, who.right_end) == (12, 12, 1, 1)
+
+
+@given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS, query=st.sampled_from(["count:0", "sum"]))
+def test_windows_are_all_adversaries(chain, n, tau, query):
+    assume(not (query == "sum" and chain.size == 1))
+    steps = range(chain.size) if query == "sum" else [1, *[0] * (chain.size - 1)]
+    found = WindowLeakage(chain, n, list(steps)).at(tau)
+    start = literal_start(chain)
+    truth = leakage(chain.transition, start, n, query, 1 / tau, everyone=True, values=list(range(chain.size)))
+    assert found.lower == pytest.approx(truth, abs=1e-9)
+    assert found.upper == pytest.approx(found.lower, abs=1e-12)  # short series are looked at whole
+
+
+@given(chain=chains(3, DEFINITE), tau=st.sampled_from([0.1, 0.5, 1.5]))
+def test_longer_series_stay_in_the_bracket(chain, tau):
+    """A bracket found from narrow windows holds what wider ones find."""
+    steps = [1, *[0] * (chain.size - 1)]
+    whole, narrow = WindowLeakage(chain, 16, steps), WindowLeakage(chain, 16, steps)
+    truth = whole._windows(tau, 15)
+    for wide in (2, 5, 9):
+        bracket = narrow._windows(tau, wide)
+        assert bracket.lower <= truth.lower + 1e-12
+        assert bracket.upper >= truth.upper - 1e-9
+
+
+@given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS)
+def test_who_knows_nothing_over_a_chain(chain, n, tau):
+    steps = [1, *[0] * (chain.size - 1)]
+    found = NothingKnown(ChainLaws(chain, n, steps)).at(tau)
+    truth = leakage(chain.transition, literal_start(chain), n, "count:0", 1 / tau, everyone=False)
+    assert found == pytest.approx(truth, abs=1e-9)
+
+
+@settings(max_examples=40)  # the oracle takes all adversaries in fractions: two seconds for the largest cases
+@given(case=cases(), tau=TAUS)
+def test_small_models_by_enumeration(case, tau):
+    problem = case.problem(1.0)
+    steps = grid(problem, case.model.domains)
+    assume(steps is not None and not case.query.startswith(("histogram", "frequency")))
+    rows, _ = case.model.outcomes()
+    table = TableLeakage(case.model, steps.answers(rows))
+    for everyone, found in ((True, table.at(tau)), (False, NothingKnown(next(answer_laws(problem)).laws).at(tau))):
+        truth = brute.leakage(case.joint, case.answers, float(steps.unit) / tau, everyone=everyone)
+        assert found == pytest.approx(truth, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [288, 15264, 10**6])
+def test_activity_at_the_least_scale(n):
+    """The least noise for epsilon 1 is the same for a day, for all days and for ever: the bracket is closed."""
+    window = WindowLeakage(MarkovChain(transition=ACTIVITY), n, [0, 1])
+    assert window.at(1 / 3.9948).upper <= 1.0 < window.at(1 / 3.9947).lower
+
+
+def test_what_cannot_be_computed_is_refused():
+    with pytest.raises(NotApplicableError, match="definite start"):
+        WindowLeakage(MarkovChain(transition=ACTIVITY, start="any"), 9, [0, 1])
+    nodes = tuple(Node(name=str(n), states=("0", "1"), table=[0.5, 0.5]) for n in range(13))
+    network = BayesianNetwork(nodes=nodes)
+    rows, _ = network.outcomes()
+    with pytest.raises(NotApplicableError, match="8,192 outcomes; the limit is 4,096"):
+        TableLeakage(network, rows.sum(axis=1))
