@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from pufferdp.fitting import Fit, fit
+    from pufferdp.leaking import LeakageReport, leakage_of
     from pufferdp.mechanisms import Calibration
     from pufferdp.models import (
         AnyGroups,
@@ -63,6 +64,7 @@ _HOME = {
         "RefusedError",
     ),
     "fitting": ("Fit", "fit"),
+    "leaking": ("LeakageReport", "leakage_of"),
     "mechanisms": ("Calibration",),
     "models": (
         "AnyGroups",
@@ -101,6 +103,7 @@ __all__ = [
     "Groups",
     "InputError",
     "JointTable",
+    "LeakageReport",
     "MarkovChain",
     "MarkovClass",
     "MarkovInterval",
@@ -121,6 +124,7 @@ __all__ = [
     "Verification",
     "answer_law",
     "fit",
+    "leakage_of",
     "load_model",
     "load_secrets",
     "plan",

@@ -195,6 +195,7 @@ TOURED = [
     "guide/flu.md",
     "guide/networks.md",
     "guide/secrets.md",
+    "guide/leakage.md",
     "guide/robustness.md",
     "theory/intervals.md",
     "theory/transport.md",

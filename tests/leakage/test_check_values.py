@@ -9,6 +9,7 @@ import pytest
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
+from pufferdp.leakage.curves import Spent
 from pufferdp.leakage.mixing import eigen_gap
 from pufferdp.leakage.quilts import worst_record
 from pufferdp.leakage.ratios import ratios_of
@@ -142,22 +143,6 @@ def test_the_mechanism_is_the_quilt_curve_turned_round(tau, leak):
 
 
 def test_curve_objective_on_the_same_search():
-    class Curve:
-        def __init__(self, tau):
-            self.tau = tau
-
-        def __call__(self, nearby, influence):
-            return np.asarray(nearby, float) * self.tau + np.asarray(influence, float)
-
-        def one(self, nearby, influence):
-            return nearby * self.tau + influence
-
-        def most_nearby(self, value):
-            return value / self.tau
-
-        def price(self, value):
-            return self.tau
-
     chain = MarkovChain(transition=ACTIVITY)
     for tau, leak in [(0.01, 0.225783), (0.1, 1.416863), (0.5, 4.051870), (1.0, 5.598492)]:
-        assert worst_record(chain, 50, Curve(tau), BDP).value == pytest.approx(leak, abs=5e-7)
+        assert worst_record(chain, 50, Spent(tau), BDP).value == pytest.approx(leak, abs=5e-7)

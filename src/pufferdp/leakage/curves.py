@@ -1,0 +1,287 @@
+"""Leakage curves: from the DP loss of any algorithm to a bound on what it leaks about one record of correlated data.
+
+A curve takes tau and bounds the leakage of EVERY tau-DP algorithm, for one class of models, one length and one
+adversary. DP is pure here, and neighbours differ in the value of one record. DP losses add up, leakages do not: add the
+losses first, then read the curve once. Its inverse says how much DP loss may be spent.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.checks import LARGEST, Adversary
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.mixing import box_contraction
+from pufferdp.leakage.network_quilts import worst_network_record
+from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_distance
+from pufferdp.leakage.screening import worst_first
+from pufferdp.leakage.search import Floats, Objective, Score
+from pufferdp.models.classes import BinaryInterval, MarkovInterval, Model, SeriesModel
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.markov import MarkovChain
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.records import RecordModel
+
+_ROUNDING: Final = 1e-14
+"""More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
+
+Worst = Callable[[Objective], float]
+"""Max over models and records of the min over quilts of an objective."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a quilt lets through when ``tau`` of DP is spent: nearby·tau by group privacy, and the influence."""
+
+    tau: float
+
+    def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
+        """The leakage that each quilt allows."""
+        return np.asarray(np.asarray(nearby, dtype=float) * self.tau + np.asarray(influence, dtype=float))
+
+    def one(self, nearby: float, influence: float) -> float:
+        """The same for one quilt."""
+        return nearby * self.tau + influence
+
+    def most_nearby(self, value: float) -> float:
+        """Without influence the leakage is nearby·tau."""
+        return value / self.tau
+
+    def price(self, value: float) -> float:
+        """Every record inside costs tau, whatever the value."""
+        return self.tau
+
+
+@dataclass(frozen=True, eq=False)
+class Curve(ABC):
+    """An upper bound on the leakage of any tau-DP algorithm, as a function of tau; it never falls."""
+
+    name: str
+    theorem: str
+    """Where the bound comes from."""
+
+    def __call__(self, tau: float) -> float:
+        """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
+        tau = _loss(tau, "dp_epsilon")
+        return self._value(tau) if tau > 0 else 0.0
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest DP loss whose value is at most ``epsilon``, rounded down; 0 where there is none."""
+        epsilon = _loss(epsilon, "target")
+        tau, step = self._most(epsilon), 2.0**-53
+        while tau > 0 and self(tau) > epsilon:  # what is returned has been checked
+            tau, step = tau * (1 - step), min(1.0, 4 * step)
+        return max(tau, 0.0)
+
+    @abstractmethod
+    def _value(self, tau: float) -> float:
+        """The curve above 0."""
+
+    @abstractmethod
+    def _most(self, epsilon: float) -> float:
+        """The inverse, up to rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line(Curve):
+    """factor·tau + extra."""
+
+    factor: float
+    extra: float = 0.0
+
+    def _value(self, tau: float) -> float:
+        return self.factor * tau + self.extra
+
+    def _most(self, epsilon: float) -> float:
+        return (epsilon - self.extra) / self.factor
+
+
+@dataclass(frozen=True, eq=False)
+class QuiltCurve(Curve):
+    """The worst record's best quilt: records inside cost tau each, the ends their influence."""
+
+    worst: Worst
+
+    def _value(self, tau: float) -> float:
+        return self.worst(Spent(tau))
+
+    def _most(self, epsilon: float) -> float:
+        # nearby·tau + influence ≤ epsilon is tau ≤ (epsilon − influence)/nearby: the score turned round, one search.
+        score = self.worst(Score(epsilon)) if epsilon > 0 else math.inf
+        return 1 / score
+
+
+@dataclass(frozen=True, eq=False)
+class Lowest(Curve):
+    """The pointwise minimum of several curves: each is a bound, so the least of them is one."""
+
+    parts: tuple[Curve, ...]
+
+    def which(self, tau: float) -> Curve:
+        """The curve that is lowest at tau."""
+        return min(self.parts, key=lambda curve: curve(tau))
+
+    def _value(self, tau: float) -> float:
+        return min(curve(tau) for curve in self.parts)
+
+    def _most(self, epsilon: float) -> float:
+        return max(curve.inverse(epsilon) for curve in self.parts)
+
+
+def curves(model: Model, longest: int | None, adversary: Adversary) -> dict[str, Curve | str]:
+    """Every curve by name; in place of one that does not apply, the reason.
+
+    Args:
+        model: the model or class.
+        longest: records in the longest chain of a series; other models know their records.
+        adversary: whom the bound is for.
+    """
+    if isinstance(model, SeriesModel) and longest is None:
+        raise ParameterError("length is missing; a chain needs the number of records in the series")
+    found: dict[str, Curve | str] = {}
+    for name, make in _MAKERS.items():
+        try:
+            found[name] = make(model, longest or 0, adversary)
+        except NotApplicableError as error:
+            found[name] = str(error)
+    return found
+
+
+def best_curve(found: dict[str, Curve | str]) -> Lowest:
+    """The lowest of the curves that apply, at every tau. The general one applies to every model."""
+    applying = tuple(curve for curve in found.values() if isinstance(curve, Curve))
+    return Lowest("best", "the least of several upper bounds", applying)
+
+
+def _loss(value: float, name: str) -> float:
+    if not 0 <= value <= LARGEST:
+        raise ParameterError(f"{name} is {value:g}; it must be a number from 0 to {LARGEST:g}", value=value)
+    return float(value)
+
+
+def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if adversary is not Adversary.DP and not _are_independent(model, longest):
+        raise NotApplicableError("records are correlated, and a DP loss does not count what one shows of another")
+    theorem = "Dwork, McSherry, Nissim & Smith 2006 (independent records, or all others known)"
+    return Line("independent", theorem, 1.0)
+
+
+def _are_independent(model: Model, longest: int) -> bool:
+    if isinstance(model, (RecordModel, ModelClass)):
+        return all(len(component) == 1 for component in model.components)
+    if isinstance(model, AnyGroups):
+        return model.largest == 1
+    if longest == 1 or model.size == 1:
+        return True
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        return False
+    return all(bool(np.all(chain.transition == chain.transition[0])) for chain in model.chains)
+
+
+def _general(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if isinstance(model, AnyGroups):
+        together = model.largest
+    elif isinstance(model, (RecordModel, ModelClass)):
+        together = max(len(component) for component in model.components)
+    else:
+        together = longest
+    theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
+    return Line("general", theorem, float(together))
+
+
+def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if not isinstance(model, SeriesModel):
+        raise NotApplicableError("is about chains, and the model is not one")
+    if isinstance(model, (BinaryInterval, MarkovInterval)) or any(
+        chain.any_start or chain.given_start is not None for chain in model.chains
+    ):
+        raise NotApplicableError("is proved for chains that start in their stationary law")
+    gammas = [float(chain.transition.max() / _positive(chain.transition)) for chain in model.chains]
+    theorem = "tau + 4 ln(gamma), gamma the largest over the least transition probability (Lange 2024, Corollary 7.4)"
+    return Line("markov", theorem, 1.0, 4 * math.log(max(gammas)) * (1 + _ROUNDING))
+
+
+def _zhao(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if not isinstance(model, SeriesModel):
+        raise NotApplicableError("is about chains, and the model is not one")
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        box = model.box if isinstance(model, BinaryInterval) else model
+        omega = _omega(box.high, box.low)
+    else:
+        omega = max(_omega(chain.transition, chain.transition) for chain in model.chains)
+    # The paper's proof was not published. The quilt of both neighbours gives one, for any start: a side costs at most
+    # two ratios inside a column of P, since rows of its powers are means of its rows. 4 ln(omega) would do.
+    theorem = "tau + 6 ln(omega), omega the largest ratio inside a column of P (Zhao, Zhang & Poor 2017)"
+    return Line("zhao", theorem, 1.0, 6 * math.log(omega) * (1 + _ROUNDING))
+
+
+def _omega(high: Floats, low: Floats) -> float:
+    """Max over x≠x', y of high(x,y)/low(x',y), and 1 for x = x'."""
+    _positive(low)
+    k = len(low)
+    return max((float((high[x] / low[y]).max()) for x in range(k) for y in range(k) if x != y), default=1.0)
+
+
+def _positive(transition: Floats) -> float:
+    least = float(transition.min())
+    if least <= 0:
+        raise NotApplicableError("needs transition probabilities that are all above 0")
+    return least
+
+
+def _quilt(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "the quilt curve: group privacy inside a quilt, influence on its ends (docs/theory/search.md)"
+    return QuiltCurve("quilt", theorem, _worst(model, longest, adversary))
+
+
+def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
+    if isinstance(model, AnyGroups):
+        raise NotApplicableError("anything may hold inside a group; the general curve is all that can be said")
+    if isinstance(model, (RecordModel, ModelClass)):
+        return _worst_of_networks(model, adversary)
+    if isinstance(model, MarkovInterval):
+        side = box_contraction(model).side
+        return lambda objective: worst_record_by_distance(side, side, longest, objective).value
+    chains = model.corners if isinstance(model, BinaryInterval) else model.chains
+    known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
+    return lambda objective: _worst_of_chains(chains, longest, objective, known)
+
+
+def _worst_of_chains(
+    chains: tuple[MarkovChain, ...], longest: int, objective: Objective, adversary: Adversary
+) -> float:
+    worst: WorstRecord | None = None
+    for bound, chain in worst_first(chains, longest, objective, adversary):
+        floor = worst.value if worst else -math.inf
+        if bound <= floor:
+            break
+        worst = worst_record(chain, longest, objective, adversary, floor) or worst
+    assert worst is not None
+    return worst.value
+
+
+def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) -> Worst:
+    trees = [member.tree for member in model.members if isinstance(member, BayesianNetwork)]
+    if len(trees) < len(model.members):
+        raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
+    if adversary is not Adversary.PUFFERFISH:
+        raise NotApplicableError("over a network it holds only for an adversary who knows no record (pufferfish)")
+    weights = (1.0,) * len(model.records)
+    return lambda objective: max(worst_network_record(tree, weights, objective).value for tree in trees)
+
+
+_MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
+    "independent": _independent,
+    "general": _general,
+    "markov": _markov,
+    "zhao": _zhao,
+    "quilt": _quilt,
+}

@@ -1,0 +1,276 @@
+"""For those who use differential privacy already: what a DP loss leaks under a model, and what loss may be spent.
+
+The curves hold for every DP algorithm, of any library. For one noisy number, a count, a sum or a mean with Laplace
+noise, the leakage is computed exactly as well.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pufferdp import checks
+from pufferdp.checks import Adversary
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.additive import NothingKnown, TableLeakage
+from pufferdp.leakage.curves import Curve, best_curve, curves
+from pufferdp.leakage.windows import WindowLeakage
+from pufferdp.mechanisms.answers import Grid, answer_laws, grid
+from pufferdp.mechanisms.base import Problem
+from pufferdp.models.classes import MarkovClass, Model, SeriesModel
+from pufferdp.models.collection import ModelClass
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.markov import MarkovChain
+from pufferdp.models.records import RecordModel
+from pufferdp.queries import Query, QueryKind
+from pufferdp.report.text import number, table
+
+_MOST_LOSS: Final = 100.0
+"""Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
+_MOST_STATES: Final = 6
+"""Windows of chains with more states take minutes."""
+_NEIGHBOURS: Final = (
+    "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
+)
+_SPARE: Final = 1e-10
+"""More than rounding can take from a leakage."""
+
+Leak = Callable[[float], float]
+"""The leakage at a DP loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakageReport:
+    """What a DP loss leaks, by every curve, or the loss that may be spent. Prints as a table.
+
+    >>> from pufferdp.models.markov import MarkovChain
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
+    >>> found = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
+    >>> found.best, round(found.curves["quilt"], 4), round(found.exact, 4)
+    ('quilt', 1.4169, 0.3893)
+    """
+
+    given: float
+    """The DP loss, or the leakage that is allowed."""
+    inverse: bool
+    """False: leakages for a DP loss. True: DP losses for a leakage."""
+    curves: dict[str, float | None]
+    """A number for every curve; None where it does not apply, or allows no DP loss at all."""
+    reasons: dict[str, str]
+    """Why a number is missing."""
+    exact: float | None
+    """The same for the query with Laplace noise, exactly; None without a query."""
+    best: str
+    """The curve that says most: the lowest leakage, or the largest loss."""
+    query: str | None
+    adversary: Adversary
+    length: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp leakage --json`` prints."""
+        about = {
+            "reasons": dict(self.reasons),
+            "best": self.best,
+            "query": self.query,
+            "adversary": str(self.adversary),
+            "length": self.length,
+        }
+        if self.inverse:
+            return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
+        return {"spent": self.given, "curves": dict(self.curves), "exact": self.exact, **about}
+
+    def __str__(self) -> str:
+        over = f" over {self.length:,} records" if self.length is not None else ""
+        who = f"for an adversary who knows {self.adversary.knows}"
+        what = "A leakage of at most" if self.inverse else "A DP loss of"
+        title = f"{what} {number(self.given)}{over}, {who}"
+        rows = [[name, "best" if name == self.best else "", self._said(value)] for name, value in self.curves.items()]
+        if self.query is not None:
+            rows.append([f"exact, {self.query}", "", self._said(self.exact)])
+        parts = [textwrap.fill(title, 96), ""]
+        parts += [table(["curve", "", "DP loss to spend" if self.inverse else "leaks at most"], rows, left=2), ""]
+        value = self._said(self.curves[self.best])
+        if self.inverse:
+            said = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
+            said += f"{number(self.given)}."
+        else:
+            said = f"Whatever the DP algorithm, the odds about one record shift by at most e^{value}."
+        parts.append(textwrap.fill(said, 96))
+        if self.exact is not None:
+            noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
+            noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
+            parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
+        parts.append(textwrap.fill(_NEIGHBOURS, 96))
+        if self.reasons:
+            parts += ["", "No number:"]
+            parts += [textwrap.fill(f"{n}: {r}.", 96, subsequent_indent="  ") for n, r in self.reasons.items()]
+        return "\n".join(parts)
+
+    def _said(self, value: float | None) -> str:
+        """Four digits, rounded to the safe side: a leakage up, a loss that may be spent down."""
+        if not value:
+            return number(value)
+        unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+        steps = math.floor(value / unit + 1e-9) if self.inverse else math.ceil(value / unit - 1e-9)
+        return number(steps * unit)
+
+
+def leakage_of(
+    model: Model,
+    *,
+    dp_epsilon: float | None = None,
+    target: float | None = None,
+    length: int | None = None,
+    query: str | Query | None = None,
+    adversary: str = "bdp",
+) -> LeakageReport:
+    """What algorithms with a DP loss leak about one record, or the DP loss that keeps the leakage within a target.
+
+    Args:
+        model: what is believed about the data.
+        dp_epsilon: the DP loss of all that was released, added up, where one record changes its value; or
+        target: the leakage that is allowed.
+        length: records in the longest series, for chains; other models know their records.
+        query: a count, sum or mean that is answered with Laplace noise: its leakage is computed exactly as well.
+        adversary: bdp, pufferfish or dp.
+    """
+    if dp_epsilon is not None and target is None:
+        given = checks.epsilon(dp_epsilon, "dp_epsilon")
+    elif target is not None and dp_epsilon is None:
+        given = checks.epsilon(target, "target")
+    else:
+        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+    who, records = checks.adversary(adversary), _records(model, length)
+    found = curves(model, records, who)
+    values: dict[str, float | None] = dict.fromkeys(found)
+    reasons = {name: curve for name, curve in found.items() if isinstance(curve, str)}
+    for name, curve in found.items():
+        if isinstance(curve, Curve):
+            value = curve(given) if target is None else curve.inverse(given)
+            values[name] = value if value > 0 else None
+            if not value > 0:
+                reasons[name] = f"is above {number(given)} however little DP loss is spent"
+    exact: float | None = None
+    if query is not None:
+        asked = Query.parse(query) if isinstance(query, str) else query
+        problem = _problem(model, asked, records, given, who)
+        try:
+            leak = exact_leakage(problem)
+            exact = leak(given) if target is None else _exact_loss(leak, given)
+        except NotApplicableError as error:
+            reasons["exact"] = str(error)
+    lowest = best_curve(found)
+    apply = {name: value for name, value in values.items() if value is not None}
+    best = lowest.which(given).name if target is None else max(apply, key=lambda name: apply[name])
+    return LeakageReport(
+        given=given,
+        inverse=target is not None,
+        curves=values,
+        reasons=reasons,
+        exact=exact,
+        best=best,
+        query=None if query is None else asked.name,
+        adversary=who,
+        length=records,
+    )
+
+
+def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None = None) -> dict[str, Any]:
+    """Curves over a range of DP losses around a report, and exact points: what the figure shows."""
+    found = curves(model, report.length, report.adversary)
+    middle = report.curves[report.best] if report.inverse else report.given
+    assert middle is not None
+    losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
+    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if isinstance(curve, Curve)}
+    points: list[dict[str, float]] = []
+    if query is not None and report.exact is not None:
+        asked = Query.parse(query) if isinstance(query, str) else query
+        leak = exact_leakage(_problem(model, asked, report.length, middle, report.adversary))
+        for tau in losses[::6]:
+            with suppress(NotApplicableError):
+                points.append({"dp_epsilon": tau, "leakage": leak(tau)})
+    return {"dp_epsilon": losses, "curves": lines, "exact": points}
+
+
+def _problem(model: Model, query: Query, records: int | None, epsilon: float, adversary: Adversary) -> Problem:
+    lengths = ((records, 1),) if records is not None else ()
+    return Problem(model=model, query=query, lengths=lengths, epsilon=epsilon, adversary=adversary)
+
+
+def _records(model: Model, length: int | None) -> int | None:
+    if isinstance(model, SeriesModel):
+        if length is None:
+            raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        return checks.length(length)
+    if isinstance(model, AnyGroups):
+        return None if length is None else checks.length(length)
+    if length is not None:
+        raise ParameterError(f"length is {length}; the model knows its records: leave the length out", value=length)
+    return None
+
+
+def _exact_loss(leak: Leak, target: float) -> float:
+    """The largest DP loss that leaks no more than the target, by bisection; what is returned has been checked."""
+    allowed = target - _SPARE
+    if leak(target) <= allowed:
+        return target
+    low, high = target / 2, target  # the DP adversary is one of those counted, so no loss above the target is tried
+    while leak(low) > allowed:
+        low, high = low / 2, low
+        if low < target * 1e-9:
+            raise NotApplicableError("no DP loss was found to be small enough")
+    while high / low - 1 > 1e-7:  # about twenty steps; each may take a tenth of a second
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if leak(middle) <= allowed else (low, middle)
+    return low
+
+
+def exact_leakage(problem: Problem) -> Leak:
+    """The leakage of the answer with Laplace noise of scale L/tau, by tau, under the worst belief of the class."""
+    model, steps = problem.model, _grid(problem)
+    leaks: list[Leak]
+    if problem.adversary is Adversary.PUFFERFISH:
+        leaks = [NothingKnown(given.laws).at for given in answer_laws(problem)]
+    elif isinstance(model, (MarkovChain, MarkovClass)):
+        if model.size > _MOST_STATES:
+            raise NotApplicableError(f"{model.size} states take too long; the limit is {_MOST_STATES}")
+        leaks = [_upper(WindowLeakage(chain, problem.longest, steps.steps[0])) for chain in model.chains]
+    elif isinstance(model, (RecordModel, ModelClass)):
+        leaks = [TableLeakage(one, steps.answers(one.outcomes()[0])).at for one in model.members]
+    else:
+        raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
+    share = (float(steps.unit) + steps.inexact) / problem.bound.lipschitz
+
+    def at(tau: float) -> float:
+        if tau > _MOST_LOSS:
+            raise NotApplicableError(
+                f"is computed for a DP loss of at most {_MOST_LOSS:g}; beyond it there is no noise"
+            )
+        found = max(leak(tau * share) for leak in leaks)
+        if not math.isfinite(found):
+            raise NotApplicableError("the leakage is not a number that a double can hold")
+        return found
+
+    return at
+
+
+def _upper(window: WindowLeakage) -> Leak:
+    return lambda tau: window.at(tau).upper
+
+
+def _grid(problem: Problem) -> Grid:
+    """The answer in whole steps, or the reason why there is no exact leakage."""
+    if problem.adversary is Adversary.DP:
+        raise NotApplicableError("towards an adversary who knows all other records the DP loss is the leakage")
+    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
+        raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
+    model = problem.model
+    domains = model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels]
+    found = grid(problem, domains)
+    if found is None:
+        raise NotApplicableError("needs states with values; the numbers are in the data alone")
+    return found
