@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.laws import UNIT, Cell, RecordLaws, Steps, normal
 from pufferdp.leakage.logs import Logs, log_sum
-from pufferdp.models.junction import Factor, JunctionTree
+from pufferdp.models.junction import Factor, JunctionTree, spread
 
 Table = npt.NDArray[np.float64]
 
@@ -118,11 +118,11 @@ class NetworkLaws:
         scope = self.tree.clique[u]
         product = np.ones((*(1 for _ in scope), 1))
         for factor in self._factors[u]:
-            product = product * _spread(factor.scope, factor.table[..., None], scope)
+            product = product * spread(factor.scope, factor.table[..., None], scope)
         for w in self.tree.around[u]:
             if w != to:
                 shared, table = self._message(w, u)
-                product = _multiply(product, _spread(shared, table, scope))
+                product = _multiply(product, spread(shared, table, scope))
         left = list(scope)
         for v in [v for v in scope if v not in keep]:
             product = self._sum_out(product, left.index(v), v)
@@ -152,12 +152,6 @@ def _multiply(a: Table, b: Table) -> Table:
     for s in range(a.shape[-1]):
         out[..., s : s + b.shape[-1]] += a[..., s : s + 1] * b
     return out
-
-
-def _spread(scope: tuple[int, ...], table: Table, wider: tuple[int, ...]) -> Table:
-    inside = [v for v in wider if v in scope]
-    turned = np.transpose(table, [*(scope.index(v) for v in inside), len(scope)])
-    return turned[(*(slice(None) if v in scope else None for v in wider), slice(None))]
 
 
 def _log(table: Table) -> Logs:

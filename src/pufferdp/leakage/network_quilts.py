@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.errors import NotApplicableError
+from pufferdp.leakage.ratios import largest_ratios
 from pufferdp.leakage.search import Objective
 from pufferdp.models.junction import JunctionTree, connected
 
@@ -191,10 +192,7 @@ def network_influence(tree: JunctionTree, record: int, ends: Sequence[int]) -> f
     table = table[table.sum(axis=1) > 0]
     with np.errstate(divide="ignore"):
         logs = np.log(table) - np.log(table.sum(axis=1, keepdims=True))
-    worst = 0.0
-    for a, b in itertools.permutations(range(len(logs)), 2):
-        possible = np.isfinite(logs[a])
-        worst = max(worst, float((logs[a][possible] - logs[b][possible]).max()))
+    worst = float(largest_ratios(logs.T).max())
     return worst + _ROUNDING if math.isfinite(worst) else math.inf
 
 

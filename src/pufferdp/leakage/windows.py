@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.ratios import ratios_of
+from pufferdp.leakage.ratios import largest_ratios, ratios_of
 from pufferdp.leakage.starts import Supports, start_of
 from pufferdp.models.markov import MarkovChain
 
@@ -184,8 +184,9 @@ class WindowLeakage:
 
     def _tail(self, edge: dict[tuple[str, int, int], float], wide: int, pairs: list[tuple[int, int]]) -> float:
         """What windows wider than ``wide`` can leak at most."""
-        near, next_ = (ratios_of(self.chain).powers.log(wide + 1 + more) for more in (0, 1))
-        rows, columns = (_largest(near), _largest(next_)), (_largest(near.T), _largest(next_.T))
+        powers, shape = ratios_of(self.chain).powers, (self.chain.size, self.chain.size)
+        logs = [powers.log(wide + 1 + more) for more in (0, 1)]
+        rows, columns = ([largest_ratios(m).reshape(shape) for m in ms] for ms in ([m.T for m in logs], logs))
         worst = 0.0
         for x, y in pairs:
             right = _plus(rows[0][x, y], max(0.0, rows[1][y, x]))
@@ -212,10 +213,3 @@ def _shift(smooth: Floats, step: int, q: float) -> Floats:
 def _plus(a: float, b: float) -> float:
     """The sum of two log-ratios; one that is infinite stays so."""
     return math.inf if math.inf in (a, b) else float(a + b)
-
-
-def _largest(logs: Floats) -> Floats:
-    """For every two rows the largest log-ratio; x/0 is infinite, 0/0 is skipped."""
-    with np.errstate(invalid="ignore"):
-        ratios = logs[:, None, :] - logs[None, :, :]
-    return np.asarray(np.where(np.isnan(ratios), -np.inf, ratios).max(axis=-1))

@@ -205,7 +205,7 @@ class JunctionTree:
                     "too small for exact inference in double precision",
                     value=self.names[around],
                 )
-            out = Factor(scope, _spread(out, scope) * _spread(factor, scope))
+            out = Factor(scope, spread(out.scope, out.table, scope) * spread(factor.scope, factor.table, scope))
             self.work += out.table.size
         return out
 
@@ -216,11 +216,14 @@ def _fill(links: Sequence[set[int]], v: int) -> int:
     return sum(len(around - links[u]) - 1 for u in around)
 
 
-def _spread(factor: Factor, scope: tuple[int, ...]) -> Table:
-    """The table with its axes in the order of a wider scope; records it does not have get an axis of length 1."""
-    inside = [v for v in scope if v in factor.scope]
-    table = np.transpose(factor.table, [factor.scope.index(v) for v in inside])
-    return table[tuple(slice(None) if v in factor.scope else None for v in scope)]
+def spread(scope: tuple[int, ...], table: Table, wider: tuple[int, ...]) -> Table:
+    """The table with its axes in the order of a wider scope; records it does not have get an axis of length 1.
+
+    Axes beyond those of the scope stay where they are, at the end.
+    """
+    inside = [v for v in wider if v in scope]
+    turned = np.transpose(table, [*(scope.index(v) for v in inside), *range(len(scope), table.ndim)])
+    return turned[(*(slice(None) if v in scope else None for v in wider), ...)]
 
 
 def _restrict(factor: Factor, known: Mapping[int, Sequence[int]]) -> Factor:
