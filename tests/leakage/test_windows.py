@@ -86,8 +86,7 @@ def test_small_models_by_enumeration(case, tau):
     problem = case.problem(1.0)
     steps = grid(problem, case.model.domains)
     assume(steps is not None and not case.query.startswith(("histogram", "frequency")))
-    rows, _ = case.model.outcomes()
-    table = TableLeakage(case.model, steps.answers(rows))
+    table = TableLeakage(case.model, steps.answers)
     for everyone, found in ((True, table.at(tau)), (False, NothingKnown(next(answer_laws(problem)).laws).at(tau))):
         truth = brute.leakage(case.joint, case.answers, float(steps.unit) / tau, everyone=everyone)
         assert found == pytest.approx(truth, abs=1e-9)
@@ -103,8 +102,12 @@ def test_activity_at_the_least_scale(n):
 def test_what_cannot_be_computed_is_refused():
     with pytest.raises(NotApplicableError, match="definite start"):
         WindowLeakage(MarkovChain(transition=ACTIVITY, start="any"), 9, [0, 1])
-    nodes = tuple(Node(name=str(n), states=("0", "1"), table=[0.5, 0.5]) for n in range(13))
-    network = BayesianNetwork(nodes=nodes)
-    rows, _ = network.outcomes()
-    with pytest.raises(NotApplicableError, match="8,192 outcomes; the limit is 4,096"):
-        TableLeakage(network, rows.sum(axis=1))
+    for records, states, why in ((11, 2, "11 records have too many; the limit is 10"), (9, 3, "19,683 outcomes")):
+        law = [1 / states] * states
+        nodes = tuple(Node(name=str(n), states=[str(x) for x in range(states)], table=law) for n in range(records))
+        with pytest.raises(NotApplicableError, match=why):
+            TableLeakage(BayesianNetwork(nodes=nodes), lambda rows: rows.sum(axis=1))
+    wide = [str(x) for x in range(20)]  # 20^10 outcomes cannot be listed
+    nodes = tuple(Node(name=str(n), states=wide, table=[0.05] * 20) for n in range(10))
+    with pytest.raises(NotApplicableError, match="joint states"):
+        TableLeakage(BayesianNetwork(nodes=nodes), lambda rows: rows.sum(axis=1))

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.errors import NotApplicableError
+from pufferdp.errors import ModelError, NotApplicableError
 from pufferdp.leakage.laws import AnswerLaws, pairs_of
 from pufferdp.leakage.logs import Logs
-from pufferdp.models.records import RecordModel
+from pufferdp.models.records import Outcomes, RecordModel
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,14 +62,22 @@ class NothingKnown:
 class TableLeakage:
     """Every adversary of a small model: every target, every set of known records, every value they may have."""
 
-    def __init__(self, model: RecordModel, answers: npt.NDArray[np.int64]) -> None:
-        self._rows, self._law = model.outcomes()
+    def __init__(self, model: RecordModel, answers: Callable[[Outcomes], npt.NDArray[np.int64]]) -> None:
         self._sizes = model.sizes
+        if len(self._sizes) > MOST_RECORDS:  # before the outcomes are listed, which may be impossible
+            raise NotApplicableError(
+                f"every set of known records is tried, and {len(self._sizes)} records have too many; "
+                f"the limit is {MOST_RECORDS}"
+            )
+        try:
+            self._rows, self._law = model.outcomes()
+        except ModelError as error:
+            raise NotApplicableError(str(error), value=error.value) from None
         if len(self._law) > MOST_OUTCOMES:
             raise NotApplicableError(
                 f"every set of known records is tried over {len(self._law):,} outcomes; the limit is {MOST_OUTCOMES:,}"
             )
-        self._points, self._place = np.unique(answers, return_inverse=True)
+        self._points, self._place = np.unique(answers(self._rows), return_inverse=True)
 
     def at(self, tau: float) -> float:
         """The leakage when the noise has scale 1/tau steps."""
