@@ -427,6 +427,16 @@ def check_sentence(result: Result, words: tuple[str, ...]) -> None:
     assert len(line) < 500, line
 
 
+def check_refusal(wrong: Case, run: Run, folder: Path) -> None:
+    """The command is refused with its sentence, prints nothing else and leaves the folder as it was."""
+    before = listing(folder)
+    result = run(*wrong.args)
+    assert result.code == wrong.code, (result.out[:500], result.err)
+    check_sentence(result, wrong.words)
+    assert result.out == ""
+    assert listing(folder) == before
+
+
 def _params(cases: list[Case]) -> list[Any]:
     return [pytest.param(c, id=c.name) for c in cases]
 

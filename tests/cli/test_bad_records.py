@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CHAIN, Run, listing, write
+from tests.cli.conftest import CHAIN, Run, write
 from tests.cli.records import ANY, BIF, GROUPS, JOINT, NETWORK, joint
-from tests.cli.test_bad_input import Case, check_sentence
+from tests.cli.test_bad_input import Case, check_refusal, check_sentence
 
 PLAN = "plan model.json --query histogram --epsilon 1 --json"
 
@@ -189,12 +189,7 @@ CASES = [*NETWORKS, *BIFS, *TABLES, *GROUPED, *CLASSES, *QUERIES]
 @pytest.mark.parametrize("wrong", [pytest.param(c, id=c.name) for c in CASES])
 def test_a_wrong_model_is_refused_with_one_sentence(wrong: Case, run: Run, folder: Path) -> None:
     write(folder, wrong.files)
-    before = listing(folder)
-    result = run(*wrong.args)
-    assert result.code == wrong.code, (result.out[:500], result.err)
-    check_sentence(result, wrong.words)
-    assert result.out == ""
-    assert listing(folder) == before
+    check_refusal(wrong, run, folder)
 
 
 def test_case_names_are_unique() -> None:
