@@ -132,7 +132,7 @@ def robustness(
             return _any_groups(model, belief, promised)
         if secrets is not None:
             return _own_secrets(model, belief, secrets, promised)
-        found = max((_table(model, one) for one in belief.members), key=lambda d: d.value)
+        found = max((_table(model, one) for one in belief.beliefs), key=lambda d: d.value)
         record, names = model.records[found.record - 1], model.domains[found.record - 1]
     nothing = found.value == 0
     return Robustness(
@@ -246,7 +246,7 @@ def _own_secrets(
     """The same, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
-    for one in belief.members:
+    for one in belief.beliefs:
         nearest: tuple[float, str | None] = (math.inf, None)
         for outcomes, ours, theirs in side_by_side(model, one):
             given = [(divergence_given(ours, theirs, inside(outcomes, cells[name])), name) for name in cells]
@@ -270,7 +270,7 @@ def _any_groups(model: AnyGroups, belief: RecordModel | ModelClass, promised: fl
     if unknown:
         known = ", ".join(model.labels[:10])
         raise ModelError(f"the belief has a state {unknown[0]!r}; the model has only {known}", value=unknown[0])
-    widest = max(len(together) for one in belief.members for together in one.components)
+    widest = max(len(together) for one in belief.beliefs for together in one.components)
     if widest > model.largest:
         raise NotApplicableError(
             f"the belief lets {widest} records depend on each other and the model at most {model.largest}; "

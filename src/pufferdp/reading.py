@@ -95,7 +95,7 @@ def refuse_impossible(model: Model, read: Exact) -> None:
     if isinstance(model, (RecordModel, ModelClass)):
         (row,) = read.states()
         known = {i: (int(state),) for i, state in enumerate(row)}
-        possible = any(float(member.joint((), known)) > 0 for member in model.members)
+        possible = any(float(member.joint((), known)) > 0 for member in model.beliefs)
     else:
         possible = any(_possible(chain, read.states()) for chain in getattr(model, "chains", ()))
     if not possible:

@@ -23,7 +23,7 @@ from pufferdp.leakage.network_quilts import worst_network_record
 from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_distance
 from pufferdp.leakage.screening import worst_first
 from pufferdp.leakage.search import Floats, Objective, Score
-from pufferdp.models.classes import BinaryInterval, MarkovInterval, Model, SeriesModel
+from pufferdp.models.classes import BinaryInterval, MarkovInterval, Model, SeriesModel, dependent
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
@@ -168,33 +168,15 @@ def _loss(value: float, name: str) -> float:
 
 
 def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if adversary is not Adversary.DP and not _are_independent(model, longest):
+    if adversary is not Adversary.DP and dependent(model, longest) > 1:
         raise NotApplicableError("records are correlated, and a DP loss does not count what one shows of another")
     theorem = "Dwork, McSherry, Nissim & Smith 2006 (independent records, or all others known)"
     return Line("independent", theorem, 1.0)
 
 
-def _are_independent(model: Model, longest: int) -> bool:
-    if isinstance(model, (RecordModel, ModelClass)):
-        return all(len(component) == 1 for component in model.components)
-    if isinstance(model, AnyGroups):
-        return model.largest == 1
-    if longest == 1 or model.size == 1:
-        return True
-    if isinstance(model, (BinaryInterval, MarkovInterval)):
-        return False
-    return all(bool(np.all(chain.transition == chain.transition[0])) for chain in model.chains)
-
-
 def _general(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if isinstance(model, AnyGroups):
-        together = model.largest
-    elif isinstance(model, (RecordModel, ModelClass)):
-        together = max(len(component) for component in model.components)
-    else:
-        together = longest
     theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
-    return Line("general", theorem, float(together))
+    return Line("general", theorem, float(dependent(model, longest)))
 
 
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
@@ -269,8 +251,8 @@ def _worst_of_chains(
 
 
 def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) -> Worst:
-    trees = [member.tree for member in model.members if isinstance(member, BayesianNetwork)]
-    if len(trees) < len(model.members):
+    trees = [member.tree for member in model.beliefs if isinstance(member, BayesianNetwork)]
+    if len(trees) < len(model.beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     if adversary is not Adversary.PUFFERFISH:
         raise NotApplicableError("over a network it holds only for an adversary who knows no record (pufferfish)")

@@ -24,7 +24,7 @@ def side_by_side(
         domain, theirs = model.domains[i], belief.domains[j]
         columns.append(np.array([domain.index(state) for state in theirs])[rows[:, j]])
     rows = np.stack(columns, axis=1)
-    for member in model.members:
+    for member in model.beliefs:
         others, theirs_law = member.outcomes()
         outcomes, place = np.unique(np.concatenate([rows, others]), axis=0, return_inverse=True)
         laws = np.zeros((2, len(outcomes)))

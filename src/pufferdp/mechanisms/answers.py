@@ -68,7 +68,7 @@ def answer_laws(problem: Problem) -> Iterator[Given]:
         for chain in model.chains:
             yield from _of_chain(problem, chain)
         return
-    for member in model.members:
+    for member in model.beliefs:
         yield _of_records(problem, member)
 
 

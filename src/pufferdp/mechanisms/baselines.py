@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_own_secrets
-from pufferdp.models.classes import BinaryInterval, MarkovInterval
+from pufferdp.models.classes import dependent
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.records import RecordModel
@@ -24,7 +22,8 @@ class PerRecord(Mechanism):
     def find(self, problem: Problem) -> Finding:
         """1/ε where records are independent or the adversary knows all the others."""
         refuse_own_secrets(problem)
-        if problem.adversary is not Adversary.DP and not _independent(problem):
+        longest = problem.longest if problem.lengths else 0
+        if problem.adversary is not Adversary.DP and dependent(problem.model, longest) > 1:
             raise NotApplicableError("records are correlated: one record shows in others, and this noise ignores it")
         return self.nominal(problem)
 
@@ -32,19 +31,6 @@ class PerRecord(Mechanism):
     def nominal(problem: Problem) -> Finding:
         """The σ that is shown whether it applies or not."""
         return Finding(sigma=1 / problem.epsilon)
-
-
-def _independent(problem: Problem) -> bool:
-    model = problem.model
-    if isinstance(model, (RecordModel, ModelClass)):
-        return all(len(component) == 1 for component in model.components)
-    if isinstance(model, AnyGroups):
-        return model.largest == 1
-    if problem.longest == 1 or model.size == 1:
-        return True
-    if isinstance(model, (BinaryInterval, MarkovInterval)):
-        return False
-    return all(bool(np.all(c.transition == c.transition[0])) for c in model.chains)
 
 
 class Group(Mechanism):

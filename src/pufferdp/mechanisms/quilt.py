@@ -49,8 +49,8 @@ class QuiltExact(Mechanism):
 
 
 def _on_records(problem: Problem, model: RecordModel | ModelClass) -> Finding:
-    networks = [member for member in model.members if isinstance(member, BayesianNetwork)]
-    if len(networks) < len(model.members):
+    networks = [member for member in model.beliefs if isinstance(member, BayesianNetwork)]
+    if len(networks) < len(model.beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     refuse_known_records(problem)
     worst: NetworkQuilt | None = None

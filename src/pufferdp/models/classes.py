@@ -211,3 +211,16 @@ SeriesModel = MarkovChain | MarkovClass | BinaryInterval | MarkovInterval
 """What can be believed about a series, however long it is."""
 Model = SeriesModel | RecordModel | ModelClass | AnyGroups
 """Everything a guarantee can be made for."""
+
+
+def dependent(model: Model, longest: int) -> int:
+    """Records in the largest set that may depend on each other; ``longest`` is the longest chain of a series."""
+    if isinstance(model, AnyGroups):
+        return model.largest
+    if isinstance(model, (RecordModel, ModelClass)):
+        return max(len(component) for component in model.components)
+    if longest == 1 or model.size == 1:
+        return 1
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        return longest
+    return 1 if all(bool(np.all(chain.transition == chain.transition[0])) for chain in model.chains) else longest

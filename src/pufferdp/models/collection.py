@@ -33,9 +33,9 @@ class ModelClass:
         object.__setattr__(self, "models", models)
 
     @property
-    def members(self) -> tuple[RecordModel, ...]:
+    def beliefs(self) -> tuple[RecordModel, ...]:
         """The models of the class."""
-        return self.models
+        return tuple(belief for model in self.models for belief in model.beliefs)
 
     @property
     def records(self) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ class RecordModel(ABC):
         return tuple(len(domain) for domain in self.domains)
 
     @property
-    def members(self) -> tuple[RecordModel, ...]:
+    def beliefs(self) -> tuple[RecordModel, ...]:
         """The models of the class: a model is a class of one."""
         return (self,)
 
