@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,31 +15,17 @@ from typing import Any, Final
 from pufferdp import checks
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.additive import NothingKnown, TableLeakage
-from pufferdp.leakage.curves import Curve, best_curve, curves
-from pufferdp.leakage.windows import WindowLeakage
-from pufferdp.mechanisms.answers import Grid, answer_laws, grid
+from pufferdp.leakage.curves import Absent, curves, lowest
 from pufferdp.mechanisms.base import Problem
-from pufferdp.models.classes import MarkovClass, Model, SeriesModel
-from pufferdp.models.collection import ModelClass
+from pufferdp.mechanisms.exact import exact_leakage, largest_loss
+from pufferdp.models.classes import Model, SeriesModel
 from pufferdp.models.groups import AnyGroups
-from pufferdp.models.markov import MarkovChain
-from pufferdp.models.records import RecordModel
-from pufferdp.queries import Query, QueryKind
+from pufferdp.queries import Query
 from pufferdp.report.text import number, table
 
-_MOST_LOSS: Final = 100.0
-"""Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
-_MOST_STATES: Final = 6
-"""Windows of chains with more states take minutes."""
 _NEIGHBOURS: Final = (
     "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
 )
-_SPARE: Final = 1e-10
-"""More than rounding can take from a leakage."""
-
-Leak = Callable[[float], float]
-"""The leakage at a DP loss."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,9 +132,9 @@ def leakage_of(
     who, records = checks.adversary(adversary), _records(model, length)
     found = curves(model, records, who)
     values: dict[str, float | None] = dict.fromkeys(found)
-    reasons = {name: curve for name, curve in found.items() if isinstance(curve, str)}
+    reasons = {name: curve.reason for name, curve in found.items() if isinstance(curve, Absent)}
     for name, curve in found.items():
-        if isinstance(curve, Curve):
+        if curve.applies:
             value = curve(given) if target is None else curve.inverse(given)
             values[name] = value if value > 0 else None
             if not value > 0:
@@ -160,12 +145,11 @@ def leakage_of(
         problem = _problem(model, asked, records, given, who)
         try:
             leak = exact_leakage(problem)
-            exact = leak(given) if target is None else _exact_loss(leak, given)
+            exact = leak(given) if target is None else largest_loss(leak, given)
         except NotApplicableError as error:
             reasons["exact"] = str(error)
-    lowest = best_curve(found)
     apply = {name: value for name, value in values.items() if value is not None}
-    best = lowest.which(given).name if target is None else max(apply, key=lambda name: apply[name])
+    best = lowest(found).which(given).name if target is None else max(apply, key=lambda name: apply[name])
     return LeakageReport(
         given=given,
         inverse=target is not None,
@@ -185,7 +169,7 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
     middle = report.curves[report.best] if report.inverse else report.given
     assert middle is not None
     losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
-    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if isinstance(curve, Curve)}
+    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if curve.applies}
     points: list[dict[str, float]] = []
     if query is not None and report.exact is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
@@ -211,66 +195,3 @@ def _records(model: Model, length: int | None) -> int | None:
     if length is not None:
         raise ParameterError(f"length is {length}; the model knows its records: leave the length out", value=length)
     return None
-
-
-def _exact_loss(leak: Leak, target: float) -> float:
-    """The largest DP loss that leaks no more than the target, by bisection; what is returned has been checked."""
-    allowed = target - _SPARE
-    if leak(target) <= allowed:
-        return target
-    low, high = target / 2, target  # the DP adversary is one of those counted, so no loss above the target is tried
-    while leak(low) > allowed:
-        low, high = low / 2, low
-        if low < target * 1e-9:
-            raise NotApplicableError("no DP loss was found to be small enough")
-    while high / low - 1 > 1e-7:  # about twenty steps; each may take a tenth of a second
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if leak(middle) <= allowed else (low, middle)
-    return low
-
-
-def exact_leakage(problem: Problem) -> Leak:
-    """The leakage of the answer with Laplace noise of scale L/tau, by tau, under the worst belief of the class."""
-    model, steps = problem.model, _grid(problem)
-    leaks: list[Leak]
-    if problem.adversary is Adversary.PUFFERFISH:
-        leaks = [NothingKnown(given.laws).at for given in answer_laws(problem)]
-    elif isinstance(model, (MarkovChain, MarkovClass)):
-        if model.size > _MOST_STATES:
-            raise NotApplicableError(f"{model.size} states take too long; the limit is {_MOST_STATES}")
-        leaks = [_upper(WindowLeakage(chain, problem.longest, steps.steps[0])) for chain in model.chains]
-    elif isinstance(model, (RecordModel, ModelClass)):
-        leaks = [TableLeakage(one, steps.answers).at for one in model.beliefs]
-    else:
-        raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
-    share = (float(steps.unit) + steps.inexact) / problem.bound.lipschitz
-
-    def at(tau: float) -> float:
-        if tau > _MOST_LOSS:
-            raise NotApplicableError(
-                f"is computed for a DP loss of at most {_MOST_LOSS:g}; beyond it there is no noise"
-            )
-        found = max(leak(tau * share) for leak in leaks)
-        if not math.isfinite(found):
-            raise NotApplicableError("the leakage is not a number that a double can hold")
-        return found
-
-    return at
-
-
-def _upper(window: WindowLeakage) -> Leak:
-    return lambda tau: window.at(tau).upper
-
-
-def _grid(problem: Problem) -> Grid:
-    """The answer in whole steps, or the reason why there is no exact leakage."""
-    if problem.adversary is Adversary.DP:
-        raise NotApplicableError("towards an adversary who knows all other records the DP loss is the leakage")
-    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
-        raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
-    model = problem.model
-    domains = model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels]
-    found = grid(problem, domains)
-    if found is None:
-        raise NotApplicableError("needs states with values; the numbers are in the data alone")
-    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from pufferdp import checks
 from pufferdp.checks import Adversary
@@ -146,6 +145,8 @@ class Finding:
     sigma: float
     quilt: WorstRecord | NetworkQuilt | None = None
     transport: Transport | None = None
+    theorem: str | None = None
+    """Where this very finding comes from, if the mechanism has several theorems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +176,8 @@ class Calibration:
 class Mechanism(ABC):
     """A way to choose noise. Subclasses say how much, or raise NotApplicableError with the reason."""
 
-    name: ClassVar[str]
-    theorem: ClassVar[str]
+    name: str
+    theorem: str
 
     @abstractmethod
     def find(self, problem: Problem) -> Finding:
@@ -194,7 +195,7 @@ class Mechanism(ABC):
         )
         return Calibration(
             mechanism=self.name,
-            theorem=self.theorem,
+            theorem=finding.theorem or self.theorem,
             sigma=finding.sigma,
             lipschitz=bound.lipschitz,
             law=law,
