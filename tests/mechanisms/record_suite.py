@@ -6,7 +6,7 @@ What is released leaks at most epsilon, by enumeration of all outcomes, and the 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -103,7 +103,7 @@ def cases(draw, models=record_models) -> Case:
         if isinstance(model, Groups):
             model = Groups(sizes=model.group_sizes, positives=model.positives, values=values)
         else:
-            model = BayesianNetwork(nodes=model.nodes, values=values)
+            model = replace(model, values=values)
     kind = draw(st.sampled_from(["count", "histogram", "frequency", "sum", "mean"]))
     if kind in ("histogram", "frequency") and not _small(case_of(model, kind)):
         kind = "count"
