@@ -18,6 +18,7 @@ from pufferdp.models.groups import AnyGroups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.models.pedigree import Member, Pedigree
 from tests.oracles.leakage import leakage
 from tests.strategies import chains
 
@@ -141,6 +142,18 @@ def test_groups_and_networks():
     assert found["quilt"](0.1) == pytest.approx(0.2)
     assert set(applying(network, None)) == {"general"}
     assert set(applying(ModelClass(models=(network, network)), None, PUFFERFISH)) == {"general", "quilt"}
+
+
+def test_families():
+    """The largest family counts, and over a class the largest set that any member of it joins."""
+    trio = (Member("a"), Member("b"), Member("c", "a", "b"))
+    apart = Pedigree(members=(*trio, Member("d")), major_allele_frequency=0.7)
+    joined = Pedigree(members=(*trio, Member("d", mother="c")), major_allele_frequency=0.7)
+    assert applying(apart, None)["pedigree"](0.5) == 1.5
+    assert applying(ModelClass(models=(apart, joined)), None)["pedigree"](0.5) == 2.0
+    assert set(applying(apart, None, PUFFERFISH)) == {"general", "quilt", "pedigree"}
+    for other in (apart.network, ModelClass(models=(apart, apart.network)), ACTIVITY, AnyGroups(largest=3)):
+        assert curves(other, 4, BDP)["pedigree"] == "is about families, and the model is not one"
 
 
 def test_independent_records_leak_what_dp_says():

@@ -99,7 +99,7 @@ def _leaks(problem: Problem, steps: Grid) -> Sequence[Leak]:
             )
         return [_upper(WindowLeakage(chain, n, steps.steps[0])) for chain in model.chains for n in lengths]
     if isinstance(model, (RecordModel, ModelClass)):
-        return [TableLeakage(one, steps.answers).at for one in model.beliefs]
+        return [TableLeakage(one, steps.steps, problem.adversary).at for one in model.beliefs]
     raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
 
 
