@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from pufferdp import checks
@@ -17,7 +17,7 @@ from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.curves import Absent, curves, lowest
 from pufferdp.mechanisms.base import Problem
-from pufferdp.mechanisms.exact import exact_leakage, largest_loss
+from pufferdp.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.models.classes import Model, SeriesModel
 from pufferdp.models.groups import AnyGroups
 from pufferdp.queries import Query
@@ -49,6 +49,8 @@ class LeakageReport:
     """Why a number is missing."""
     exact: float | None
     """The same for the query with Laplace noise, exactly; None without a query."""
+    witness: Witness | None
+    """Who learns that much, and from what."""
     best: str
     """The curve that says most: the lowest leakage, or the largest loss."""
     query: str | None
@@ -58,6 +60,7 @@ class LeakageReport:
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
         about = {
+            "witness": None if self.witness is None else asdict(self.witness),
             "reasons": dict(self.reasons),
             "best": self.best,
             "query": self.query,
@@ -89,6 +92,11 @@ class LeakageReport:
             noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
             noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
             parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
+        if self.witness is not None:
+            w = self.witness
+            said = f"Most is learnt by someone who knows {w.knows}. A noisy {self.query} of {number(w.output)} over "
+            said += f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
+            parts.append(textwrap.fill(said, 96))
         parts.append(textwrap.fill(_NEIGHBOURS, 96))
         if self.reasons:
             parts += ["", "No number:"]
@@ -140,12 +148,14 @@ def leakage_of(
             if not value > 0:
                 reasons[name] = f"is above {number(given)} however little DP loss is spent"
     exact: float | None = None
+    witness: Witness | None = None
     if query is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
         problem = _problem(model, asked, records, given, who)
         try:
-            leak = exact_leakage(problem)
-            exact = leak(given) if target is None else largest_loss(leak, given)
+            leak = ExactLeakage(problem)
+            exact = leak(given) if target is None else leak.inverse(given)
+            witness = leak.witness(given if target is None else exact)
         except NotApplicableError as error:
             reasons["exact"] = str(error)
     apply = {name: value for name, value in values.items() if value is not None}
@@ -156,6 +166,7 @@ def leakage_of(
         curves=values,
         reasons=reasons,
         exact=exact,
+        witness=witness,
         best=best,
         query=None if query is None else asked.name,
         adversary=who,
@@ -173,7 +184,7 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
     points: list[dict[str, float]] = []
     if query is not None and report.exact is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
-        leak = exact_leakage(_problem(model, asked, report.length, middle, report.adversary))
+        leak = ExactLeakage(_problem(model, asked, report.length, middle, report.adversary))
         for tau in losses[::6]:
             with suppress(NotApplicableError):
                 points.append({"dp_epsilon": tau, "leakage": leak(tau)})

@@ -87,9 +87,17 @@ class Problem:
 
     def value_name(self, record: int, state: int) -> str:
         """A value of a record in words; records counted from 0."""
+        return f"record {self.record_name(record)} is {self.states_at(record)[state]}"
+
+    def record_name(self, record: int) -> str:
+        """A record by name, or by its position in a series."""
+        return self.model.records[record] if isinstance(self.model, (RecordModel, ModelClass)) else str(record + 1)
+
+    def states_at(self, record: int) -> tuple[str, ...]:
+        """The states of a record."""
         if isinstance(self.model, (RecordModel, ModelClass)):
-            return f"record {self.model.records[record]} is {self.model.domains[record][state]}"
-        return f"record {record + 1} is {self.model.labels[state]}"
+            return self.model.domains[record]
+        return self.model.labels
 
 
 @dataclass(frozen=True)
