@@ -50,7 +50,7 @@ def figure_15(
         },
         notes=(
             f"Leakage of a count with Laplace noise over {CHAIN_RECORDS} records of the chain that leaves both states "
-            "with probability 1/(gamma+1). paper: the smaller of its Markov chain bound and the general one, by formula.",
+            "with probability 1/(gamma+1). paper: the smaller of its Markov chain bound and the general bound.",
             f"estimate: the paper's simulation done again with {adversaries:,} adversaries (paper: 1,000), {draws:,} "
             "draws each (paper: 100,000) and a Gaussian kernel in place of fastKDE, looked at between the outer "
             f"quantiles of both samples; seed {SEED}. It is no bound. ours: exact, over every adversary and output.",
