@@ -9,6 +9,7 @@ from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.models.pedigree import Member, Pedigree
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -94,6 +95,21 @@ def groups(draw, most_groups: int = 3, most_members: int = 4) -> Groups:
     generator = np.random.default_rng(draw(SEEDS))
     sizes = draw(st.lists(st.integers(1, most_members), min_size=1, max_size=most_groups))
     return Groups(sizes=sizes, positives=[random_law(generator, m + 1) for m in sizes])
+
+
+@st.composite
+def pedigrees(draw, most_members: int = 5) -> Pedigree:
+    """Families with both, one or no parent known, of any shape; children may stand before their parents."""
+    generator = np.random.default_rng(draw(SEEDS))
+    n = draw(st.integers(1, most_members))
+    members = []
+    for v in range(n):
+        parents = [f"p{u}" for u in generator.permutation(v)[:2]]
+        kept = [p if generator.random() < 0.75 else None for p in [*parents, None, None][:2]]
+        father, mother = generator.permutation(np.array(kept, dtype=object))
+        members.append(Member(f"p{v}", father, mother))
+    frequency = draw(st.sampled_from([0.0, 1e-3, 0.3, 0.5, 0.7, 0.95, 1.0]))
+    return Pedigree(members=tuple(members[v] for v in generator.permutation(n)), major_allele_frequency=frequency)
 
 
 epsilons = st.sampled_from([0.1, 0.5, 1.0, 2.0, 5.0])

@@ -240,7 +240,7 @@ def exact_leakage(problem: Problem) -> Leak:
             raise NotApplicableError(f"{model.size} states take too long; the limit is {_MOST_STATES}")
         leaks = [_upper(WindowLeakage(chain, problem.longest, steps.steps[0])) for chain in model.chains]
     elif isinstance(model, (RecordModel, ModelClass)):
-        leaks = [TableLeakage(one, steps.answers).at for one in model.beliefs]
+        leaks = [TableLeakage(one, steps.steps, problem.adversary).at for one in model.beliefs]
     else:
         raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
     share = (float(steps.unit) + steps.inexact) / problem.bound.lipschitz

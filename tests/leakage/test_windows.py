@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.additive import NothingKnown, TableLeakage
+from pufferdp.checks import Adversary
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.additive import NothingKnown
 from pufferdp.leakage.chain_laws import ChainLaws
 from pufferdp.leakage.windows import WindowLeakage
-from pufferdp.mechanisms.answers import answer_laws, grid
 from pufferdp.models.markov import MarkovChain
-from pufferdp.models.network import BayesianNetwork, Node
-from tests.mechanisms.record_suite import cases
 from tests.mechanisms.suite import literal_start
-from tests.oracles import records as brute
-from tests.oracles.leakage import leakage
+from tests.oracles.leakage import channel_leakage, leakage, likelihoods, path_law
 from tests.strategies import chains
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
@@ -80,16 +78,15 @@ def test_who_knows_nothing_over_a_chain(chain, n, tau):
     assert found == pytest.approx(truth, abs=1e-9)
 
 
-@settings(max_examples=40)  # the oracle takes all adversaries in fractions: two seconds for the largest cases
-@given(case=cases(), tau=TAUS)
-def test_small_models_by_enumeration(case, tau):
-    problem = case.problem(1.0)
-    steps = grid(problem, case.model.domains)
-    assume(steps is not None and not case.query.startswith(("histogram", "frequency")))
-    table = TableLeakage(case.model, steps.answers)
-    for everyone, found in ((True, table.at(tau)), (False, NothingKnown(next(answer_laws(problem)).laws).at(tau))):
-        truth = brute.leakage(case.joint, case.answers, float(steps.unit) / tau, everyone=everyone)
-        assert found == pytest.approx(truth, abs=1e-9)
+@given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS, data=st.data())
+def test_who_knows_all_the_others_over_a_chain(chain, n, tau, data):
+    steps = data.draw(st.lists(st.integers(-2, 3), min_size=chain.size, max_size=chain.size))
+    found = WindowLeakage(chain, n, steps, Adversary.DP).at(tau)
+    sums = np.array(steps)[np.indices((chain.size,) * n)].sum(axis=0)
+    law = path_law(chain.transition, literal_start(chain), n)
+    truth = channel_leakage(law, likelihoods(sums[..., None], 1 / tau), "dp")
+    assert found.lower == found.upper == pytest.approx(truth, abs=1e-9)
+    assert truth == 0 or (found.adversary.left, found.adversary.right) == (0, 0)
 
 
 @pytest.mark.parametrize("n", [288, 15264, 10**6])
@@ -102,12 +99,5 @@ def test_activity_at_the_least_scale(n):
 def test_what_cannot_be_computed_is_refused():
     with pytest.raises(NotApplicableError, match="definite start"):
         WindowLeakage(MarkovChain(transition=ACTIVITY, start="any"), 9, [0, 1])
-    for records, states, why in ((11, 2, "11 records have too many; the limit is 10"), (9, 3, "19,683 outcomes")):
-        law = [1 / states] * states
-        nodes = tuple(Node(name=str(n), states=[str(x) for x in range(states)], table=law) for n in range(records))
-        with pytest.raises(NotApplicableError, match=why):
-            TableLeakage(BayesianNetwork(nodes=nodes), lambda rows: rows.sum(axis=1))
-    wide = [str(x) for x in range(20)]  # 20^10 outcomes cannot be listed
-    nodes = tuple(Node(name=str(n), states=wide, table=[0.05] * 20) for n in range(10))
-    with pytest.raises(NotApplicableError, match="joint states"):
-        TableLeakage(BayesianNetwork(nodes=nodes), lambda rows: rows.sum(axis=1))
+    with pytest.raises(ParameterError, match="NothingKnown"):
+        WindowLeakage(MarkovChain(transition=ACTIVITY), 9, [0, 1], Adversary.PUFFERFISH)

@@ -6,7 +6,7 @@ What is released leaks at most epsilon, by enumeration of all outcomes, and the 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,6 +20,7 @@ from pufferdp.mechanisms import Mechanism, Problem
 from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.pedigree import Pedigree
 from pufferdp.queries import Query
 from tests.oracles import records as brute
 from tests.strategies import epsilons, groups, networks, tables
@@ -38,7 +39,7 @@ record_models = st.one_of(networks(), tables(), groups())
 class Case:
     """A model, a query, and what both come to when everything is written out."""
 
-    model: BayesianNetwork | JointTable | Groups
+    model: BayesianNetwork | JointTable | Groups | Pedigree
     query: str
     joint: np.ndarray
     answers: np.ndarray
@@ -66,6 +67,11 @@ class Case:
 
 def written_out(model) -> tuple[np.ndarray, list[set[int]]]:
     """The joint law in Fractions, and which records are linked, from the numbers that made the model."""
+    if isinstance(model, Pedigree):
+        names = [member.id for member in model.members]
+        parents = [[None if p is None else names.index(p) for p in (m.father, m.mother)] for m in model.members]
+        known = [[p for p in above if p is not None] for above in parents]
+        return brute.pedigree_joint(parents, model.major_allele_frequency), brute.moral(known)
     if isinstance(model, BayesianNetwork):
         names = [node.name for node in model.nodes]
         parents = [[names.index(p) for p in node.parents] for node in model.nodes]
@@ -97,7 +103,7 @@ def cases(draw, models=record_models) -> Case:
         if isinstance(model, Groups):
             model = Groups(sizes=model.group_sizes, positives=model.positives, values=values)
         else:
-            model = BayesianNetwork(nodes=model.nodes, values=values)
+            model = replace(model, values=values)
     kind = draw(st.sampled_from(["count", "histogram", "frequency", "sum", "mean"]))
     if kind in ("histogram", "frequency") and not _small(case_of(model, kind)):
         kind = "count"

@@ -43,22 +43,52 @@ def likelihoods(exact: np.ndarray, scale: float) -> np.ndarray:
 
 def leakage(P, start, T: int, query: str, scale: float, *, everyone: bool, values=None) -> float:
     """The largest log-ratio over secrets, outputs and, with ``everyone``, over all sets of known records."""
-    k = len(P)
-    law = path_law(P, start, T)
-    joint = law[..., None] * likelihoods(answers(k, T, query, values), scale)
+    shown = likelihoods(answers(len(P), T, query, values), scale)
+    return channel_leakage(path_law(P, start, T), shown, "bdp" if everyone else "pufferfish")
+
+
+def channel_leakage(law: np.ndarray, channel: np.ndarray, adversary: str) -> float:
+    """What any algorithm leaks: ``law`` has one axis a record, ``channel`` the same and one more, the outputs.
+
+    The adversary knows any set of other records (bdp), none (pufferfish) or all (dp).
+    """
+    joint, n = law[..., None] * channel, law.ndim
     worst = 0.0
-    for i in range(T):
-        others = [j for j in range(T) if j != i]
-        known_sets = (
-            itertools.chain.from_iterable(itertools.combinations(others, n) for n in range(T)) if everyone else [()]
-        )
-        for known in known_sets:
+    for i in range(n):
+        others = [j for j in range(n) if j != i]
+        counts = {"bdp": range(n), "pufferfish": [0], "dp": [n - 1]}[adversary]
+        for known in itertools.chain.from_iterable(itertools.combinations(others, m) for m in counts):
             unknown = tuple(j for j in others if j not in known)
             probability, seen = law.sum(axis=unknown), joint.sum(axis=unknown)
             place = sum(1 for j in known if j < i)  # where the axis of record i is now
             probability, seen = np.moveaxis(probability, place, 0), np.moveaxis(seen, place, 0)
+            k = law.shape[i]
             worst = max(worst, _worst_ratio(probability.reshape(k, -1), seen.reshape(k, probability[0].size, -1)))
     return worst
+
+
+def laplace_channel(counts: np.ndarray, tau: float) -> np.ndarray:
+    """Densities of a noisy number, noise of scale 1/tau, at quarter steps from below its range to above it."""
+    outputs = np.arange(counts.min() - 2, counts.max() + 2.1, 0.25)
+    return tau / 2 * np.exp(-tau * abs(counts[..., None] - outputs))
+
+
+def geometric_channel(counts: np.ndarray, tau: float) -> np.ndarray:
+    """Probabilities of a count with discrete Laplace noise, beyond its range on both sides as well."""
+    outputs, q = np.arange(counts.min() - 3, counts.max() + 4), math.exp(-tau)
+    return (1 - q) / (1 + q) * q ** abs(counts[..., None] - outputs)
+
+
+def flipped_channel(counts: np.ndarray, tau: float) -> np.ndarray:
+    """Randomised response: each of n records says whether it counts, wrongly with probability 1/(1+e^tau)."""
+    n, wrong = counts.ndim, 1 / (1 + math.exp(tau))
+    by_count = []
+    for c in range(n + 1):
+        law = np.ones(1)
+        for chance in [1 - wrong] * c + [wrong] * (n - c):
+            law = np.convolve(law, [1 - chance, chance])
+        by_count.append(law)
+    return np.array(by_count)[counts]
 
 
 def _worst_ratio(probability: np.ndarray, seen: np.ndarray) -> float:

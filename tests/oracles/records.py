@@ -50,6 +50,27 @@ def group_joint(positives) -> np.ndarray:
     return joint
 
 
+def pedigree_joint(members, frequency) -> np.ndarray:
+    """Families, allele by allele: (position of the father, of the mother) for each member, None where unknown."""
+    p = Fraction(frequency)
+    letters = ("BB", "Bb", "bb")
+
+    def passed(parent, outcome):
+        """What a parent passes on: either of its alleles, or one from the population."""
+        if parent is None:
+            return [("B", p), ("b", 1 - p)]
+        return [(letter, Fraction(1, 2)) for letter in letters[outcome[parent]]]
+
+    joint = np.empty((3,) * len(members), dtype=object)
+    for outcome in np.ndindex(joint.shape):
+        chance = Fraction(1)
+        for own, (father, mother) in zip(outcome, members, strict=True):
+            both = itertools.product(passed(father, outcome), passed(mother, outcome))
+            chance *= sum(a * b for (x, a), (y, b) in both if "".join(sorted(x + y)) == letters[own])
+        joint[outcome] = chance
+    return joint
+
+
 def chain_joint(P, start, T) -> np.ndarray:
     """Every path of a chain."""
     P, joint = exact(P), exact(start)

@@ -28,6 +28,7 @@ from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.pedigree import Pedigree
 from pufferdp.models.records import RecordModel
 
 _ROUNDING: Final = 1e-14
@@ -260,10 +261,19 @@ def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) ->
     return lambda objective: max(worst_network_record(tree, weights, objective).value for tree in trees)
 
 
+def _pedigree(model: Model, longest: int, adversary: Adversary) -> Curve:
+    members = model.models if isinstance(model, ModelClass) else (model,)
+    if not all(isinstance(member, Pedigree) for member in members):
+        raise NotApplicableError("is about families, and the model is not one")
+    theorem = "group privacy over the largest family; two parents and m-2 children reach (m-1) tau "
+    return Line("pedigree", theorem + "(Lange 2024, Theorem 5.1)", float(dependent(model, longest)))
+
+
 _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
     "independent": _independent,
     "general": _general,
     "markov": _markov,
     "zhao": _zhao,
     "quilt": _quilt,
+    "pedigree": _pedigree,
 }

@@ -14,19 +14,22 @@ every right side with b or more unknown records
 
 F_b(x,x') = max over y of log P^b(x,y)/P^b(x',y); on the left the same with columns of powers. That closes a bracket
 around the leakage whatever the length of the series.
+
+Who knows all other records has windows of no unknown record, and there is nothing wider to bound.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.errors import NotApplicableError
+from pufferdp.checks import Adversary
+from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.ratios import largest_ratios, ratios_of
 from pufferdp.leakage.starts import Supports, start_of
 from pufferdp.models.markov import MarkovChain
@@ -72,15 +75,22 @@ class Leakage:
 class WindowLeakage:
     """Sums of ``steps[state]`` over a chain with a definite start, plus noise of scale 1/tau steps."""
 
-    def __init__(self, chain: MarkovChain, length: int, steps: npt.ArrayLike) -> None:
+    def __init__(
+        self, chain: MarkovChain, length: int, steps: npt.ArrayLike, adversary: Adversary = Adversary.BDP
+    ) -> None:
+        if adversary is Adversary.PUFFERFISH:
+            raise ParameterError("who knows no record has no window; use NothingKnown")
         if chain.any_start:
             raise NotApplicableError("exact leakage needs a chain with a definite start")
-        self.chain, self.length = chain, length
+        self.chain, self.length, self.adversary = chain, length, adversary
         self.steps = np.asarray(steps, dtype=np.int64) - int(np.min(np.asarray(steps)))
         self.start = chain.stationary if chain.given_start is None else chain.given_start
 
     def at(self, tau: float) -> Leakage:
         """The leakage when the noise has scale 1/tau."""
+        if self.adversary is Adversary.DP:
+            found = self._windows(tau, 0)
+            return replace(found, upper=found.lower)
         limit = self.length - 1
         span = max(1, int(self.steps.max()))
         deepest = max(1, int((_DEEP / tau / span - 1) / 2)) if tau > 0 else _MOST

@@ -7,6 +7,7 @@ from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.models.pedigree import Member, Pedigree
 from pufferdp.models.records import RecordModel
 
 __all__ = [
@@ -18,9 +19,11 @@ __all__ = [
     "MarkovChain",
     "MarkovClass",
     "MarkovInterval",
+    "Member",
     "Model",
     "ModelClass",
     "Node",
+    "Pedigree",
     "RecordModel",
     "SeriesModel",
     "load_model",

@@ -26,7 +26,7 @@ MOST_ENTRIES: Final = 2**24
 
 def read_bif(path: str | os.PathLike[str]) -> tuple[Node, ...]:
     """The nodes of a network, in the order in which the file declares them."""
-    file = BifBlocks(os.fspath(path), _text(path))
+    file = BifBlocks(os.fspath(path), file_text(path, "BIF"))
     if not file.variables:
         file.fail(1, "the file declares no variable; expected variable blocks")
     for name, block in file.blocks.items():
@@ -35,8 +35,9 @@ def read_bif(path: str | os.PathLike[str]) -> tuple[Node, ...]:
     return tuple(_node(file, name) for name in file.variables)
 
 
-def _text(path: str | os.PathLike[str]) -> str:
-    name = f"BIF file {os.fspath(path)!r}"
+def file_text(path: str | os.PathLike[str], kind: str) -> str:
+    """The text of a file that a model file names, in UTF-8."""
+    name = f"{kind} file {os.fspath(path)!r}"
     try:
         with Path(path).open("rb") as source:
             content = source.read(LARGEST_FILE + 1)
@@ -48,7 +49,7 @@ def _text(path: str | os.PathLike[str]) -> str:
     except IsADirectoryError:
         raise ModelError(f"{name} is a folder; name the file in it", value=path) from None
     except UnicodeDecodeError:
-        raise ModelError(f"{name} is not text; it must be BIF in UTF-8", value=path) from None
+        raise ModelError(f"{name} is not text; it must be {kind} in UTF-8", value=path) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "this is no name of a file"
         raise ModelError(f"{name} cannot be read: {reason}", value=path) from None

@@ -20,6 +20,7 @@ from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable, value_text
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.pedigree import Pedigree
 from pufferdp.models.records import RecordModel
 from pufferdp.models.schemas import CONTENT, TYPES
 
@@ -55,7 +56,7 @@ def read_json(path: str | os.PathLike[str], what: str) -> object:
 
 
 def model_from_dict(raw: object, folder: str | os.PathLike[str] = ".") -> Model:
-    """A model from the content of its file; a BIF file it names is looked for from the folder."""
+    """A model from the content of its file; a BIF or PED file it names is looked for from the folder."""
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
     kind = raw.get("type")
@@ -104,7 +105,7 @@ def plain_errors(error: ValidationError, skip: int = 0) -> list[str]:
             said = f'{where} is {found_text(one["input"])}; it must be "stationary", "any" or a list of numbers'
         elif one["type"] in ("union_tag_invalid", "union_tag_not_found"):  # only in a class of models
             found = one["input"].get("type") if isinstance(one["input"], dict) else None
-            said = f"{where}.type is {found_text(found)}; it must be one of bayesian_network, joint, groups"
+            said = f"{where}.type is {found_text(found)}; it must be one of bayesian_network, pedigree, joint, groups"
         elif one["type"] == "literal_error":
             said = f"{where} is {found_text(one['input'])}; it must be {one['ctx']['expected']}"
         else:
@@ -158,6 +159,9 @@ def _records_to_dict(model: RecordModel | AnyGroups) -> dict[str, Any]:
             for n in model.nodes
         ]
         out = {"type": "bayesian_network", "nodes": nodes}
+    elif isinstance(model, Pedigree):
+        members = [{"id": m.id, "father": m.father, "mother": m.mother} for m in model.members]
+        out = {"type": "pedigree", "members": members, "major_allele_frequency": model.major_allele_frequency}
     elif isinstance(model, Groups):
         laws = [law.tolist() for law in model.positives]
         out = {"type": "groups", "sizes": list(model.group_sizes), "positives": laws, "states": list(model.states)}

@@ -16,6 +16,7 @@ from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain, number_array
 from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.models.pedigree import Member, Pedigree
 from pufferdp.models.records import RecordModel
 
 Row = list[float]
@@ -109,6 +110,37 @@ class _Network(_File):
         return BayesianNetwork(nodes=tuple(node.build() for node in self.nodes or []), **given)
 
 
+class _Member(_File):
+    id: str | int
+    father: str | int | None = None
+    mother: str | int | None = None
+
+    def build(self) -> Member:
+        """The member."""
+        father, mother = (None if parent is None else str(parent) for parent in (self.father, self.mother))
+        return Member(str(self.id), father, mother)
+
+
+class _Pedigree(_File):
+    type: Literal["pedigree"]
+    members: list[_Member] | None = None
+    ped: str | None = None
+    major_allele_frequency: float
+    values: dict[str, float] | None = None
+    fitted: dict[str, Any] | None = None
+
+    def build(self, folder: Path) -> Pedigree:
+        if (self.members is None) == (self.ped is None):
+            found = "neither members nor ped is given" if self.members is None else "members and ped are both given"
+            raise ModelError(f"{found}; a pedigree has its members in this file or in a PED file")
+        if self.ped is not None:
+            family = Pedigree.from_ped(folder / self.ped, self.major_allele_frequency, values=self.values)
+            return replace(family, fitted=self.fitted)
+        given: dict[str, Any] = {"values": self.values, "fitted": self.fitted}
+        members = tuple(member.build() for member in self.members or [])
+        return Pedigree(members=members, major_allele_frequency=self.major_allele_frequency, **given)
+
+
 class _Outcome(_File):
     records: list[str | int | float]
     probability: float
@@ -152,7 +184,7 @@ class _Groups(_File):
 
 class _Class(_File):
     type: Literal["class"]
-    models: list[Annotated[_Network | _Joint | _Groups, Field(discriminator="type")]]
+    models: list[Annotated[_Network | _Pedigree | _Joint | _Groups, Field(discriminator="type")]]
 
     def build(self, folder: Path) -> ModelClass:
         built = _members(self.models, folder)
@@ -172,7 +204,7 @@ def _members(models: Sequence[_Part], folder: Path) -> list[Model]:
     return built
 
 
-_Any = _Chain | _Chains | _Binary | _Interval | _Network | _Joint | _Groups | _Class
+_Any = _Chain | _Chains | _Binary | _Interval | _Network | _Pedigree | _Joint | _Groups | _Class
 CONTENT: TypeAdapter[_Any] = TypeAdapter(Annotated[_Any, Field(discriminator="type")])
 """The content of any model file."""
 TYPES = (
@@ -181,6 +213,7 @@ TYPES = (
     "binary_interval",
     "markov_interval",
     "bayesian_network",
+    "pedigree",
     "joint",
     "groups",
     "class",

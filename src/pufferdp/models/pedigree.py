@@ -1,0 +1,177 @@
+"""Families and one gene: every member has two alleles, one from each parent (Mendel's first law)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.errors import ModelError
+from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.models.records import Evidence, Law, Outcomes, RecordModel, label_values, record_names
+
+GENOTYPES: Final = ("BB", "Bb", "bb")
+"""The states of every member; B is the major allele."""
+_PASSES: Final = np.array([1.0, 0.5, 0.0])
+"""The probability that a parent of each genotype passes on B."""
+_SMALLEST: Final = 1e-100
+"""The square of a smaller frequency is near the end of doubles, and what is possible would look impossible."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One person of a pedigree, and the parents that are members too; an unknown parent is None."""
+
+    id: str
+    """Name of the record."""
+    father: str | None = None
+    mother: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.id, str) or not self.id:
+            raise ModelError(f"a member's id is {self.id!r}; it must be a text that is not empty", value=self.id)
+        for what in ("father", "mother"):
+            parent = getattr(self, what)
+            if parent is not None and (not isinstance(parent, str) or not parent):
+                raise ModelError(
+                    f"the {what} of member {self.id!r} is {parent!r}; it must be the id of a member, "
+                    "or none where unknown",
+                    value=parent,
+                )
+            if parent == self.id:
+                raise ModelError(f"member {self.id!r} is its own {what}; name another, or none", value=parent)
+        if self.father is not None and self.father == self.mother:
+            raise ModelError(
+                f"member {self.id!r} has {self.father!r} as father and as mother; a child has two different parents",
+                value=self.father,
+            )
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The parents that are known."""
+        return tuple(p for p in (self.father, self.mother) if p is not None)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Pedigree(RecordModel):
+    """Families in which one gene is inherited. Parents that are unknown are all different, and from the population.
+
+    >>> trio = (Member("mother"), Member("father"), Member("child", father="father", mother="mother"))
+    >>> family = Pedigree(members=trio, major_allele_frequency=0.7)
+    >>> family
+    Pedigree(3 records, the largest family has 3; major allele frequency 0.7)
+    >>> family.law("child", given={"mother": "BB", "father": "bb"}).tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    members: tuple[Member, ...]
+    """Everybody whose genotype is a record, in any order."""
+    major_allele_frequency: float
+    """How often the allele is B in the population that founders and unknown parents come from."""
+    values: tuple[float, ...] | None = None
+    """A number for each genotype, for sums and means: given by its name, kept in the order BB, Bb, bb."""
+    fitted: dict[str, Any] | None = field(default=None)
+    """Where the model was estimated from, if it was."""
+
+    def __post_init__(self) -> None:
+        members = tuple(self.members)
+        if not members:
+            raise ModelError("members is empty; a pedigree needs at least one member")
+        for member in members:
+            if not isinstance(member, Member):
+                raise ModelError(f"members holds {member!r}; it must be a list of members", value=member)
+        ids = set(record_names([member.id for member in members], len(members)))
+        for member in members:
+            for parent in member.parents:
+                if parent not in ids:
+                    raise ModelError(
+                        f"member {member.id!r} has the parent {parent!r}, who is no member; "
+                        "add this person to the members, or leave the parent out where it is unknown",
+                        value=parent,
+                    )
+        object.__setattr__(self, "members", members)
+        object.__setattr__(self, "major_allele_frequency", _frequency(self.major_allele_frequency))
+        object.__setattr__(self, "values", label_values(self.values, GENOTYPES))
+        _ = self.network  # refuses a cycle
+
+    @classmethod
+    def from_ped(
+        cls, path: str | os.PathLike[str], major_allele_frequency: float, values: Mapping[str, float] | None = None
+    ) -> Pedigree:
+        """Read who is whose child from a PLINK .ped or .fam file; sex, phenotype and genotypes are not looked at."""
+        from pufferdp.models.ped import read_ped  # it makes members, so it imports this file
+
+        members = read_ped(path)
+        numbers = label_values(values, GENOTYPES)
+        try:
+            return cls(members=members, major_allele_frequency=major_allele_frequency, values=numbers)
+        except ModelError as error:
+            raise ModelError(f"{os.fspath(path)}: {error}", value=error.value) from None
+
+    @cached_property
+    def network(self) -> BayesianNetwork:
+        """The same belief as a network: parents above their children."""
+        return BayesianNetwork(
+            nodes=tuple(
+                Node(name=m.id, states=GENOTYPES, parents=m.parents, table=_inherited(m, self.major_allele_frequency))
+                for m in self.members
+            ),
+            values=self.values,
+        )
+
+    @property
+    def beliefs(self) -> tuple[RecordModel, ...]:
+        """The network: whoever can reason about networks can reason about families."""
+        return (self.network,)
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The members, in the order given."""
+        return self.network.records
+
+    @property
+    def domains(self) -> tuple[tuple[str, ...], ...]:
+        """The genotypes, for every member."""
+        return self.network.domains
+
+    @property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """The families: members joined by parents and children."""
+        return self.network.components
+
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+        """P(these records, evidence), one axis a record."""
+        return self.network.joint(records, evidence)
+
+    def outcomes(self) -> tuple[Outcomes, Law]:
+        """Every outcome of positive probability and its probability; refused where there are too many."""
+        return self.network.outcomes()
+
+    def __repr__(self) -> str:
+        n, most = len(self.members), max(len(family) for family in self.components)
+        return (
+            f"Pedigree({n} record{'s' * (n != 1)}, the largest family has {most}; "
+            f"major allele frequency {self.major_allele_frequency:g})"
+        )
+
+
+def _inherited(member: Member, frequency: float) -> Law:
+    """The genotype of a member given its known parents: one allele from each parent, or from the population."""
+    # Lange 2024, Table 3, where both parents are known; Hardy-Weinberg where none is; p in place of one unknown parent.
+    known = len(member.parents)
+    first = _PASSES.reshape(3, 1) if known == 2 else _PASSES if known == 1 else np.array(frequency)
+    second = _PASSES if known == 2 else np.array(frequency)
+    return np.stack([first * second, first * (1 - second) + (1 - first) * second, (1 - first) * (1 - second)], axis=-1)
+
+
+def _frequency(value: object) -> float:
+    number = float(value) if isinstance(value, (int, float, np.floating)) and not isinstance(value, bool) else math.nan
+    if not 0 <= number <= 1 or 0 < number < _SMALLEST:
+        rule = "it must be a number from 0 to 1" if not 0 <= number <= 1 else f"it must be 0, or {_SMALLEST:g} or more"
+        raise ModelError(f"major_allele_frequency is {value!r}; {rule}", value=value)
+    return number
