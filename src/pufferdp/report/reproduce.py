@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _STYLES: Final[dict[str, dict[str, Any]]] = {
     "ours": {"linestyle": "-", "linewidth": 2.2},
     "paper": {"linestyle": "--", "linewidth": 1.6},
+    "quilt": {"linestyle": "-", "linewidth": 0.8},
     "estimate": {"linestyle": "", "marker": "x"},
 }
 _OTHERS: Final = (":", "-.", (0, (1, 3)), (0, (6, 1, 1, 1)))
@@ -24,10 +25,10 @@ _MOST_ACROSS: Final = 3
 
 def experiment_figure(result: Result, title: str, path: str | os.PathLike[str]) -> None:
     """One panel for each value of the drawing's ``by``, one line for each of its columns."""
-    drawing, rows = result.drawing, result.rows
-    by = drawing.by
+    drawing, by, only = result.drawing, result.drawing.by, result.drawing.only
+    rows = [row for row in result.rows if only is None or row[only[0]] == only[1]]
     panels = list(dict.fromkeys(row[by] for row in rows)) if by is not None else [None]
-    across = min(len(panels), _MOST_ACROSS)
+    across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
     down = math.ceil(len(panels) / across)
     figure = new_figure(max(7.0, 4.0 * across), 0.6 + 3.8 * down)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)

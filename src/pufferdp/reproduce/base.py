@@ -38,6 +38,8 @@ class Drawing:
     y: str
     """What the vertical axis shows."""
     by: str | None = None
+    only: tuple[str, str] | None = None
+    """A column and its value in the rows to draw; None draws all."""
     log_x: bool = False
     log_y: bool = False
 

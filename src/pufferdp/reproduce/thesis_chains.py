@@ -87,7 +87,7 @@ def figure_11(setting: Setting) -> Result:
         drawing=Drawing(
             x="omega",
             y="leakage of 1 of DP",
-            by="where",
+            only=("where", "they cross"),
             lines={"paper": "paper: Markov or Zhao", "quilt": "quilt curve", "ours": "exact, count"},
             log_x=True,
         ),
