@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pufferdp.errors import DataError
 from pufferdp.report.text import number, table
@@ -85,7 +85,11 @@ class Setting:
         return path
 
 
-Run = Callable[[Setting], Result]
+class Run(Protocol):
+    """Computes an experiment; the paper's sizes, or nearly, unless others are given."""
+
+    def __call__(self, setting: Setting, **sizes: Any) -> Result:
+        """The rows and what is to be said about them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +120,8 @@ class Experiment:
 def late(module: str, function: str) -> Run:
     """A run whose module is imported when it is started, so that the list of experiments comes at once."""
 
-    def run(setting: Setting) -> Result:
-        result: Result = getattr(importlib.import_module(f"pufferdp.reproduce.{module}"), function)(setting)
+    def run(setting: Setting, **sizes: Any) -> Result:
+        result: Result = getattr(importlib.import_module(f"pufferdp.reproduce.{module}"), function)(setting, **sizes)
         return result
 
     return run

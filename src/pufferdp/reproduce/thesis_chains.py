@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -94,11 +94,11 @@ def figure_11(setting: Setting) -> Result:
     )
 
 
-def figure_13(setting: Setting) -> Result:
+def figure_13(setting: Setting, *, sizes: Sequence[int] = (10, 20, 40, 60, 80)) -> Result:
     """The Markov chain bound against the general one: where they cross."""
     rows = []
     for tau in (0.25, 0.5, 1.0):
-        for records in (10, 20, 40, 60, 80):
+        for records in sizes:
             setting.progress(f"computing leakages of {records} records")
             gamma = math.exp((records - 1) * tau / 4)
             exact = leaks(even_chain(gamma), tau, records).exact
@@ -129,11 +129,16 @@ def figure_13(setting: Setting) -> Result:
     )
 
 
-def figure_16(setting: Setting) -> Result:
+def figure_16(
+    setting: Setting,
+    *,
+    epsilons: Sequence[float] = (1.0, 2.0, 5.0, 10.0),
+    factors: Sequence[float] = (1.5, 2.0, 3.0, 5.0, 10.0),
+) -> Result:
     """How unequal transition probabilities may be when the error may be h times that of DP."""
     rows = []
-    for epsilon in (1.0, 2.0, 5.0, 10.0):
-        for h in (1.5, 2.0, 3.0, 5.0, 10.0):
+    for epsilon in epsilons:
+        for h in factors:
             setting.progress(f"computing the largest gamma for epsilon {epsilon:g}")
             paper, tau = math.exp((h - 1) * epsilon / (4 * h)), epsilon / h
             limits = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,7 @@ def activity_chain() -> MarkovChain:
     return MarkovChain(transition=np.array(PRINTED), states=("inactive", "active"))
 
 
-def figure_19(setting: Setting, *, epsilons: tuple[float, ...] = EPSILONS) -> Result:
+def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Result:
     """Count of active five-minute steps: a day, and all days."""
     setting.progress("reading the activity data")
     # A step is a whole number, so [0, 1) is none; a missing value ends a chain.

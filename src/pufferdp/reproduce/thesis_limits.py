@@ -28,8 +28,8 @@ def figure_3(setting: Setting) -> Result:
             "Probability that a count over n records errs by more than n/2, whatever n. paper: Laplace noise of scale "
             "n/epsilon, exp(-epsilon/2) (its formula; its text says 60 % at epsilon 1, nearly 10 % at 5).",
             "ours: the same noise, then an answer outside 0..n is moved to its end, which costs no privacy: only "
-            "errors to one side can still exceed n/2. Less noise than n/epsilon needs a model of the correlation, as in "
-            "thesis-figure-19.",
+            "errors to one side can still exceed n/2. Less noise than n/epsilon needs a model of the correlation, as "
+            "in thesis-figure-19.",
             "The last column is figure 5: some data set errs by n/2 or more at least so often.",
         ),
         drawing=Drawing(
