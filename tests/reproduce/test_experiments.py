@@ -174,3 +174,11 @@ def test_missing_data_is_said(one: Experiment, tmp_path: Path) -> None:
         assert path in str(refused.value)
         assert origin in str(refused.value)
         assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("content", ["family,father,mother,height\n1,70,65,tall\n", "a,b\n1,2\n", "father\n"])
+def test_wrong_heights_are_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "galton").mkdir()
+    (tmp_path / "galton" / "galton.csv").write_text(content)
+    with pytest.raises(DataError, match="must have numbers in father, mother, height"):
+        experiment("thesis-height").run(Setting(tmp_path))

@@ -21,7 +21,7 @@ EXPERIMENTS: Final = (
     Experiment(
         name="thesis-figure-5",
         paper=PAPER,
-        about="any correlation: how often any mechanism errs by half",
+        about="any correlation: how often every mechanism must err by half",
         run=late("thesis_limits", "figure_5"),
     ),
     Experiment(
@@ -39,7 +39,7 @@ EXPERIMENTS: Final = (
     Experiment(
         name="thesis-figure-9",
         paper=PAPER,
-        about="normal records: the same by bounds, simulated, exactly",
+        about="normal records: leakage by bounds, simulated, exactly",
         run=late("thesis_gaussian", "figure_9"),
     ),
     Experiment(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from pufferdp.checks import Adversary
+from pufferdp.errors import DataError
 from pufferdp.leakage.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.report.text import number
 from pufferdp.reproduce.base import Drawing, Result, Setting
@@ -153,12 +155,9 @@ def _one_adversary(matrix: Floats, draws: int, generator: np.random.Generator) -
 
 def figure_18(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Result:
     """Sum of the heights of father, mother and child."""
-    with setting.file(GALTON).open(encoding="utf-8", newline="") as file:
-        triples = np.array(
-            [[float(row[name]) for name in ("father", "mother", "height")] for row in csv.DictReader(file)]
-        )
+    triples = _heights(setting.file(GALTON))
     covariance = np.cov(triples.T)
-    pearson = np.corrcoef(triples.T)
+    pearson = np.asarray(np.corrcoef(triples.T))
     spreads = np.sqrt(np.diag(covariance))
     rho = round(float(np.abs(pearson[np.triu_indices(3, 1)]).max()), 3)  # as the paper prints it
     factors = {
@@ -205,3 +204,16 @@ def figure_18(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
             log_y=True,
         ),
     )
+
+
+def _heights(path: Path) -> Floats:
+    """Father, mother and child, one row a child."""
+    columns, found = ("father", "mother", "height"), "too few rows"
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [[float(row[name]) for name in columns] for row in csv.DictReader(file)]
+    except (KeyError, ValueError, TypeError) as error:
+        rows, found = [], str(error)
+    if len(rows) <= len(columns):
+        raise DataError(f"{str(path)!r} must have numbers in {', '.join(columns)}; found {found}", value=path)
+    return np.array(rows)
