@@ -8,6 +8,7 @@ from benchmarks.literal import literal_sigma
 from benchmarks.timing import Report, ratio, seconds
 from pufferdp.checks import Adversary
 from pufferdp.leakage.quilts import worst_record
+from pufferdp.leakage.screening import worst_of_chains
 from pufferdp.leakage.search import Score
 from pufferdp.mechanisms import Problem
 from pufferdp.mechanisms.quilt import QuiltExact
@@ -95,4 +96,5 @@ def run(report: Report) -> None:
             epsilon=1.0,
             adversary=adversary,
         )
-        report.row(f"6,561 chains, {adversary}", seconds(lambda p=problem: QuiltExact().calibrate(p), 3), "s", 0.3)
+        took = seconds(lambda p=problem: (worst_of_chains.cache_clear(), QuiltExact().calibrate(p)), 3)
+        report.row(f"6,561 chains, {adversary}", took, "s", 0.3)

@@ -8,39 +8,24 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from pufferdp import checks
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.additive import NothingKnown, TableLeakage
-from pufferdp.leakage.curves import Curve, best_curve, curves
-from pufferdp.leakage.windows import WindowLeakage
-from pufferdp.mechanisms.answers import Grid, answer_laws, grid
+from pufferdp.leakage.curves import Absent, curves, lowest
 from pufferdp.mechanisms.base import Problem
-from pufferdp.models.classes import MarkovClass, Model, SeriesModel
-from pufferdp.models.collection import ModelClass
+from pufferdp.mechanisms.exact import ExactLeakage, Witness
+from pufferdp.models.classes import Model, SeriesModel
 from pufferdp.models.groups import AnyGroups
-from pufferdp.models.markov import MarkovChain
-from pufferdp.models.records import RecordModel
-from pufferdp.queries import Query, QueryKind
+from pufferdp.queries import Query
 from pufferdp.report.text import number, table
 
-_MOST_LOSS: Final = 100.0
-"""Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
-_MOST_STATES: Final = 6
-"""Windows of chains with more states take minutes."""
 _NEIGHBOURS: Final = (
     "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
 )
-_SPARE: Final = 1e-10
-"""More than rounding can take from a leakage."""
-
-Leak = Callable[[float], float]
-"""The leakage at a DP loss."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +49,8 @@ class LeakageReport:
     """Why a number is missing."""
     exact: float | None
     """The same for the query with Laplace noise, exactly; None without a query."""
+    witness: Witness | None
+    """Who learns that much, and from what."""
     best: str
     """The curve that says most: the lowest leakage, or the largest loss."""
     query: str | None
@@ -73,6 +60,7 @@ class LeakageReport:
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
         about = {
+            "witness": None if self.witness is None else asdict(self.witness),
             "reasons": dict(self.reasons),
             "best": self.best,
             "query": self.query,
@@ -104,6 +92,11 @@ class LeakageReport:
             noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
             noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
             parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
+        if self.witness is not None:
+            w = self.witness
+            said = f"Most is learnt by someone who knows {w.knows}. A noisy {self.query} of {number(w.output)} over "
+            said += f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
+            parts.append(textwrap.fill(said, 96))
         parts.append(textwrap.fill(_NEIGHBOURS, 96))
         if self.reasons:
             parts += ["", "No number:"]
@@ -147,31 +140,33 @@ def leakage_of(
     who, records = checks.adversary(adversary), _records(model, length)
     found = curves(model, records, who)
     values: dict[str, float | None] = dict.fromkeys(found)
-    reasons = {name: curve for name, curve in found.items() if isinstance(curve, str)}
+    reasons = {name: curve.reason for name, curve in found.items() if isinstance(curve, Absent)}
     for name, curve in found.items():
-        if isinstance(curve, Curve):
+        if curve.applies:
             value = curve(given) if target is None else curve.inverse(given)
             values[name] = value if value > 0 else None
             if not value > 0:
                 reasons[name] = f"is above {number(given)} however little DP loss is spent"
     exact: float | None = None
+    witness: Witness | None = None
     if query is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
         problem = _problem(model, asked, records, given, who)
         try:
-            leak = exact_leakage(problem)
-            exact = leak(given) if target is None else _exact_loss(leak, given)
+            leak = ExactLeakage(problem)
+            exact = leak(given) if target is None else leak.inverse(given)
+            witness = leak.witness(given if target is None else exact)
         except NotApplicableError as error:
             reasons["exact"] = str(error)
-    lowest = best_curve(found)
     apply = {name: value for name, value in values.items() if value is not None}
-    best = lowest.which(given).name if target is None else max(apply, key=lambda name: apply[name])
+    best = lowest(found).which(given).name if target is None else max(apply, key=lambda name: apply[name])
     return LeakageReport(
         given=given,
         inverse=target is not None,
         curves=values,
         reasons=reasons,
         exact=exact,
+        witness=witness,
         best=best,
         query=None if query is None else asked.name,
         adversary=who,
@@ -185,11 +180,11 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
     middle = report.curves[report.best] if report.inverse else report.given
     assert middle is not None
     losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
-    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if isinstance(curve, Curve)}
+    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if curve.applies}
     points: list[dict[str, float]] = []
     if query is not None and report.exact is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
-        leak = exact_leakage(_problem(model, asked, report.length, middle, report.adversary))
+        leak = ExactLeakage(_problem(model, asked, report.length, middle, report.adversary))
         for tau in losses[::6]:
             with suppress(NotApplicableError):
                 points.append({"dp_epsilon": tau, "leakage": leak(tau)})
@@ -211,66 +206,3 @@ def _records(model: Model, length: int | None) -> int | None:
     if length is not None:
         raise ParameterError(f"length is {length}; the model knows its records: leave the length out", value=length)
     return None
-
-
-def _exact_loss(leak: Leak, target: float) -> float:
-    """The largest DP loss that leaks no more than the target, by bisection; what is returned has been checked."""
-    allowed = target - _SPARE
-    if leak(target) <= allowed:
-        return target
-    low, high = target / 2, target  # the DP adversary is one of those counted, so no loss above the target is tried
-    while leak(low) > allowed:
-        low, high = low / 2, low
-        if low < target * 1e-9:
-            raise NotApplicableError("no DP loss was found to be small enough")
-    while high / low - 1 > 1e-7:  # about twenty steps; each may take a tenth of a second
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if leak(middle) <= allowed else (low, middle)
-    return low
-
-
-def exact_leakage(problem: Problem) -> Leak:
-    """The leakage of the answer with Laplace noise of scale L/tau, by tau, under the worst belief of the class."""
-    model, steps = problem.model, _grid(problem)
-    leaks: list[Leak]
-    if problem.adversary is Adversary.PUFFERFISH:
-        leaks = [NothingKnown(given.laws).at for given in answer_laws(problem)]
-    elif isinstance(model, (MarkovChain, MarkovClass)):
-        if model.size > _MOST_STATES:
-            raise NotApplicableError(f"{model.size} states take too long; the limit is {_MOST_STATES}")
-        leaks = [_upper(WindowLeakage(chain, problem.longest, steps.steps[0])) for chain in model.chains]
-    elif isinstance(model, (RecordModel, ModelClass)):
-        leaks = [TableLeakage(one, steps.steps, problem.adversary).at for one in model.beliefs]
-    else:
-        raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
-    share = (float(steps.unit) + steps.inexact) / problem.bound.lipschitz
-
-    def at(tau: float) -> float:
-        if tau > _MOST_LOSS:
-            raise NotApplicableError(
-                f"is computed for a DP loss of at most {_MOST_LOSS:g}; beyond it there is no noise"
-            )
-        found = max(leak(tau * share) for leak in leaks)
-        if not math.isfinite(found):
-            raise NotApplicableError("the leakage is not a number that a double can hold")
-        return found
-
-    return at
-
-
-def _upper(window: WindowLeakage) -> Leak:
-    return lambda tau: window.at(tau).upper
-
-
-def _grid(problem: Problem) -> Grid:
-    """The answer in whole steps, or the reason why there is no exact leakage."""
-    if problem.adversary is Adversary.DP:
-        raise NotApplicableError("towards an adversary who knows all other records the DP loss is the leakage")
-    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
-        raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
-    model = problem.model
-    domains = model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels]
-    found = grid(problem, domains)
-    if found is None:
-        raise NotApplicableError("needs states with values; the numbers are in the data alone")
-    return found

@@ -60,6 +60,18 @@ def test_other_models_know_their_size(run: Run) -> None:
     assert result.json["dp_epsilon"]["general"] == 0.25
 
 
+def test_a_family_has_its_curve(run: Run, folder: Path) -> None:
+    members = [{"id": "Eva"}, {"id": "Max"}, *({"id": c, "father": "Max", "mother": "Eva"} for c in ("Ida", "Leo"))]
+    members += [{"id": "Ana"}]
+    write(folder, {"family.json": {"type": "pedigree", "major_allele_frequency": 0.7, "members": members}})
+    command = ["leakage", "family.json", "--dp-epsilon", ".5", "--query", "count:BB", "--figure", "f.svg", "--json"]
+    result = run(*command)
+    assert (result.code, result.err) == (0, "")
+    assert result.json["curves"]["pedigree"] == result.json["curves"]["general"] == 2.0
+    assert 1.5 <= result.json["exact"] <= 2.0
+    assert "pedigree" in result.json["lines"]["curves"]
+
+
 @pytest.mark.parametrize("question", [["--dp-epsilon", ".1", "--query", "count:active"], ["--target", "1"]])
 def test_a_figure_is_drawn(question: list[str], run: Run, folder: Path) -> None:
     result = run(*COMMAND, *question, "--figure", "f.svg", "--json")

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp.checks import Adversary
-from pufferdp.errors import ParameterError
-from pufferdp.leakage.curves import Curve, best_curve, curves
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.curves import best_curve, curves, lowest
 from pufferdp.leakage.windows import WindowLeakage
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.collection import ModelClass
@@ -18,6 +18,7 @@ from pufferdp.models.groups import AnyGroups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.models.pedigree import Member, Pedigree
 from tests.oracles.leakage import leakage
 from tests.strategies import chains
 
@@ -27,7 +28,7 @@ TAUS = st.sampled_from([1e-4, 0.02, 0.3, 1.0, 4.0])
 
 
 def applying(model, longest, adversary=BDP):
-    return {name: c for name, c in curves(model, longest, adversary).items() if isinstance(c, Curve)}
+    return {name: c for name, c in curves(model, longest, adversary).items() if c.applies}
 
 
 def close(a, b):
@@ -45,7 +46,7 @@ def test_the_other_check_values_at_one():
     assert found["markov"](1.0) == pytest.approx(9.05, abs=5e-3)
     assert found["zhao"](1.0) == pytest.approx(11.64, abs=5e-3)
     assert found["general"](1.0) == 50.0
-    lowest = best_curve(curves(ACTIVITY, 50, BDP))
+    lowest = best_curve(ACTIVITY, 50, BDP)
     assert lowest(1.0) == found["quilt"](1.0)
     assert lowest.which(1.0).name == "quilt"
 
@@ -63,7 +64,7 @@ def test_a_day_of_activity():
 @pytest.mark.parametrize("tau", [1e-3, 0.1, 1.0, 7.0])
 def test_the_inverse_gives_the_loss_back(tau, adversary):
     found = curves(ACTIVITY, 50, adversary)
-    for curve in [c for c in found.values() if isinstance(c, Curve)] + [best_curve(found)]:
+    for curve in [c for c in found.values() if c.applies] + [lowest(found)]:
         assert curve.inverse(curve(tau)) == pytest.approx(tau, rel=1e-9), curve.name
 
 
@@ -143,10 +144,22 @@ def test_groups_and_networks():
     assert set(applying(ModelClass(models=(network, network)), None, PUFFERFISH)) == {"general", "quilt"}
 
 
+def test_families():
+    """The largest family counts, and over a class the largest set that any member of it joins."""
+    trio = (Member("a"), Member("b"), Member("c", "a", "b"))
+    apart = Pedigree(members=(*trio, Member("d")), major_allele_frequency=0.7)
+    joined = Pedigree(members=(*trio, Member("d", mother="c")), major_allele_frequency=0.7)
+    assert applying(apart, None)["pedigree"](0.5) == 1.5
+    assert applying(ModelClass(models=(apart, joined)), None)["pedigree"](0.5) == 2.0
+    assert set(applying(apart, None, PUFFERFISH)) == {"general", "quilt", "pedigree"}
+    for other in (apart.network, ModelClass(models=(apart, apart.network)), ACTIVITY, AnyGroups(largest=3)):
+        assert curves(other, 4, BDP)["pedigree"] == "is about families, and the model is not one"
+
+
 def test_independent_records_leak_what_dp_says():
     chain = MarkovChain(transition=[[0.3, 0.7], [0.3, 0.7]])
     found = curves(chain, 50, BDP)
-    assert best_curve(found)(0.7) == pytest.approx(0.7)
+    assert lowest(found)(0.7) == pytest.approx(0.7)
     assert applying(ACTIVITY, 50, DP)["independent"](0.7) == 0.7
 
 
@@ -173,8 +186,12 @@ def test_independent_records_leak_what_dp_says():
 def test_a_curve_that_does_not_apply_says_why(model, longest, reasons):
     found = curves(model, longest, BDP)
     for name, words in reasons.items():
-        assert words in found[name], name
-    assert isinstance(found["general"], Curve)
+        assert not found[name].applies
+        with pytest.raises(NotApplicableError, match=words):
+            found[name](1.0)
+        with pytest.raises(NotApplicableError, match=words):
+            found[name].inverse(1.0)
+    assert found["general"].applies
 
 
 def test_bad_numbers_are_refused():

@@ -70,6 +70,29 @@ def test_longer_series_stay_in_the_bracket(chain, tau):
         assert bracket.upper >= truth.upper - 1e-9
 
 
+@given(chain=chains(3, DEFINITE), n=st.integers(1, 5), tau=st.sampled_from([20.0, 50.0, 90.0]))
+def test_hardly_any_noise_stays_in_the_bracket(chain, n, tau):
+    """Densities far from the sum fall below what a double holds, so only narrow windows are looked at."""
+    steps = [1, *[0] * (chain.size - 1)]
+    found = WindowLeakage(chain, n, steps).at(tau)
+    truth = leakage(chain.transition, literal_start(chain), n, "count:0", 1 / tau, everyone=True)
+    assert found.lower - 1e-9 <= truth <= found.upper + 1e-9
+
+
+@pytest.mark.parametrize("tau", [30.0, 60.0, 99.0, 399.0, 401.0])
+def test_without_noise_the_leakage_is_not_lost(tau):
+    """Whoever knows all other records learns tau; two unknown neighbours between rests add 4.5985."""
+    for n in (10, 288):
+        found = WindowLeakage(MarkovChain(transition=ACTIVITY), n, [0, 1]).at(tau)
+        assert tau + 4.5984 <= found.upper <= tau * n
+        assert tau > 400 or found.lower >= tau
+
+
+def test_the_output_is_one_of_the_window():
+    who = WindowLeakage(MarkovChain(transition=ACTIVITY), 288, [0, 1]).at(5.0).adversary
+    assert (who.left, who.right, who.likelier, who.output) == (1, 1, 1, 3)
+
+
 @given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS)
 def test_who_knows_nothing_over_a_chain(chain, n, tau):
     steps = [1, *[0] * (chain.size - 1)]
@@ -101,3 +124,8 @@ def test_what_cannot_be_computed_is_refused():
         WindowLeakage(MarkovChain(transition=ACTIVITY, start="any"), 9, [0, 1])
     with pytest.raises(ParameterError, match="NothingKnown"):
         WindowLeakage(MarkovChain(transition=ACTIVITY), 9, [0, 1], Adversary.PUFFERFISH)
+    with pytest.raises(NotApplicableError, match="below 1e-20"):
+        WindowLeakage(MarkovChain(transition=[[1 - 1e-16, 1e-16], [0.5, 0.5]], start=[1 - 1e-30, 1e-30]), 9, [0, 1])
+    rare = MarkovChain(transition=[[1e-6, 1.0 - 1e-6], [0.0, 1.0]], start=[0.5, 0.5])  # 24 moves of 1e-6: 1e-144
+    with pytest.raises(NotApplicableError, match="below 1e-120"):
+        WindowLeakage(rare, 99, [0, 1]).at(1.0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
+from pufferdp.leakage.curves import CURVES
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.mechanisms.baselines import Group, PerRecord
 from pufferdp.mechanisms.inferential import Inferential
@@ -190,6 +191,8 @@ def test_every_mechanism_has_a_name_and_a_theorem():
         "wasserstein",
         "quilt-approx",
         "quilt-exact",
+        "exact-laplace",
+        *(f"curve-{name}" for name in CURVES),
     ]
     assert all(m.theorem for m in MECHANISMS)
 

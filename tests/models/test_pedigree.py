@@ -223,6 +223,7 @@ def test_a_belief_in_another_frequency():
 def test_draws_follow_the_law():
     """20,000 draws; each share is within 5 standard errors: all fifteen, with probability above 1 - 1e-5."""
     drawn = sample(FIVE, 20_000, np.random.default_rng(1), given={"father": "Bb"})
+    assert (sample(FIVE.network, 20_000, np.random.default_rng(1), given={"father": "Bb"}) == drawn).all()
     for i, record in enumerate(FIVE.records):
         law = FIVE.law(record, given={"father": "Bb"} if record != "father" else {})
         law = np.eye(3)[1] if record == "father" else law

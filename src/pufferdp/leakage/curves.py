@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pufferdp import checks
 from pufferdp.checks import LARGEST, Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.mixing import box_contraction
 from pufferdp.leakage.network_quilts import worst_network_record
-from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_distance
-from pufferdp.leakage.screening import worst_first
+from pufferdp.leakage.quilts import worst_record_by_distance
+from pufferdp.leakage.screening import worst_of_chains
 from pufferdp.leakage.search import Floats, Objective, Score
 from pufferdp.models.classes import BinaryInterval, MarkovInterval, Model, SeriesModel, dependent
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
-from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork
 from pufferdp.models.pedigree import Pedigree
 from pufferdp.models.records import RecordModel
@@ -68,6 +68,11 @@ class Curve(ABC):
     name: str
     theorem: str
     """Where the bound comes from."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether there is such a bound for the model and the adversary."""
+        return True
 
     def __call__(self, tau: float) -> float:
         """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
@@ -137,29 +142,61 @@ class Lowest(Curve):
         return max(curve.inverse(epsilon) for curve in self.parts)
 
 
-def curves(model: Model, longest: int | None, adversary: Adversary) -> dict[str, Curve | str]:
-    """Every curve by name; in place of one that does not apply, the reason.
+@dataclass(frozen=True, eq=False)
+class Absent(Curve):
+    """A curve that does not apply: it knows the reason, and refuses to be read."""
+
+    reason: str
+
+    @property
+    def applies(self) -> bool:
+        """It does not."""
+        return False
+
+    def _value(self, tau: float) -> float:
+        raise NotApplicableError(f"the {self.name} curve {self.reason}")
+
+    def _most(self, epsilon: float) -> float:
+        return self._value(epsilon)
+
+
+def curve(name: str, model: Model, length: int | None = None, adversary: str = "bdp") -> Curve:
+    """One curve by name; an absent one where it does not apply."""
+    who = checks.adversary(adversary)
+    if isinstance(model, SeriesModel) and length is None:
+        raise ParameterError("length is missing; a chain needs the number of records in the series")
+    try:
+        return _MAKERS[name](model, length or 0, who)
+    except NotApplicableError as error:
+        return Absent(name, "", str(error))
+
+
+def curves(model: Model, length: int | None = None, adversary: str = "bdp") -> dict[str, Curve]:
+    """Every curve by name, those that do not apply among them.
 
     Args:
         model: the model or class.
-        longest: records in the longest chain of a series; other models know their records.
-        adversary: whom the bound is for.
+        length: records in the longest chain of a series; other models know their records.
+        adversary: whom the bound is for: bdp, pufferfish or dp.
     """
-    if isinstance(model, SeriesModel) and longest is None:
-        raise ParameterError("length is missing; a chain needs the number of records in the series")
-    found: dict[str, Curve | str] = {}
-    for name, make in _MAKERS.items():
-        try:
-            found[name] = make(model, longest or 0, adversary)
-        except NotApplicableError as error:
-            found[name] = str(error)
-    return found
+    return {name: curve(name, model, length, adversary) for name in CURVES}
 
 
-def best_curve(found: dict[str, Curve | str]) -> Lowest:
-    """The lowest of the curves that apply, at every tau. The general one applies to every model."""
-    applying = tuple(curve for curve in found.values() if isinstance(curve, Curve))
-    return Lowest("best", "the least of several upper bounds", applying)
+def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") -> Lowest:
+    """The lowest of the curves that apply, at every tau. The general one applies to every model.
+
+    >>> from pufferdp.models import MarkovChain
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
+    >>> best = best_curve(chain, length=50)
+    >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
+    (1.4169, 'quilt', 0.0627)
+    """
+    return lowest(curves(model, length, adversary))
+
+
+def lowest(found: Mapping[str, Curve]) -> Lowest:
+    """The lowest of some curves at every tau."""
+    return Lowest("best", "the least of several upper bounds", tuple(c for c in found.values() if c.applies))
 
 
 def _loss(value: float, name: str) -> float:
@@ -235,20 +272,7 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
         return lambda objective: worst_record_by_distance(side, side, longest, objective).value
     chains = model.corners if isinstance(model, BinaryInterval) else model.chains
     known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
-    return lambda objective: _worst_of_chains(chains, longest, objective, known)
-
-
-def _worst_of_chains(
-    chains: tuple[MarkovChain, ...], longest: int, objective: Objective, adversary: Adversary
-) -> float:
-    worst: WorstRecord | None = None
-    for bound, chain in worst_first(chains, longest, objective, adversary):
-        floor = worst.value if worst else -math.inf
-        if bound <= floor:
-            break
-        worst = worst_record(chain, longest, objective, adversary, floor) or worst
-    assert worst is not None
-    return worst.value
+    return lambda objective: worst_of_chains(chains, longest, objective, known).value
 
 
 def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) -> Worst:
@@ -277,3 +301,5 @@ _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
     "quilt": _quilt,
     "pedigree": _pedigree,
 }
+CURVES: Final = tuple(_MAKERS)
+"""The names of all curves, in the order they are shown."""

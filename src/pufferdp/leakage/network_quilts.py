@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -57,8 +58,9 @@ class NetworkQuilt:
     """Quilts of this record that were left out: over a million joint states, or tables too large on the way."""
 
 
-def worst_network_record(tree: JunctionTree, weights: Sequence[float], objective: Objective) -> NetworkQuilt:
-    """Max over records, min over quilts.
+@lru_cache(maxsize=8)
+def worst_network_record(tree: JunctionTree, weights: tuple[float, ...], objective: Objective) -> NetworkQuilt:
+    """Max over records, min over quilts. Kept: the quilt mechanism and the quilt curve ask for the same.
 
     Every record starts with the quilt without ends. The record that needs most is searched further, a little at a
     time, until the one that needs most has been searched as far as it will be: the others need no more than that.

@@ -9,17 +9,34 @@ adversaries: beyond an end nothing tilts more than at the end.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from pufferdp.checks import Adversary
+from pufferdp.leakage.quilts import WorstRecord, worst_record
 from pufferdp.leakage.search import Floats, Objective
 from pufferdp.models.markov import MarkovChain
 
 _WORTH_IT: Final = 8
 _SMALL: Final = 8
 _AT_ONCE: Final = 8192
+
+
+@lru_cache(maxsize=32)
+def worst_of_chains(
+    chains: tuple[MarkovChain, ...], length: int, objective: Objective, adversary: Adversary
+) -> WorstRecord:
+    """The worst record of the worst chain. Kept: the quilt mechanism and the quilt curve ask for the same."""
+    worst: WorstRecord | None = None
+    for bound, chain in worst_first(chains, length, objective, adversary):
+        floor = worst.value if worst else -np.inf
+        if bound <= floor:
+            break
+        worst = worst_record(chain, length, objective, adversary, floor) or worst
+    assert worst is not None
+    return worst
 
 
 def worst_first(

@@ -30,7 +30,9 @@ _LINE: Final = 2**18
 
 
 class Objective(Protocol):
-    """What is minimised over quilts; rises with both arguments."""
+    """What is minimised over quilts; rises with both arguments. Its hash lets a search be kept."""
+
+    def __hash__(self) -> int: ...
 
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The value of quilts with so many records inside and so much influence on their ends."""

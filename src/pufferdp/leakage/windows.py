@@ -20,7 +20,9 @@ Who knows all other records has windows of no unknown record, and there is nothi
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -31,18 +33,24 @@ import numpy.typing as npt
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.ratios import largest_ratios, ratios_of
-from pufferdp.leakage.starts import Supports, start_of
-from pufferdp.models.markov import MarkovChain
+from pufferdp.leakage.starts import Supports
+from pufferdp.models.markov import MarkovChain, Mask
 
 Floats = npt.NDArray[np.float64]
 
 _FIRST: Final = 24
 """Unknown records to a side that are looked at first; more only where the bracket stays open."""
-_MOST: Final = 400
+_WORK: Final = 1.2e9
+"""More only up to so many ratios, about ten seconds: 400 unknown records to a side for two states and a count."""
 _CLOSED: Final = 1e-10
 """The bracket is closed when its ends are this near, relative to the leakage."""
-_DEEP: Final = 600.0
-"""exp(-700) is the end of doubles: windows are no wider than the noise can be told from 0 across."""
+_DEEP: Final = 400.0
+"""Windows are no wider than exp(-400), so that a density times the smallest mass is well above the least double."""
+_TINY: Final = 1e-120
+_LEAST: Final = 1e-20
+"""No step is smaller than this, so no mass falls from above _TINY to 0 unseen."""
+_AT_ONCE: Final = 200_000
+"""Right sides are looked at together up to so many numbers: fewer calls for small windows, little memory for large."""
 
 
 @dataclass(frozen=True)
@@ -85,104 +93,145 @@ class WindowLeakage:
         self.chain, self.length, self.adversary = chain, length, adversary
         self.steps = np.asarray(steps, dtype=np.int64) - int(np.min(np.asarray(steps)))
         self.start = chain.stationary if chain.given_start is None else chain.given_start
+        self._span = max(1, int(self.steps.max()))
+        self._fitting: dict[int, Mask] = {}
+        for table in (chain.transition, self.start):
+            _refuse_below(table, _LEAST)
 
     def at(self, tau: float) -> Leakage:
         """The leakage when the noise has scale 1/tau."""
+        deepest = (_DEEP / tau / self._span - 1) / 2 if tau > 0 else math.inf
+        if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
+            return Leakage(0.0, self._all_records(tau), None)
         if self.adversary is Adversary.DP:
             found = self._windows(tau, 0)
             return replace(found, upper=found.lower)
-        limit = self.length - 1
-        span = max(1, int(self.steps.max()))
-        deepest = max(1, int((_DEEP / tau / span - 1) / 2)) if tau > 0 else _MOST
-        wide = min(_FIRST, limit)
+        widest = int(min(self.length - 1, self._affordable, deepest))
+        wide = min(_FIRST, widest)
         while True:
-            found = self._windows(tau, min(wide, limit))
-            open_end = found.upper - found.lower > _CLOSED * max(found.lower, 1e-3)
-            if not open_end or wide >= min(limit, _MOST, deepest):
+            found = self._windows(tau, wide)
+            if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
                 return found
-            wide = min(int(wide * 1.6) + 1, limit, _MOST, deepest)
+            wide = min(int(wide * 1.6) + 1, widest)
+
+    @cached_property
+    def _affordable(self) -> int:
+        """So many unknown records to a side; at least those looked at first."""
+        k = self.chain.size
+        each = k * (k - 1) / 2 * (k + 1) ** 2 * 2 * self._span  # W² windows, sums up to 2W steps
+        return max(_FIRST, int((_WORK / max(each, 1)) ** (1 / 3)))
+
+    def _all_records(self, tau: float) -> float:
+        """All records together move the sum by no more than this, whatever is known."""
+        return tau * self.length * int(self.steps.max())
 
     def _windows(self, tau: float, wide: int) -> Leakage:
-        k, n = self.chain.size, self.length
-        q = math.exp(-tau)
-        moves, steps = self.chain.transition, self.steps
-        top = int(steps.max()) * (min(2 * wide, n - 1) + 1)
-        forward = self._left_sides(q, wide, top)
-        rows, mass = self._with_target(forward, q)
-        ends = np.concatenate([moves, np.ones((k, 1))], axis=1).T
-        best, who = 0.0, None
-        pairs = [(x, y) for x in range(k) for y in range(k) if x != y]
-        edge = {}  # leakage of the widest windows by pair, for the tail
-        for right in range(wide + 1):
-            density, weight = np.matmul(ends, rows), np.matmul(ends, mass[..., None])[..., 0]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                density = density / weight[..., None]
-            allowed = self._allowed(wide, right)
-            for x, y in pairs:
-                both = allowed & (weight[:, :, x] > 0) & (weight[:, :, y] > 0)
+        """The leakage of all windows with up to ``wide`` unknown records to a side, and a bound on wider ones."""
+        k, q = self.chain.size, math.exp(-tau)
+        rows, known = self._left_sides(q, wide)
+        fits = self._fits(wide)
+        best, who = 1.0, None
+        edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
+        for first, density, possible in self._right_sides(rows, q, wide):
+            fit = fits[first : first + len(density)]
+            for x, y in itertools.combinations(range(k), 2):
+                both = fit & (possible[:, :, x] & possible[:, :, y])[..., None, None] & known[x] & known[y]
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    ratio = np.where(both, (density[:, :, x] / density[:, :, y]).max(axis=-1), 0.0)
-                worst = float(ratio.max())
-                if worst > 0 and math.log(worst) > best:
-                    best = math.log(worst)
-                    left, u, v = (int(i) for i in np.unravel_index(int(np.argmax(ratio)), ratio.shape))
-                    at = int(np.argmax(density[left, u, x, v] / density[left, u, y, v]))
-                    who = Informed(left, right, None if u == k else u, None if v == k else v, x, y, at)
-                closed = ratio[:, :, :k]
-                if right == wide:
-                    edge["right", x, y] = closed.max()
-                    edge["both", x, y] = closed[wide, :k].max()
-                edge["left", x, y] = max(edge.get(("left", x, y), 0.0), ratio[wide, :k].max())
-            if right < wide:
-                rows = np.matmul(moves.T, rows)
-                rows = np.stack([_shift(rows[..., z, :], int(steps[z]), q) for z in range(k)], axis=-2)
-                mass = mass @ moves
-        # All records together move the sum by no more than this, whatever is known.
-        most = tau * n * int(steps.max())
-        upper = best if wide >= n - 1 else max(best, min(self._tail(edge, wide, pairs), most))
-        return Leakage(best, upper, who)
+                    ratio = density[:, :, x] / density[:, :, y]
+                    largest = ((x, y, ratio.max(axis=2)), (y, x, 1 / ratio.min(axis=2)))
+                for one, other, most in largest:
+                    shift = np.where(both, most.reshape(both.shape), 0.0)
+                    place = int(np.argmax(shift))
+                    if shift.flat[place] > best:
+                        best = float(shift.flat[place])
+                        right, v, left, u = (int(i) for i in np.unravel_index(place, shift.shape))
+                        seen = ratio[right, v, :, left * (k + 1) + u]
+                        seen = seen if one == x else 1 / seen
+                        at = int(np.argmax(seen >= best * (1 - 1e-12)))  # the first: beyond the support all are alike
+                        ends = (None if u == k else u, None if v == k else v)
+                        who = Informed(left, first + right, *ends, one, other, at)
+                    edge["left"][one, other] = max(edge["left"][one, other], shift[:, :, wide, :k].max())
+                    if first + len(density) > wide:
+                        edge["right"][one, other] = shift[-1, :k].max()
+                        edge["both"][one, other] = shift[-1, :k, wide, :k].max()
+        lower = math.log(best)
+        if wide >= self.length - 1:
+            return Leakage(lower, lower, who)
+        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(tau))), who)
 
-    def _left_sides(self, q: float, wide: int, top: int) -> tuple[Floats, Floats]:
-        """Smoothed mass of the sum over the left side, jointly with the target: [unknown, end, target, sum]."""
-        k, moves = self.chain.size, self.chain.transition
-        mass = np.concatenate([moves, self.start[None]])
-        now = mass[:, :, None] * q ** np.arange(top + 1)
+    def _left_sides(self, q: float, wide: int) -> tuple[Floats, Mask]:
+        """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].
+
+        And what is possible: [target, unknown, end].
+        """
+        moves = self.chain.transition
+        mass = np.concatenate([moves, self.start[None]]).T  # [target, end]
+        most = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
+        now = mass[:, None, None, :] * (q ** np.arange(most + 1))[:, None]
         sides, masses = [now], [mass]
         for _ in range(wide):
-            moved = np.stack([_shift(now[:, x], int(self.steps[x]), q) for x in range(k)], axis=1)
-            now = np.matmul(moves.T, moved)
-            mass = mass @ moves
+            now = _moved(moves.T, _shifted(now, self.steps, q))
+            mass = moves.T @ mass
             sides.append(now)
             masses.append(mass)
-        return np.array(sides), np.array(masses)
+        whole, weight = np.stack(sides, axis=3)[:, 0], np.stack(masses, axis=1)
+        _refuse_below(weight, _TINY)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            whole = whole / weight[:, None]
+        whole = np.where(weight[:, None] > 0, whole, 0.0).reshape(len(moves), most + 1, -1)
+        return _shifted(whole[:, None], self.steps, q)[:, 0], weight > 0
 
-    def _with_target(self, sides: tuple[Floats, Floats], q: float) -> tuple[Floats, Floats]:
-        """Rows [unknown, end, target] × [last state, sum]: the right side begins at the target itself."""
-        k = self.chain.size
-        smooth, mass = sides
-        rows = np.zeros((*smooth.shape[:3], k, smooth.shape[3]))
-        masses = np.zeros((*mass.shape, k))
-        for x in range(k):
-            rows[:, :, x, x] = _shift(smooth[:, :, x], int(self.steps[x]), q)
-            masses[:, :, x, x] = mass[:, :, x]
-        return rows, masses
+    def _right_sides(self, rows: Floats, q: float, wide: int) -> Iterator[tuple[int, Floats, Mask]]:
+        """Densities of the noisy sum over whole windows, some right sides at a time.
 
-    def _allowed(self, wide: int, right: int) -> npt.NDArray[np.bool_]:
-        """Which windows fit into the series: [unknown to the left, left end, right end]; the last end is none."""
-        k, n = self.chain.size, self.length
-        fits = np.zeros((wide + 1, k + 1, k + 1), dtype=bool)
-        for left in range(wide + 1):
-            latest = n - left - right - 2  # the last place for the left end that leaves one for the right end
-            fits[left, k, :k] = latest >= 0
-            fits[left, k, k] = left + right + 1 == n
-            fits[left, :k, :k] = (self._first <= latest)[:, None]
-            if latest >= 0:
-                fits[left, :k, k] = self._supports.at(latest + 1)
-        return fits
+        The first number of unknown records to the right, densities [unknown, end, target, sum, (unknown, end)] and
+        what is possible: [unknown, end, target].
+        """
+        k, moves = self.chain.size, self.chain.transition
+        ends = np.concatenate([moves, np.ones((k, 1))], axis=1).T
+        now, mass = (
+            np.zeros((k, *rows.shape)),
+            np.eye(k),
+        )  # [last state, target, …]: the right side begins at the target
+        now[range(k), range(k)] = rows
+        together = max(1, _AT_ONCE // now.size)
+        waiting, masses = [], []
+        for right in range(wide + 1):
+            waiting.append(now)
+            masses.append(mass)
+            if len(waiting) == together or right == wide:
+                weight = np.matmul(ends, np.stack(masses))
+                _refuse_below(weight, _TINY)
+                density = np.matmul(ends, np.stack(waiting).reshape(len(waiting), k, -1))
+                density = density.reshape(len(waiting), k + 1, *rows.shape)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    density /= weight[..., None, None]
+                yield right + 1 - len(waiting), density, weight > 0
+                waiting, masses = [], []
+            if right < wide:
+                now, mass = _shifted(_moved(moves.T, now), self.steps, q), moves.T @ mass
+
+    def _fits(self, wide: int) -> Mask:
+        """Which windows fit into the series: [unknown to the right, right end, unknown to the left, left end].
+
+        The last end of each kind is none at all.
+        """
+        if wide not in self._fitting:
+            k, n = self.chain.size, self.length
+            unknown = np.arange(wide + 1)
+            latest = n - 2 - unknown[:, None] - unknown  # the last place for the left end that leaves one for the right
+            fits = np.zeros((wide + 1, k + 1, wide + 1, k + 1), dtype=np.bool_)
+            fits[:, :k, :, k] = (latest >= 0)[:, None]
+            fits[:, k, :, k] = latest == -1
+            fits[:, :k, :, :k] = (self._first <= latest[..., None])[:, None]
+            for place in np.unique(latest[latest >= 0]):
+                fits[:, k, :, :k][latest == place] = self._supports.at(int(place) + 1)
+            self._fitting[wide] = fits
+        return self._fitting[wide]
 
     @cached_property
     def _supports(self) -> Supports:
-        return start_of(self.chain, ratios_of(self.chain), self.length).supports
+        return Supports(self.start > 0, self.chain.transition > 0)
 
     @cached_property
     def _first(self) -> npt.NDArray[np.int64]:
@@ -192,34 +241,47 @@ class WindowLeakage:
             first[self._supports.at(position)] = position
         return first
 
-    def _tail(self, edge: dict[tuple[str, int, int], float], wide: int, pairs: list[tuple[int, int]]) -> float:
+    def _tail(self, edge: dict[str, Floats], wide: int) -> float:
         """What windows wider than ``wide`` can leak at most."""
         powers, shape = ratios_of(self.chain).powers, (self.chain.size, self.chain.size)
         logs = [powers.log(wide + 1 + more) for more in (0, 1)]
         rows, columns = ([largest_ratios(m).reshape(shape) for m in ms] for ms in ([m.T for m in logs], logs))
-        worst = 0.0
-        for x, y in pairs:
-            right = _plus(rows[0][x, y], max(0.0, rows[1][y, x]))
-            # No 0 on the left: with nothing known the marginals stand in, and their ratio is a mean of these.
-            left = _plus(columns[0][x, y], columns[1][y, x])
-            for side, more in (("right", right), ("left", left), ("both", _plus(left, right))):
-                if edge[side, x, y] > 0:
-                    worst = max(worst, math.log(edge[side, x, y]) + more)
-                elif more == np.inf:  # no end so near leaves both values possible; one farther away may
-                    worst = np.inf
+        right = _plus(rows[0], np.maximum(0.0, rows[1].T))
+        # No 0 on the left: with nothing known the marginals stand in, and their ratio is a mean of these.
+        left = _plus(columns[0], columns[1].T)
+        worst = -math.inf
+        for side, more in (("right", right), ("left", left), ("both", _plus(left, right))):
+            with np.errstate(divide="ignore"):
+                # No end so near may leave both values possible where one farther away does: infinite where it may.
+                whole = np.where((edge[side] > 0) | (more == np.inf), _plus(np.log(edge[side]), more), -np.inf)
+            np.fill_diagonal(whole, -np.inf)
+            worst = max(worst, float(whole.max()))
         return worst
 
 
-def _shift(smooth: Floats, step: int, q: float) -> Floats:
-    """The density moved up by a step; below its support it falls geometrically."""
-    if step == 0:
-        return smooth
+def _moved(moves: Floats, now: Floats) -> Floats:
+    """One step of the chain: the first axis is the state."""
+    return np.asarray((moves @ now.reshape(len(moves), -1)).reshape(now.shape))
+
+
+def _shifted(smooth: Floats, steps: npt.NDArray[np.int64], q: float) -> Floats:
+    """Densities [state, :, sum, :], each state's moved up by its step; below its support one falls geometrically."""
     out = np.empty_like(smooth)
-    out[..., step:] = smooth[..., :-step]
-    out[..., :step] = smooth[..., :1] * q ** np.arange(step, 0, -1)
+    fall = (q ** np.arange(steps.max(), 0, -1))[:, None]
+    for x, step in enumerate(steps.tolist()):
+        out[x, :, step:] = smooth[x, :, : smooth.shape[2] - step]
+        if step:
+            out[x, :, :step] = smooth[x, :, :1] * fall[-step:]
     return out
 
 
-def _plus(a: float, b: float) -> float:
+def _plus(a: Floats, b: Floats) -> Floats:
     """The sum of two log-ratios; one that is infinite stays so."""
-    return math.inf if math.inf in (a, b) else float(a + b)
+    with np.errstate(invalid="ignore"):
+        return np.where((a == np.inf) | (b == np.inf), np.inf, a + b)
+
+
+def _refuse_below(probabilities: Floats, least: float) -> None:
+    """What is smaller might be lost among the doubles, and with it a case that is possible."""
+    if ((probabilities > 0) & (probabilities < least)).any():
+        raise NotApplicableError(f"a probability is below {least:g}; exact leakage would not be exact")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from pufferdp import checks
 from pufferdp.checks import Adversary
@@ -88,9 +87,17 @@ class Problem:
 
     def value_name(self, record: int, state: int) -> str:
         """A value of a record in words; records counted from 0."""
+        return f"record {self.record_name(record)} is {self.states_at(record)[state]}"
+
+    def record_name(self, record: int) -> str:
+        """A record by name, or by its position in a series."""
+        return self.model.records[record] if isinstance(self.model, (RecordModel, ModelClass)) else str(record + 1)
+
+    def states_at(self, record: int) -> tuple[str, ...]:
+        """The states of a record."""
         if isinstance(self.model, (RecordModel, ModelClass)):
-            return f"record {self.model.records[record]} is {self.model.domains[record][state]}"
-        return f"record {record + 1} is {self.model.labels[state]}"
+            return self.model.domains[record]
+        return self.model.labels
 
 
 @dataclass(frozen=True)
@@ -146,6 +153,8 @@ class Finding:
     sigma: float
     quilt: WorstRecord | NetworkQuilt | None = None
     transport: Transport | None = None
+    theorem: str | None = None
+    """Where this very finding comes from, if the mechanism has several theorems."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +184,8 @@ class Calibration:
 class Mechanism(ABC):
     """A way to choose noise. Subclasses say how much, or raise NotApplicableError with the reason."""
 
-    name: ClassVar[str]
-    theorem: ClassVar[str]
+    name: str
+    theorem: str
 
     @abstractmethod
     def find(self, problem: Problem) -> Finding:
@@ -194,7 +203,7 @@ class Mechanism(ABC):
         )
         return Calibration(
             mechanism=self.name,
-            theorem=self.theorem,
+            theorem=finding.theorem or self.theorem,
             sigma=finding.sigma,
             lipschitz=bound.lipschitz,
             law=law,

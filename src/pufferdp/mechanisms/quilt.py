@@ -6,8 +6,8 @@ from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.mixing import box_contraction, contraction, eigen_gap
 from pufferdp.leakage.network_quilts import NetworkQuilt, worst_network_record
-from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_distance
-from pufferdp.leakage.screening import worst_first
+from pufferdp.leakage.quilts import WorstRecord, worst_record_by_distance
+from pufferdp.leakage.screening import worst_of_chains
 from pufferdp.leakage.search import Score
 from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 from pufferdp.models.classes import BinaryInterval, MarkovInterval
@@ -37,14 +37,7 @@ class QuiltExact(Mechanism):
             raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
         chains = model.corners if isinstance(model, BinaryInterval) else model.chains
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
-        objective = Score(problem.epsilon)
-        worst: WorstRecord | None = None
-        for bound, chain in worst_first(chains, problem.longest, objective, adversary):
-            floor = worst.value if worst else float("-inf")
-            if bound <= floor:
-                break
-            worst = worst_record(chain, problem.longest, objective, adversary, floor) or worst
-        assert worst is not None
+        worst = worst_of_chains(chains, problem.longest, Score(problem.epsilon), adversary)
         return Finding(sigma=worst.value, quilt=worst)
 
 

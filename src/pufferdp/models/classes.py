@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,7 @@ class BinaryInterval:
         """Names of the states, or their numbers."""
         return self.states if self.states is not None else ("0", "1")
 
-    @property
+    @cached_property
     def corners(self) -> tuple[MarkovChain, ...]:
         """The chains that decide every quilt of the class (see docs/theory/intervals.md for the proof).
 

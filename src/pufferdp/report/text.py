@@ -34,7 +34,8 @@ def plan_table(plan: dict[str, Any]) -> str:
     beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)
     head = ["mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure"]
     rows, reasons = [], []
-    for c in plan["candidates"]:
+    shown, alike = _shown(plan["candidates"])
+    for c in shown:
         alpha = c["accuracy"]["alpha"] if c["accuracy"] else None
         mark = "best" if c["mechanism"] == plan["best"] else "yes" if c["applies"] else "no"
         rows.append([c["mechanism"], mark, number(c["scale"]), number(c["expected_l1_error"]), number(alpha)])
@@ -50,7 +51,27 @@ def plan_table(plan: dict[str, Any]) -> str:
     parts += decides(next(c for c in plan["candidates"] if c["mechanism"] == plan["best"]))
     if reasons:
         parts += ["", "Does not apply:", *reasons]
-    return "\n".join(parts)
+    return "\n".join([*parts, *_hidden(plan["candidates"], alike)])
+
+
+def _shown(candidates: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The candidates people look at, and the curves that need as much noise as one of them."""
+    shown = [c for c in candidates if not c["mechanism"].startswith("curve-")]
+    alike = []
+    for c in (c for c in candidates if c["mechanism"].startswith("curve-") and c["applies"]):
+        if any(other["applies"] and math.isclose(c["scale"], other["scale"], rel_tol=1e-9) for other in shown):
+            alike.append(c["mechanism"])
+        else:
+            shown.append(c)
+    return [c for c in candidates if c in shown], alike
+
+
+def _hidden(candidates: list[dict[str, Any]], alike: list[str]) -> list[str]:
+    """The curves a table leaves out, by name."""
+    absent = [c["mechanism"] for c in candidates if c["mechanism"].startswith("curve-") and not c["applies"]]
+    said = f"As much noise as one above: {', '.join(alike)}. " if alike else ""
+    said += f"Curves that do not apply (--json says why): {', '.join(absent)}." if absent else ""
+    return ["", textwrap.fill(said.strip(), 96)] if said else []
 
 
 def decides(candidate: dict[str, Any]) -> list[str]:
@@ -76,7 +97,7 @@ def decides(candidate: dict[str, Any]) -> list[str]:
 
 def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
     """Expected error of each mechanism as bars, on a logarithmic scale; hatched where there is no guarantee."""
-    shown = [c for c in plan["candidates"] if c["expected_l1_error"] is not None]
+    shown = [c for c in _shown(plan["candidates"])[0] if c["expected_l1_error"] is not None]
     logs = [math.log10(c["expected_l1_error"]) for c in shown if c["expected_l1_error"]]
     low, high = min(logs, default=0.0) - 0.3, max(logs, default=0.0)
     name = max(len(c["mechanism"]) for c in shown)
