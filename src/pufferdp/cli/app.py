@@ -11,6 +11,7 @@ from pufferdp.cli.fit import fit
 from pufferdp.cli.leakage import leakage
 from pufferdp.cli.plan import plan
 from pufferdp.cli.release import release
+from pufferdp.cli.reproduce import reproduce
 from pufferdp.cli.robustness import robustness
 from pufferdp.cli.verify import verify
 
@@ -41,5 +42,5 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, leakage, robustness, fit, demo):
+for verb in (plan, release, verify, leakage, robustness, fit, reproduce, demo):
     app.command()(verb)

@@ -1,0 +1,59 @@
+"""The figure of an experiment: the paper's lines and ours, told apart without colour."""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+from pufferdp.report.figures import INK, new_figure, save_figure
+from pufferdp.report.text import number
+
+if TYPE_CHECKING:
+    from pufferdp.reproduce.base import Result
+
+_STYLES: Final[dict[str, dict[str, Any]]] = {
+    "ours": {"linestyle": "-", "linewidth": 2.2},
+    "paper": {"linestyle": "--", "linewidth": 1.6},
+    "quilt": {"linestyle": "-", "linewidth": 0.8},
+    "estimate": {"linestyle": "", "marker": "x"},
+}
+_OTHERS: Final = (":", "-.", (0, (1, 3)), (0, (6, 1, 1, 1)))
+_MOST_ACROSS: Final = 3
+
+
+def experiment_figure(result: Result, title: str, path: str | os.PathLike[str]) -> None:
+    """One panel for each value of the drawing's ``by``, one line for each of its columns."""
+    drawing, by, only = result.drawing, result.drawing.by, result.drawing.only
+    rows = [row for row in result.rows if only is None or row[only[0]] == only[1]]
+    panels = list(dict.fromkeys(row[by] for row in rows)) if by is not None else [None]
+    across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
+    down = math.ceil(len(panels) / across)
+    figure = new_figure(max(7.0, 4.0 * across), 0.6 + 3.8 * down)
+    grid = figure.subplots(down, across, squeeze=False, sharey=True)
+    others = iter(_OTHERS)
+    styles = {name: _STYLES.get(name) or {"linestyle": next(others), "linewidth": 1.2} for name in drawing.lines}
+    for panel, axes in zip(panels, grid.flat, strict=False):
+        shown = rows if by is None else [row for row in rows if row[by] == panel]
+        for name, label in drawing.lines.items():
+            points = [(row[drawing.x], row[name]) for row in shown if row[name] is not None]
+            axes.plot([p[0] for p in points], [p[1] for p in points], color=INK, label=label, **styles[name])
+        axes.set_xlabel(result.columns[drawing.x])
+        if drawing.log_x:
+            axes.set_xscale("log")
+        if drawing.log_y:
+            axes.set_yscale("log")
+        if by is not None:
+            axes.set_title(_title(result.columns[by], panel), fontsize=10)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(drawing.y)
+    grid.flat[0].legend(frameon=False, fontsize=8)
+    figure.suptitle(textwrap.fill(title, 90), fontsize=10)
+    save_figure(figure, path)
+
+
+def _title(name: str, value: float | str | None) -> str:
+    return value if isinstance(value, str) else f"{name} {number(value)}"
