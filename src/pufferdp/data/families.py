@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import narwhals as nw
 
+from pufferdp.data.expressions import UNKNOWN
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Columns, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
@@ -107,15 +108,17 @@ def _check_ids(frame: Frame, id: str, by: str | None, records: Sequence[str]) ->
             f"the id column {id!r} is missing in {missing} rows; every row must say which record it is: fill it in"
         )
     keys = keys_of(records, text=compared.text, what="records")
-    known = nw.col("key").is_in(list(keys)) if keys else nw.lit(False)
-    for (found,) in rows(frame.filter(~known).select("id").head(1)):
+    which: nw.Expr = nw.lit(UNKNOWN, nw.Int64)
+    if keys:
+        which = nw.col("key").replace_strict(list(keys), list(keys.values()), default=UNKNOWN, return_dtype=nw.Int64)
+    frame = frame.with_columns(record=which)
+    for (found,) in rows(frame.filter(nw.col("record") == UNKNOWN).select("id").head(1)):
         raise DataError(
             f"{shown(found)} in the id column {id!r} is not a record of the model; the records are "
             f"{shorten(list(records))}: correct the id or drop the row",
             value=found,
         )
-    which = nw.col("key").replace_strict(list(keys), list(keys.values()), return_dtype=nw.Int64)
-    counted = frame.with_columns(record=which).group_by(*family, "record").agg(nw.len().alias("times"))
+    counted = frame.group_by(*family, "record").agg(nw.len().alias("times"))
     for person, record in rows(counted.filter(nw.col("times") > 1).select(*(family or ["times"]), "record").head(1)):
         where = "" if by is None else f" for {by} {shown(person)}"
         way = ": tell families apart with --by" if by is None else ": drop the others"
