@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pufferdp import checks
@@ -71,6 +71,8 @@ class LeakageReport:
     length: int | None
     holds_for: str = EVERY_ALGORITHM
     """The algorithms that the best curve bounds, in words."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What else must be said of a curve."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
@@ -81,6 +83,7 @@ class LeakageReport:
             "adversary": str(self.adversary),
             "length": self.length,
             "holds_for": self.holds_for,
+            "notes": dict(self.notes),
         }
         if self.inverse:
             return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
@@ -111,6 +114,7 @@ class LeakageReport:
             noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
             noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
             parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
+        parts += [textwrap.fill(f"{name}: {note}.", 96) for name, note in self.notes.items()]
         parts.append(textwrap.fill(_NEIGHBOURS, 96))
         if reasons:
             parts += ["", "No number:"]
@@ -186,6 +190,7 @@ def leakage_of(
         adversary=who,
         length=records,
         holds_for=next(c.holds_for for c in lowest.parts if c.name == best),
+        notes={c.name: c.note for c in lowest.parts if c.note},
     )
 
 

@@ -90,9 +90,13 @@ def test_a_curve_says_what_it_holds_for():
 
 def test_a_bracket_is_said_to_be_one():
     root = np.random.default_rng(7).normal(size=(30, 200))
-    curve = found(Gaussian(mean=np.zeros(30), covariance=root @ root.T))["gaussian-exact"]
-    assert "a proved bound" in curve.theorem
+    model = Gaussian(mean=np.zeros(30), covariance=root @ root.T)
+    assert "bounded" in found(model)["gaussian-exact"].theorem
     assert "every adversary" in found(heights())["gaussian-exact"].theorem
+    report = leakage_of(model, dp_epsilon=1)
+    assert "the factor is a proved bound, and one has" in report.to_dict()["notes"]["gaussian-exact"]
+    assert "gaussian-exact: too many records for every adversary" in str(report)
+    assert leakage_of(heights(), dp_epsilon=1).notes == {}
 
 
 def test_reports_do_not_promise_too_much():

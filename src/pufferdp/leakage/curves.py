@@ -81,6 +81,8 @@ class Curve(ABC):
     """Where the bound comes from."""
     holds_for: str = field(default=EVERY_ALGORITHM, kw_only=True)
     """The algorithms that it bounds, in words."""
+    note: str = field(default="", kw_only=True)
+    """What else must be said of it."""
 
     def __call__(self, tau: float) -> float:
         """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
@@ -224,9 +226,10 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
     if not isinstance(model, Gaussian):
         raise NotApplicableError(NOT_NORMAL)
     found = shift_factor(model.covariance, adversary)
-    how = "over every adversary" if found.exact else f"a proved bound; one adversary has {found.lower:.6g}"
-    theorem = f"1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), {how}"
-    return Line("gaussian-exact", theorem, found.upper, holds_for=CLIPPED)
+    theorem = "1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), "
+    theorem += "over every adversary" if found.exact else "bounded (docs/theory/gaussian.md)"
+    many = f"too many records for every adversary: the factor is a proved bound, and one has {found.lower:.6g}"
+    return Line("gaussian-exact", theorem, found.upper, holds_for=CLIPPED, note="" if found.exact else many)
 
 
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
