@@ -29,7 +29,7 @@ _EPS: Final = 2.0**-52
 """Twice the rounding of one operation; sums of n products are then off by less than n times this."""
 _ROUNDING: Final = 1e-12
 """Ends of a bracket that differ by no more than this share differ by rounding."""
-_SEARCH: Final = 2 * 10**9
+_SEARCH: Final = 5 * 10**8
 """Operations that the search for a lower end may take: some seconds."""
 
 
@@ -224,7 +224,7 @@ def _climb(scaled: _Scaled, start: int) -> tuple[int, tuple[int, ...]]:
     n, weight = len(scaled.sigma), scaled.weight
     chosen = np.zeros(n, dtype=bool)
     chosen[start], swept, target, best = True, _sweep(scaled.sigma, start), start, 0.0
-    for _ in range(max(1, int(_SEARCH / n**3))):
+    for _ in range(int(_SEARCH / n**3)):
         tried: list[tuple[float, int, int]] = []
         for j in range(n):
             others = chosen.copy()
