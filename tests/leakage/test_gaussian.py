@@ -160,6 +160,23 @@ def test_more_records_than_can_be_enumerated_get_a_bracket_that_says_so():
     assert found.lower == pytest.approx(1 + oracle.shift(root @ root.T, found.known, found.target), rel=1e-9)
 
 
+@pytest.mark.parametrize("n", [17, 33])
+def test_matrices_at_the_edge_of_dominance(n):
+    """A comparison matrix that is singular: all of it, or a block that is walked through before it stops."""
+    rho = 1 / (n - 1)
+    edge = np.full((n, n), rho) + (1 - rho) * np.eye(n)
+    assert shift_factor(edge, BDP).upper >= 1 + (n - 1) * rho
+    chain = np.eye(n) + 0.5 * (np.eye(n, k=1) + np.eye(n, k=-1)) * np.where(np.arange(n) % 2, 1, -1)[:, None]
+    chain = np.triu(chain) + np.triu(chain, 1).T
+    corner = np.eye(n)
+    corner[:3, :3] = [[1, 0.5, 0.5], [0.5, 1, 0.5], [0.5, 0.5, 1]]
+    corner[2, 3:] = corner[3:, 2] = 0.01
+    for sigma in (chain, corner):
+        found = shift_factor(sigma, BDP)
+        assert 1 + oracle.shift(sigma, found.known, found.target) <= found.upper * (1 + 1e-12)
+        assert found.lower <= found.upper
+
+
 def test_blocks_are_taken_one_by_one():
     """Forty independent families are as quick and as exact as one."""
     found = shift_factor(np.kron(np.eye(40), scaled(GALTON, (1, 3, 3))), BDP)

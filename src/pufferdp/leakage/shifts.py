@@ -170,7 +170,7 @@ def _dominance(scaled: _Scaled) -> float | None:
         if (further == walk).all():
             break
         walk, g = further, weight.copy()
-        g[walk] = np.linalg.solve(compare[np.ix_(walk, walk)], off[np.ix_(walk, ~walk)] @ weight[~walk])
+        g[walk] = _solved(compare[np.ix_(walk, walk)], off[np.ix_(walk, ~walk)] @ weight[~walk])
         if not (np.isfinite(g).all() and (g > 0).all()):
             return None
     # Rounding may break the inequalities by a little. A multiple of p with M p = 1 mends them; this is checked.
@@ -180,8 +180,16 @@ def _dominance(scaled: _Scaled) -> float | None:
         if lacking <= 0:
             return float(1 + (off @ g / variance / weight).max() * (1 + (n + 4) * _EPS)) * (1 + _EPS)
         if mend:
-            g = g + 2 * lacking * np.maximum(np.linalg.solve(compare, np.ones(n)), 0.0)
+            g = g + 2 * lacking * np.maximum(_solved(compare, np.ones(n)), 0.0)
     return None
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats:
+    """The solution, or nan throughout where the matrix is singular."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.full(len(right), np.nan)
 
 
 def _spectral(scaled: _Scaled) -> float:
