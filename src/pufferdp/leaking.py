@@ -15,7 +15,8 @@ from typing import Any, Final
 from pufferdp import checks
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.curves import EVERY_ALGORITHM, NOT_NORMAL, Absent, curves, lowest
+from pufferdp.leakage.bounds import curves, lowest
+from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent
 from pufferdp.mechanisms.base import Problem
 from pufferdp.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.models.classes import Model, NumberModel, SeriesModel
@@ -60,6 +61,8 @@ class LeakageReport:
     """The algorithms that the best curve bounds, in words."""
     notes: dict[str, str] = field(default_factory=dict)
     """What else must be said of a curve."""
+    foreign: frozenset[str] = frozenset()
+    """Curves about another kind of model; a table leaves them out."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
@@ -82,7 +85,7 @@ class LeakageReport:
         who = f"for an adversary who knows {self.adversary.knows}"
         what = "A leakage of at most" if self.inverse else "A DP loss of"
         title = f"{what} {number(self.given)}{over}, {who}"
-        reasons = {name: reason for name, reason in self.reasons.items() if reason != NOT_NORMAL}  # JSON has them all
+        reasons = {name: reason for name, reason in self.reasons.items() if name not in self.foreign}  # JSON has all
         shown = {name: value for name, value in self.curves.items() if name in reasons or name not in self.reasons}
         rows = [[name, "best" if name == self.best else "", self._said(value)] for name, value in shown.items()]
         if self.query is not None:
@@ -186,6 +189,7 @@ def leakage_of(
         length=records,
         holds_for=found[best].holds_for,
         notes={c.name: c.note for c in found.values() if c.note},
+        foreign=frozenset(name for name, c in found.items() if isinstance(c, Absent) and c.foreign),
     )
 
 

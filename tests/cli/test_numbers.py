@@ -39,6 +39,13 @@ def test_leakage_of_both_models(run: Run) -> None:
     assert spend["best"] == "gaussian-class"
 
 
+def test_every_curve_has_a_line_in_the_figure(run: Run, folder: Path) -> None:
+    found = run("leakage", "g.json", "--dp-epsilon", "1", "--figure", "curves.svg", "--json")
+    assert found.code == 0, found.err
+    assert set(found.json["lines"]["curves"]) == {"general", "gaussian", "gaussian-class", "gaussian-exact"}
+    assert (folder / "curves.svg").stat().st_size > 1000
+
+
 def test_from_release_to_verify(run: Run) -> None:
     for options in ("--model g.json --by house --id who", "--model l.json --by house"):
         done = run("release", "rows.csv", *options.split(), *SUM.split(), "--out", "out.json")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.curves import best_curve, curves, lowest
+from pufferdp.leakage.bounds import best_curve, curves, lowest
 from pufferdp.leakage.windows import WindowLeakage
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.collection import ModelClass

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp.checks import Adversary
-from pufferdp.leakage.curves import curves
+from pufferdp.leakage.bounds import curves
 from tests.mechanisms.record_suite import case_of
 from tests.mechanisms.suite import literal_start
 from tests.oracles.leakage import (

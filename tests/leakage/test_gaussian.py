@@ -160,6 +160,23 @@ def test_more_records_than_can_be_enumerated_get_a_bracket_that_says_so():
     assert found.lower == pytest.approx(1 + oracle.shift(root @ root.T, found.known, found.target), rel=1e-9)
 
 
+@pytest.mark.parametrize("n", [17, 33])
+def test_matrices_at_the_edge_of_dominance(n):
+    """A comparison matrix that is singular: all of it, or a block that is walked through before it stops."""
+    rho = 1 / (n - 1)
+    edge = np.full((n, n), rho) + (1 - rho) * np.eye(n)
+    assert shift_factor(edge, BDP).upper >= 1 + (n - 1) * rho
+    chain = np.eye(n) + 0.5 * (np.eye(n, k=1) + np.eye(n, k=-1)) * np.where(np.arange(n) % 2, 1, -1)[:, None]
+    chain = np.triu(chain) + np.triu(chain, 1).T
+    corner = np.eye(n)
+    corner[:3, :3] = [[1, 0.5, 0.5], [0.5, 1, 0.5], [0.5, 0.5, 1]]
+    corner[2, 3:] = corner[3:, 2] = 0.01
+    for sigma in (chain, corner):
+        found = shift_factor(sigma, BDP)
+        assert 1 + oracle.shift(sigma, found.known, found.target) <= found.upper * (1 + 1e-12)
+        assert found.lower <= found.upper
+
+
 def test_blocks_are_taken_one_by_one():
     """Forty independent families are as quick and as exact as one."""
     found = shift_factor(np.kron(np.eye(40), scaled(GALTON, (1, 3, 3))), BDP)
@@ -177,28 +194,43 @@ def test_fifteen_records_take_seconds():
     assert found.lower == pytest.approx(1 + oracle.shift(root @ root.T, found.known, found.target), rel=1e-9)
 
 
-@pytest.mark.parametrize("rho", [0.3, -0.6, 0.9])
-@pytest.mark.parametrize("sds", [(1.0, 1.0), (0.5, 2.0)])
+PAIRS = [np.array([[1, rho], [rho, 1]]) for rho in (0.3, -0.6, 0.9)]
+# To whoever knows the second record, the first says more about the third: a shift of 0.933 in place of 0.5.
+MASKED = np.array([[1, 0.5, -0.5], [0.5, 1, 0.4], [-0.5, 0.4, 1]])
+
+
+@pytest.mark.parametrize("correlation", [*PAIRS, GALTON, MASKED])
+@pytest.mark.parametrize("spread", [1.0, 4.0])
 @pytest.mark.parametrize("tau", [0.5, 2.0])
-def test_clipped_sums_leak_no_more_than_the_factor(rho, sds, tau):
-    """Two records clipped to [−1, 1], Laplace noise of scale 2/tau: the density of the output, integrated."""
-    sigma = scaled(np.array([[1, rho], [rho, 1]]), sds)
-    factor = shift_factor(sigma, BDP).upper
-    worst = 0.0
-    for i, j in ((0, 1), (1, 0)):
-        slope, spare = sigma[i, j] / sigma[i, i], math.sqrt(sigma[j, j] - sigma[i, j] ** 2 / sigma[i, i])
-        for x in (-4.0, -1.0, -0.3, 1.0):
-            for s in (-3.0, -1.0, 0.0, 0.5, 4.0):
-                logs = [_log_density(s, value, slope, spare, tau) for value in (x, x + 2)]
-                worst = max(worst, abs(logs[0] - logs[1]))
-    assert worst <= factor * tau + 1e-7  # quad's tolerance
-    if rho > 0:  # a DP loss alone would not cover it; records that move against each other hide in a sum
-        assert worst > (1 + rho / 4) * tau
+def test_clipped_sums_leak_no_more_than_the_factor(correlation, spread, tau):
+    """Records clipped to [−1, 1], Laplace noise of scale 2/tau, all but one other record known: an integral each."""
+    n = len(correlation)
+    sigma = scaled(correlation, np.linspace(1, spread, n) / 2)
+    factor, worst = shift_factor(sigma, BDP).upper, 0.0
+    for known, i in oracle.adversaries(n):
+        if len(known) != n - 2:
+            continue
+        given = [*known, i]
+        (u,) = set(range(n)) - set(given)
+        slopes = sigma[u, given] @ np.linalg.inv(sigma[np.ix_(given, given)])
+        spare = math.sqrt(sigma[u, u] - slopes @ sigma[given, u])
+        leaks = []
+        for others in (-1.0, 0.4):
+            for x in (-4.0, -1.0, -0.3, 1.0):
+                means = [float(slopes[:-1].sum() * others + slopes[-1] * v) for v in (x, x + 2)]
+                for s in (-3.0, -1.0, 0.0, 0.5, 4.0):
+                    logs = [_log_density(s, v, m, spare, tau) for v, m in zip((x, x + 2), means, strict=True)]
+                    leaks.append(abs(logs[0] - logs[1]))
+        assert max(leaks) <= (1 + oracle.shift(sigma, known, i)) * tau + 1e-7  # quad's tolerance
+        worst = max(worst, *leaks)
+    assert worst <= factor * tau + 1e-7
+    if correlation.min() > 0:  # a DP loss alone would not cover it; records that move against each other hide in a sum
+        assert worst > (1 + correlation.max(where=correlation < 1, initial=0) / 5) * tau
 
 
-def _log_density(s, x, slope, spare, tau):
-    """log of E exp(−tau/2·|s − clip(x) − clip(X_j)|) given X_i = x."""
-    mean, own = slope * x, min(max(x, -1.0), 1.0)
+def _log_density(s, x, mean, spare, tau):
+    """log of E exp(−tau/2·|s − clip(x) − clip(X_u)|) given what is known; known records add a constant to s."""
+    own = min(max(x, -1.0), 1.0)
 
     def integrand(y):
         return norm.pdf(y, mean, spare) * math.exp(-tau / 2 * abs(s - own - y))

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, curve
+from pufferdp.leakage.bounds import CURVES, curve
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.mechanisms.curve import CURVE_MECHANISMS, CurveNoise
 from pufferdp.mechanisms.quilt import QuiltExact

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES
+from pufferdp.leakage.bounds import CURVES
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.mechanisms.baselines import Group, PerRecord
 from pufferdp.mechanisms.inferential import Inferential

@@ -201,7 +201,8 @@ def test_a_class_of_families(tmp_path):
 def test_mechanisms_see_the_network(family):
     for adversary in ("bdp", "pufferfish", "dp"):
         ours, networks = (plan(m, "count:BB", epsilon=1, adversary=adversary) for m in (family, family.network))
-        for a, b in zip(ours.candidates, networks.candidates, strict=True):
+        for a in (a for a in ours.candidates if a.mechanism != "curve-pedigree"):
+            b = networks.candidate(a.mechanism)
             assert (a.mechanism, a.applies, a.reason) == (b.mechanism, b.applies, b.reason)
             assert (a.calibration and a.calibration.scale) == (b.calibration and b.calibration.scale)
 

@@ -29,7 +29,7 @@ _EPS: Final = 2.0**-52
 """Twice the rounding of one operation; sums of n products are then off by less than n times this."""
 _ROUNDING: Final = 1e-12
 """Ends of a bracket that differ by no more than this share differ by rounding."""
-_SEARCH: Final = 2 * 10**9
+_SEARCH: Final = 5 * 10**8
 """Operations that the search for a lower end may take: some seconds."""
 
 
@@ -170,7 +170,7 @@ def _dominance(scaled: _Scaled) -> float | None:
         if (further == walk).all():
             break
         walk, g = further, weight.copy()
-        g[walk] = np.linalg.solve(compare[np.ix_(walk, walk)], off[np.ix_(walk, ~walk)] @ weight[~walk])
+        g[walk] = _solved(compare[np.ix_(walk, walk)], off[np.ix_(walk, ~walk)] @ weight[~walk])
         if not (np.isfinite(g).all() and (g > 0).all()):
             return None
     # Rounding may break the inequalities by a little. A multiple of p with M p = 1 mends them; this is checked.
@@ -180,8 +180,16 @@ def _dominance(scaled: _Scaled) -> float | None:
         if lacking <= 0:
             return float(1 + (off @ g / variance / weight).max() * (1 + (n + 4) * _EPS)) * (1 + _EPS)
         if mend:
-            g = g + 2 * lacking * np.maximum(np.linalg.solve(compare, np.ones(n)), 0.0)
+            g = g + 2 * lacking * np.maximum(_solved(compare, np.ones(n)), 0.0)
     return None
+
+
+def _solved(matrix: Floats, right: Floats) -> Floats:
+    """The solution, or nan throughout where the matrix is singular."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.full(len(right), np.nan)
 
 
 def _spectral(scaled: _Scaled) -> float:
@@ -224,7 +232,7 @@ def _climb(scaled: _Scaled, start: int) -> tuple[int, tuple[int, ...]]:
     n, weight = len(scaled.sigma), scaled.weight
     chosen = np.zeros(n, dtype=bool)
     chosen[start], swept, target, best = True, _sweep(scaled.sigma, start), start, 0.0
-    for _ in range(max(1, int(_SEARCH / n**3))):
+    for _ in range(int(_SEARCH / n**3)):
         tried: list[tuple[float, int, int]] = []
         for j in range(n):
             others = chosen.copy()

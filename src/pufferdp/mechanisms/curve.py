@@ -6,7 +6,8 @@ import math
 
 from pufferdp.checks import LARGEST
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, Absent, curve
+from pufferdp.leakage.bounds import CURVES, curve
+from pufferdp.leakage.curves import Absent
 from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_own_secrets
 
 

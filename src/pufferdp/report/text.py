@@ -70,7 +70,7 @@ def _hidden(candidates: list[dict[str, Any]], alike: list[str]) -> list[str]:
     """The curves a table leaves out, by name."""
     absent = [c["mechanism"] for c in candidates if c["mechanism"].startswith("curve-") and not c["applies"]]
     said = f"As much noise as one above: {', '.join(alike)}. " if alike else ""
-    said += f"Curves that do not apply (--json says why): {', '.join(absent)}." if absent else ""
+    said += f"{len(absent)} curves do not apply; --json says why." if absent else ""
     return ["", textwrap.fill(said.strip(), 96)] if said else []
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.checks import Adversary
-from pufferdp.leakage.curves import curves
+from pufferdp.leakage.bounds import curves
 from pufferdp.leaking import LeakageReport, leakage_of
 from pufferdp.models.classes import BinaryInterval, Model
 from pufferdp.models.markov import MarkovChain
