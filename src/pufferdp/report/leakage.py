@@ -11,19 +11,13 @@ from pufferdp.report.text import number
 _STYLES: Final = {
     "independent": "-.",
     "general": "--",
-<<<<<<< HEAD
-    "markov": ":",
-    "zhao": (0, (1, 3)),
-    "quilt": "-",
-    "pedigree": (0, (6, 3)),
-=======
     "gaussian": ":",
     "gaussian-class": (0, (1, 3)),
     "gaussian-exact": "-",
     "markov": ":",
     "zhao": (0, (1, 3)),
     "quilt": "-",
->>>>>>> gaussian
+    "pedigree": (0, (6, 3)),
 }
 """Told apart without colour."""
 
