@@ -92,7 +92,6 @@ def test_tables_know_their_records():
     ("model", "asked", "words"),
     [
         (ACTIVITY, {"length": 9, "query": "histogram"}, "one number"),
-        (ACTIVITY, {"length": 9, "query": "count:active", "adversary": "dp"}, "all other records"),
         (BinaryInterval(low=0.3, high=0.8), {"length": 9, "query": "count:1"}, "cannot be listed"),
         (AnyGroups(largest=4), {"query": "count:1"}, "cannot be listed"),
         (MarkovChain(transition=P, start="any"), {"length": 9, "query": "count:1"}, "definite start"),

@@ -12,7 +12,8 @@ from tests.cli.conftest import CHAIN, Run, listing, write
 from tests.cli.test_bad_input import check_sentence
 
 COMMAND = ["leakage", "model.json", "--length", "50"]
-CURVES = {"independent", "general", "markov", "zhao", "quilt", "pedigree"}
+GAUSSIAN = {"gaussian", "gaussian-class", "gaussian-exact"}
+CURVES = {"independent", "general", "markov", "zhao", "quilt", "pedigree", *GAUSSIAN}
 
 
 @pytest.fixture(autouse=True)

@@ -195,6 +195,7 @@ TOURED = [
     "guide/flu.md",
     "guide/networks.md",
     "guide/families.md",
+    "guide/heights.md",
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/robustness.md",

@@ -153,7 +153,7 @@ def test_families():
     assert applying(ModelClass(models=(apart, joined)), None)["pedigree"](0.5) == 2.0
     assert set(applying(apart, None, PUFFERFISH)) == {"general", "quilt", "pedigree"}
     for other in (apart.network, ModelClass(models=(apart, apart.network)), ACTIVITY, AnyGroups(largest=3)):
-        assert curves(other, 4, BDP)["pedigree"] == "is about families, and the model is not one"
+        assert curves(other, 4, BDP)["pedigree"].reason == "is about families, and the model is not one"
 
 
 def test_independent_records_leak_what_dp_says():

@@ -8,14 +8,16 @@ apart, and the factor is 1 plus the L1 norm of the shift (Lange 2024, Propositio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.shifts import MOST_ENUMERATED, Floats, Shift, bracket, enumerate_all, nothing_known
+from pufferdp.models.junction import connected
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def thesis_factor(n: int, rho: float) -> float:
     _limited(n, rho)
     if n == 1 or rho == 0:
         return 1.0
-    return n**2 / (4 * (1 / rho - n + 2)) + 1
+    return _rounded_up(Fraction(n**2) / (4 * (1 / Fraction(rho) - n + 2)) + 1)
 
 
 def class_factor(n: int, rho: float, adversary: Adversary = Adversary.BDP, spread: float = 1.0) -> float:
@@ -60,14 +62,19 @@ def class_factor(n: int, rho: float, adversary: Adversary = Adversary.BDP, sprea
     """
     if n == 1 or rho == 0 or adversary is Adversary.DP:
         return 1.0
+    most = Fraction(rho)  # exact, since 1−kρ may be next to nothing
     if adversary is Adversary.PUFFERFISH:
-        return 1 + spread * (n - 1) * rho
+        return _rounded_up(1 + Fraction(spread) * (n - 1) * most)
     _limited(n, rho)
-    return 1 + spread * max((n - k - 1) * rho / (1 - k * rho) for k in {0, n - 2})
+    return _rounded_up(1 + Fraction(spread) * max((n - k - 1) * most / (1 - k * most) for k in {0, n - 2}))
+
+
+def _rounded_up(value: Fraction) -> float:
+    return float(value) if Fraction(float(value)) >= value else math.nextafter(float(value), math.inf)
 
 
 def _limited(n: int, rho: float) -> None:
-    if n > 2 and rho * (n - 2) >= 1:
+    if n > 2 and Fraction(rho) * (n - 2) >= 1:
         raise NotApplicableError(
             f"the largest correlation is {rho:.6g}; over {n} records it must be below 1/{n - 2} = {1 / (n - 2):.6g}",
             value=rho,
@@ -89,10 +96,8 @@ def shift_factor(covariance: Floats, adversary: Adversary) -> ShiftFactor:
     n = len(sigma)
     if adversary is Adversary.DP:
         return ShiftFactor(1.0, 1.0, 0, tuple(range(1, n)), True)
-    _, labels = connected_components(sigma != 0, directed=False)
     lower, upper, exact = _Worst(), 1.0, True
-    for label in range(labels.max() + 1):
-        where = np.flatnonzero(labels == label)
+    for where in connected([np.flatnonzero(row).tolist() for row in sigma]):
         found = _of_component(sigma[np.ix_(where, where)], adversary)
         if found.lower > lower.value:
             target, known = int(where[found.target]), tuple(int(where[j]) for j in found.known)

@@ -80,8 +80,9 @@ class ExactLeakage:
         allowed, most = epsilon - _SPARE, min(epsilon, MOST_LOSS)
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
-        # To someone who knows no record, records that make up for each other hide each other: more loss may do.
-        while self._problem.adversary is Adversary.PUFFERFISH and most < MOST_LOSS and self(most) <= allowed:
+        # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
+        # knows no record, records that make up for each other hide each other.
+        while most < MOST_LOSS and self(most) <= allowed:
             most = min(2 * most, MOST_LOSS)
         return largest_loss(self, allowed, most)
 
