@@ -215,8 +215,12 @@ def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path, monke
     run_programs(DOCS / page)
 
 
+def test_sessions_that_use_real_data(shared_data: Path, tmp_path: Path) -> None:
+    run_in_one_shell(sessions(DOCS / "reproduce.md"), tmp_path)
+
+
 def test_every_session_is_run() -> None:
-    run = {ROOT / "README.md", DOCS / "start-here.md", *(DOCS / page for page in TOURED)}
+    run = {ROOT / "README.md", DOCS / "start-here.md", DOCS / "reproduce.md", *(DOCS / page for page in TOURED)}
     assert {page for page in PAGES if sessions(page)} == run
 
 
