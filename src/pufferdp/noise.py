@@ -61,6 +61,17 @@ class NoiseLaw:
         rate = 1 / self.counts_scale
         return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
 
+    @property
+    def mean_squared_error(self) -> float:
+        """Expected sum of the squared errors over all coordinates."""
+        if self.scale == 0:
+            return 0.0
+        if self.kind is NoiseKind.LAPLACE:
+            return self.coordinates * 2 * self.scale**2
+        # The variance of the discrete Laplace law is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
+        half = 1 / self.counts_scale / 2
+        return self.coordinates * self.unit**2 * (1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
+
     def accuracy(self, beta: float) -> Accuracy:
         """The least alpha such that all coordinates err by less than alpha with probability 1−beta."""
         beta = checks.probability(beta, "beta")

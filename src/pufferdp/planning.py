@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pufferdp import checks
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.network_quilts import NetworkQuilt
+from pufferdp.limits import Limit, limit_of
 from pufferdp.mechanisms import MECHANISMS, Calibration, Mechanism, Problem
 from pufferdp.mechanisms.base import Lengths
 from pufferdp.mechanisms.baselines import PerRecord
@@ -37,6 +39,12 @@ class Candidate:
     calibration: Calibration | None
     """The noise; for per-record-dp it is shown even where it is not enough."""
     accuracy: Accuracy | None
+    epsilon: float
+
+    @property
+    def factor(self) -> float | None:
+        """How many times as wide the noise is as for independent records."""
+        return self.calibration.sigma * self.epsilon if self.calibration else None
 
     def to_dict(self) -> dict[str, Any]:
         """The keys of the command line's JSON."""
@@ -50,6 +58,8 @@ class Candidate:
             "lipschitz": c.lipschitz if c else None,
             "noise": str(c.law.kind) if c else None,
             "expected_l1_error": c.law.expected_l1_error if c else None,
+            "mean_squared_error": c.law.mean_squared_error if c else None,
+            "factor": self.factor,
             "accuracy": {"alpha": self.accuracy.alpha, "beta": self.accuracy.beta} if self.accuracy else None,
             "quilt": quilt_to_dict(c) if c else None,
             "transport": transport_to_dict(c) if c else None,
@@ -77,6 +87,11 @@ class Plan:
         known = ", ".join(sorted(c.mechanism for c in self.candidates))
         raise ParameterError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
 
+    @cached_property
+    def limit(self) -> Limit | None:
+        """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
+        return limit_of(self.problem)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp plan --json`` prints."""
         p = self.problem
@@ -89,6 +104,7 @@ class Plan:
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
             "best": self.best.mechanism,
+            "limit": None if self.limit is None else self.limit.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -178,7 +194,12 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):
             return Candidate(
-                mechanism=mechanism.name, applies=False, reason=str(error), calibration=None, accuracy=None
+                mechanism=mechanism.name,
+                applies=False,
+                reason=str(error),
+                calibration=None,
+                accuracy=None,
+                epsilon=problem.epsilon,
             )
         calibration, reason = mechanism.with_finding(problem, mechanism.nominal(problem)), str(error)
     return Candidate(
@@ -187,6 +208,7 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
         reason=reason,
         calibration=calibration,
         accuracy=calibration.law.accuracy(beta),
+        epsilon=problem.epsilon,
     )
 
 

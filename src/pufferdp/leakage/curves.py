@@ -80,6 +80,11 @@ class Curve(ABC):
             tau, step = tau * (1 - step), min(1.0, 4 * step)
         return max(tau, 0.0)
 
+    def noise_factor(self, epsilon: float) -> float:
+        """How many times as wide as for independent records the noise must be to leak at most ``epsilon``."""
+        loss = self.inverse(epsilon)
+        return epsilon / loss if loss > 0 else math.inf
+
     @abstractmethod
     def _value(self, tau: float) -> float:
         """The curve above 0."""

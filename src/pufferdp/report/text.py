@@ -49,9 +49,20 @@ def plan_table(plan: dict[str, Any]) -> str:
         title += "; secrets: " + "; ".join(f"{a} against {b}" for a, b in plan["secrets"])
     parts = [textwrap.fill(title, 96), "", table(head, rows, left=2)]
     parts += decides(next(c for c in plan["candidates"] if c["mechanism"] == plan["best"]))
+    if plan["limit"] is not None and plan["limit"]["hopeless"]:
+        parts += ["", textwrap.fill(_hopeless(plan["limit"]), 96)]
     if reasons:
         parts += ["", "Does not apply:", *reasons]
     return "\n".join([*parts, *_hidden(plan["candidates"], alike)])
+
+
+def _hopeless(limit: dict[str, Any]) -> str:
+    """That no mechanism can do well, with the number, and what would help."""
+    return (
+        f"No mechanism can do well here: two data sets whose answers are {number(limit['apart'])} apart must look "
+        f"alike, so for one of them an error of {number(limit['error'])} or more has a probability of at least "
+        f"{limit['probability']:.2g}, whatever the mechanism. What would help: {limit['way_out']}."
+    )
 
 
 def _shown(candidates: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
