@@ -50,7 +50,12 @@ def test_the_best_mechanism_is_private_and_best(name, epsilon):
     assert largest_excess(law, best.mechanism, epsilon) <= SOLVER
     misses = np.abs(np.arange(5)[:, None] - np.indices(law.shape).sum(axis=0).ravel())
     assert best.error == pytest.approx(float((best.mechanism * misses * law.ravel()).sum()))
-    assert best.error <= we.denoised + SOLVER
+    only = optimum(chain, 4, epsilon, count_only=True)
+    assert largest_excess(law, only.mechanism, epsilon) <= SOLVER
+    for count in range(5):  # series with the same count are treated alike
+        assert np.ptp(only.mechanism[:, np.indices(law.shape).sum(axis=0).ravel() == count], axis=1).max() == 0
+    assert best.error <= only.error + SOLVER
+    assert only.error <= we.denoised + SOLVER
     assert we.denoised <= min(we.clamped, without_data(chain, 4)) + 1e-12
     assert we.clamped <= we.raw
 

@@ -35,10 +35,13 @@ from pufferdp.models.markov import MarkovChain, Mask
 
 Floats = npt.NDArray[np.float64]
 
-_FIRST: Final = 24
-"""Unknown records to a side that are looked at first; more only where the bracket stays open."""
-_WORK: Final = 1.2e9
-"""More only up to so many ratios, about ten seconds: 400 unknown records to a side for two states and a count."""
+_FIRST: Final = 2.5e5
+"""So many ratios are taken at first: 24 unknown records to a side for two states and a count. More only where the
+bracket stays open, and only up to"""
+_MOST: Final = 1.2e9
+"""so many, about ten seconds: 400 unknown records to a side for two states and a count."""
+_NARROW: Final = 4
+"""Fewer unknown records to a side are not worth a look of their own."""
 _CLOSED: Final = 1e-10
 """The bracket is closed when its ends are this near, relative to the leakage."""
 _DEEP: Final = 400.0
@@ -96,20 +99,18 @@ class WindowLeakage:
         deepest = (_DEEP / tau / self._span - 1) / 2 if tau > 0 else math.inf
         if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
             return Leakage(0.0, self._all_records(tau), None)
-        widest = int(min(self.length - 1, self._affordable, deepest))
-        wide = min(_FIRST, widest)
+        widest = int(min(self.length - 1, self._width(_MOST), deepest))
+        wide = min(max(_NARROW, self._width(_FIRST)), widest)
         while True:
             found = self._windows(tau, wide)
             if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
                 return found
-            wide = min(int(wide * 1.6) + 1, widest)
+            wide = min(int(wide * 1.4) + 1, widest)
 
-    @cached_property
-    def _affordable(self) -> int:
-        """So many unknown records to a side; at least those looked at first."""
+    def _width(self, ratios: float) -> int:
+        """How many unknown records to a side can be looked at with so many ratios: W² windows, sums up to 2W steps."""
         k = self.chain.size
-        each = k * (k - 1) / 2 * (k + 1) ** 2 * 2 * self._span  # W² windows, sums up to 2W steps
-        return max(_FIRST, int((_WORK / max(each, 1)) ** (1 / 3)))
+        return int((ratios / max(1.0, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
 
     def _all_records(self, tau: float) -> float:
         """All records together move the sum by no more than this, whatever is known."""
@@ -118,8 +119,8 @@ class WindowLeakage:
     def _windows(self, tau: float, wide: int) -> Leakage:
         """The leakage of all windows with up to ``wide`` unknown records to a side, and a bound on wider ones."""
         k = self.chain.size
-        most = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
-        fall = np.exp(-tau * np.arange(most + 1))  # how the density of the noise falls, at whole steps
+        top = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
+        fall = np.exp(-tau * np.arange(top + 1))  # how the density of the noise falls, at whole steps
         rows, known = self._left_sides(fall, wide)
         fits = self._fits(wide)
         best, who = 1.0, None
