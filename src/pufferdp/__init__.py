@@ -25,7 +25,10 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from pufferdp.fitting import Fit, fit
+    from pufferdp.leakage.bounds import best_curve, curves
+    from pufferdp.leakage.curves import Curve
     from pufferdp.leaking import LeakageReport, leakage_of
+    from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
     from pufferdp.models import (
         AnyGroups,
@@ -68,7 +71,10 @@ _HOME = {
         "RefusedError",
     ),
     "fitting": ("Fit", "fit"),
+    "leakage.bounds": ("best_curve", "curves"),
+    "leakage.curves": ("Curve",),
     "leaking": ("LeakageReport", "leakage_of"),
+    "limits": ("Limit",),
     "mechanisms": ("Calibration",),
     "models": (
         "AnyGroups",
@@ -106,6 +112,7 @@ __all__ = [
     "Candidate",
     "Certificate",
     "CertificateError",
+    "Curve",
     "DataError",
     "Fit",
     "Gaussian",
@@ -113,6 +120,7 @@ __all__ = [
     "InputError",
     "JointTable",
     "LeakageReport",
+    "Limit",
     "LimitedCorrelation",
     "MarkovChain",
     "MarkovClass",
@@ -135,6 +143,8 @@ __all__ = [
     "Secrets",
     "Verification",
     "answer_law",
+    "best_curve",
+    "curves",
     "fit",
     "leakage_of",
     "load_model",

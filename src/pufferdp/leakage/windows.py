@@ -38,10 +38,13 @@ from pufferdp.models.markov import MarkovChain, Mask
 
 Floats = npt.NDArray[np.float64]
 
-_FIRST: Final = 24
-"""Unknown records to a side that are looked at first; more only where the bracket stays open."""
-_WORK: Final = 1.2e9
-"""More only up to so many ratios, about ten seconds: 400 unknown records to a side for two states and a count."""
+_FIRST: Final = 2.5e5
+"""So many ratios are taken at first: 24 unknown records to a side for two states and a count. More only where the
+bracket stays open, and only up to"""
+_MOST: Final = 1.2e9
+"""so many, about ten seconds: 400 unknown records to a side for two states and a count."""
+_NARROW: Final = 4
+"""Fewer unknown records to a side are not worth a look of their own."""
 _CLOSED: Final = 1e-10
 """The bracket is closed when its ends are this near, relative to the leakage."""
 _DEEP: Final = 400.0
@@ -106,20 +109,18 @@ class WindowLeakage:
         if self.adversary is Adversary.DP:
             found = self._windows(tau, 0)
             return replace(found, upper=found.lower)
-        widest = int(min(self.length - 1, self._affordable, deepest))
-        wide = min(_FIRST, widest)
+        widest = int(min(self.length - 1, self._width(_MOST), deepest))
+        wide = min(max(_NARROW, self._width(_FIRST)), widest)
         while True:
             found = self._windows(tau, wide)
             if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
                 return found
-            wide = min(int(wide * 1.6) + 1, widest)
+            wide = min(int(wide * 1.4) + 1, widest)
 
-    @cached_property
-    def _affordable(self) -> int:
-        """So many unknown records to a side; at least those looked at first."""
+    def _width(self, ratios: float) -> int:
+        """How many unknown records to a side can be looked at with so many ratios: W² windows, sums up to 2W steps."""
         k = self.chain.size
-        each = k * (k - 1) / 2 * (k + 1) ** 2 * 2 * self._span  # W² windows, sums up to 2W steps
-        return max(_FIRST, int((_WORK / max(each, 1)) ** (1 / 3)))
+        return int((ratios / max(1.0, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
 
     def _all_records(self, tau: float) -> float:
         """All records together move the sum by no more than this, whatever is known."""
@@ -127,12 +128,14 @@ class WindowLeakage:
 
     def _windows(self, tau: float, wide: int) -> Leakage:
         """The leakage of all windows with up to ``wide`` unknown records to a side, and a bound on wider ones."""
-        k, q = self.chain.size, math.exp(-tau)
-        rows, known = self._left_sides(q, wide)
+        k = self.chain.size
+        top = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
+        fall = np.exp(-tau * np.arange(top + 1))  # how the density of the noise falls, at whole steps
+        rows, known = self._left_sides(fall, wide)
         fits = self._fits(wide)
         best, who = 1.0, None
         edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
-        for first, density, possible in self._right_sides(rows, q, wide):
+        for first, density, possible in self._right_sides(rows, fall, wide):
             fit = fits[first : first + len(density)]
             for x, y in itertools.combinations(range(k), 2):
                 both = fit & (possible[:, :, x] & possible[:, :, y])[..., None, None] & known[x] & known[y]
@@ -159,18 +162,17 @@ class WindowLeakage:
             return Leakage(lower, lower, who)
         return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(tau))), who)
 
-    def _left_sides(self, q: float, wide: int) -> tuple[Floats, Mask]:
+    def _left_sides(self, fall: Floats, wide: int) -> tuple[Floats, Mask]:
         """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].
 
         And what is possible: [target, unknown, end].
         """
         moves = self.chain.transition
         mass = np.concatenate([moves, self.start[None]]).T  # [target, end]
-        most = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
-        now = mass[:, None, None, :] * (q ** np.arange(most + 1))[:, None]
+        now = mass[:, None, None, :] * fall[:, None]
         sides, masses = [now], [mass]
         for _ in range(wide):
-            now = _moved(moves.T, _shifted(now, self.steps, q))
+            now = _moved(moves.T, _shifted(now, self.steps, fall))
             mass = moves.T @ mass
             sides.append(now)
             masses.append(mass)
@@ -178,10 +180,10 @@ class WindowLeakage:
         _refuse_below(weight, _TINY)
         with np.errstate(divide="ignore", invalid="ignore"):
             whole = whole / weight[:, None]
-        whole = np.where(weight[:, None] > 0, whole, 0.0).reshape(len(moves), most + 1, -1)
-        return _shifted(whole[:, None], self.steps, q)[:, 0], weight > 0
+        whole = np.where(weight[:, None] > 0, whole, 0.0).reshape(len(moves), len(fall), -1)
+        return _shifted(whole[:, None], self.steps, fall)[:, 0], weight > 0
 
-    def _right_sides(self, rows: Floats, q: float, wide: int) -> Iterator[tuple[int, Floats, Mask]]:
+    def _right_sides(self, rows: Floats, fall: Floats, wide: int) -> Iterator[tuple[int, Floats, Mask]]:
         """Densities of the noisy sum over whole windows, some right sides at a time.
 
         The first number of unknown records to the right, densities [unknown, end, target, sum, (unknown, end)] and
@@ -209,7 +211,7 @@ class WindowLeakage:
                 yield right + 1 - len(waiting), density, weight > 0
                 waiting, masses = [], []
             if right < wide:
-                now, mass = _shifted(_moved(moves.T, now), self.steps, q), moves.T @ mass
+                now, mass = _shifted(_moved(moves.T, now), self.steps, fall), moves.T @ mass
 
     def _fits(self, wide: int) -> Mask:
         """Which windows fit into the series: [unknown to the right, right end, unknown to the left, left end].
@@ -224,8 +226,9 @@ class WindowLeakage:
             fits[:, :k, :, k] = (latest >= 0)[:, None]
             fits[:, k, :, k] = latest == -1
             fits[:, :k, :, :k] = (self._first <= latest[..., None])[:, None]
-            for place in np.unique(latest[latest >= 0]):
-                fits[:, k, :, :k][latest == place] = self._supports.at(int(place) + 1)
+            low = max(0, n - 2 - 2 * wide)
+            possible = np.array([self._supports.at(place + 1) for place in range(low, max(low + 1, n - 1))])
+            fits[:, k, :, :k] = possible[np.maximum(latest - low, 0)] & (latest >= 0)[..., None]
             self._fitting[wide] = fits
         return self._fitting[wide]
 
@@ -264,14 +267,13 @@ def _moved(moves: Floats, now: Floats) -> Floats:
     return np.asarray((moves @ now.reshape(len(moves), -1)).reshape(now.shape))
 
 
-def _shifted(smooth: Floats, steps: npt.NDArray[np.int64], q: float) -> Floats:
+def _shifted(smooth: Floats, steps: npt.NDArray[np.int64], fall: Floats) -> Floats:
     """Densities [state, :, sum, :], each state's moved up by its step; below its support one falls geometrically."""
     out = np.empty_like(smooth)
-    fall = (q ** np.arange(steps.max(), 0, -1))[:, None]
     for x, step in enumerate(steps.tolist()):
         out[x, :, step:] = smooth[x, :, : smooth.shape[2] - step]
         if step:
-            out[x, :, :step] = smooth[x, :, :1] * fall[-step:]
+            out[x, :, :step] = smooth[x, :, :1] * fall[step:0:-1, None]
     return out
 
 
