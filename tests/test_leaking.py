@@ -15,7 +15,9 @@ from pufferdp import (
     ParameterError,
     leakage_of,
 )
+from pufferdp.leakage.bounds import curves
 from pufferdp.leaking import leakage_lines
+from pufferdp.report.leakage import curves_figure
 from tests.oracles.leakage import leakage
 from tests.strategies import chains
 
@@ -153,3 +155,11 @@ def test_the_lines_of_the_figure_pass_through_the_report():
         assert values[middle] == pytest.approx(found.curves[name])
         assert values == sorted(values)
     assert found.exact in [pytest.approx(point["leakage"]) for point in lines["exact"]]
+
+
+def test_curves_are_drawn(tmp_path):
+    curves_figure(curves(ACTIVITY, 50), tmp_path / "curves.svg", least=0.01, most=2.0)
+    drawn = (tmp_path / "curves.svg").read_text()
+    assert len(drawn) > 1000
+    with pytest.raises(ParameterError, match="svg"):
+        curves_figure(curves(ACTIVITY, 50), tmp_path / "curves.bmp")
