@@ -6,6 +6,7 @@ public already. No function of this module is given an exact answer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -171,12 +172,15 @@ def _at_least(prior: AnswerPrior, gaps: Values, scale: float) -> Values:
         # The answer is one of the points, up to the rounding of a sum.
         return np.asarray(gaps <= 1e-9 * max(1.0, float(np.abs(prior.points).max())), dtype=float)
     if prior.kind is NoiseKind.LAPLACE:
-        tail, inner = 0.5 * np.exp(-np.abs(gaps) / scale), gaps <= 0
-        return np.asarray(np.where(inner, 1 - tail, tail))
-    # P(X ≥ m) = q^m/(1+q) for whole m ≥ 1, and P(X ≥ m) = 1 − P(X ≥ 1−m).
-    whole, rate = np.rint(gaps / prior.unit), prior.unit / scale
-    inner = whole <= 0
-    tail = np.exp(-rate * np.where(inner, 1 - whole, whole)) / (1 + np.exp(-rate))
+        # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
+        inner, steps, top = gaps <= 0, np.abs(gaps), 0.5
+    else:
+        # P(X ≥ m) = q^m/(1+q) for whole m ≥ 1, and P(X ≥ m) = 1 − P(X ≥ 1−m).
+        whole = np.rint(gaps / prior.unit)
+        inner, top = whole <= 0, 1 / (1 + math.exp(-prior.unit / scale))
+        steps = np.where(inner, 1 - whole, whole) * prior.unit
+    with np.errstate(over="ignore"):
+        tail = top * np.exp(-steps / scale)
     return np.asarray(np.where(inner, 1 - tail, tail))
 
 

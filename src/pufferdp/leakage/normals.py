@@ -90,7 +90,8 @@ def clipped_moments(mean: Values, covariance: Values, low: float, high: float) -
     for (m, s, other, t, covary), n in zip(kinds.tolist(), count.tolist(), strict=True):
         shared += n * _clipped_covariance(m, s, other, t, covary, low, high)
     second = _clipped_square(mean, sd, low, high)
-    return float(first.sum()), float((second - first**2).sum() + 2 * shared)
+    # Records that cancel leave nothing but rounding.
+    return float(first.sum()), max(0.0, float((second - first**2).sum() + 2 * shared))
 
 
 def _standard(mean: Values, sd: Values, low: float, high: float) -> tuple[Values, Values, Values, Values]:
