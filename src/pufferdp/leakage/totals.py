@@ -22,8 +22,8 @@ Transform = npt.NDArray[np.complex128]
 
 _WIDEST: Final = 2**22
 """Sums with more possible values than this are refused: their laws alone would take tens of megabytes each."""
-_MOST_WORK: Final = 3 * 10**10
-"""Products, counted with what a call costs besides: less than ten seconds."""
+_MOST_WORK: Final = 10**10
+"""Products, counted with what a call costs besides: a few seconds, enough for a million records of two states."""
 _CALL: Final = 350
 """What the product of two small matrices costs besides its multiplications, in multiplications (measured)."""
 _CHUNK: Final = 2**14

@@ -23,9 +23,10 @@ def number(value: float | None) -> str:
     return f"{value:.3e}"
 
 
-def table(head: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right."""
+def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0) -> str:
+    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide."""
     widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]
+    widths = [w if n < left else max(w, least) for n, w in enumerate(widths)]
 
     def line(cells: list[str]) -> str:
         padded = [c.ljust(w) if n < left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
@@ -102,13 +103,11 @@ def release_table(certificate: dict[str, Any]) -> str:
     columns = [labels, *([number(v) for v in _listed(certificate[name])] for name in ("answer", "estimate"))]
     said = []
     if denoised is not None:
-        head += ["denoised", f"{100 * denoised['probability']:.4g} % between"]
-        mean, low, high = (_listed(denoised[name]) for name in ("mean", "low", "high"))
-        ends = [f"{number(a)} and {number(b)}" if a is not None else "-" for a, b in zip(low, high, strict=True)]
-        columns += [[number(v) for v in mean], ends]
+        head += ["denoised", f"{100 * denoised['probability']:.4g} % between", "and"]
+        columns += [[number(v) for v in _listed(denoised[name])] for name in ("mean", "low", "high")]
         said = _surprise(denoised, labels)
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return "\n".join([table(head, rows), "", *said, promise(certificate)])
+    return "\n".join([table(head, rows, least=8), "", *said, promise(certificate)])
 
 
 def _surprise(denoised: dict[str, Any], labels: list[str]) -> list[str]:
