@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import networks, package, quilts
+from benchmarks import denoising, networks, package, quilts
 from benchmarks.timing import Report
 
-ROOMS = {"quilts": quilts, "networks": networks, "package": package}
+ROOMS = {"quilts": quilts, "networks": networks, "denoising": denoising, "package": package}
 
 if __name__ == "__main__":
     report = Report()

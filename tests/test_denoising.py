@@ -23,6 +23,8 @@ from pufferdp import (
     MarkovChain,
     MarkovClass,
     ModelClass,
+    NotApplicableError,
+    ParameterError,
     Query,
     answer_law,
     release,
@@ -34,6 +36,7 @@ from pufferdp.leakage.normals import clipped_moments
 from pufferdp.mechanisms import Problem
 from pufferdp.models.simulate import sample, sample_chain
 from pufferdp.noise import SeededSampler
+from pufferdp.report.denoising import denoising_figure
 from tests.mechanisms.record_suite import case_of, cases
 from tests.oracles import records as brute
 from tests.strategies import SEEDS, chains
@@ -396,3 +399,18 @@ def test_tables_are_denoised_too():
     case = case_of(table, "count:1")
     prior = answer_prior(case.problem(1.0))
     assert (prior.points.tolist(), prior.law.masses) == ([0, 2], pytest.approx([0.25, 0.75]))
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_figure_is_written(ending, tmp_path):
+    denoising_figure(problem_of(ACTIVITY, "count:active", ((288, 1),)), 119, 15.94, tmp_path / f"f.{ending}")
+    assert [p.stat().st_size > 1000 for p in tmp_path.iterdir()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("query", "noisy", "scale", "error"),
+    [("histogram", 100, 4.0, ParameterError), ("count:active", -40, 0.3, NotApplicableError)],
+)
+def test_what_has_no_figure_is_refused(query, noisy, scale, error, tmp_path):
+    with pytest.raises(error):
+        denoising_figure(problem_of(ACTIVITY, query, ((288, 1),)), noisy, scale, tmp_path / "f.png")
