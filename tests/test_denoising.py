@@ -18,8 +18,10 @@ from scipy.stats import binom, norm
 from pufferdp import (
     AnyGroups,
     BinaryInterval,
+    Gaussian,
     Groups,
     JointTable,
+    LimitedCorrelation,
     MarkovChain,
     MarkovClass,
     ModelClass,
@@ -313,6 +315,31 @@ def test_normal_records_gain():
     assert better(noisy - truths, np.array([d.mean for d in found]) - truths)
     inside = sum(d.low <= t <= d.high for d, t in zip(found, truths, strict=True))
     assert min(binom.cdf(inside, 20_000, 0.95), binom.sf(inside - 1, 20_000, 0.95)) > ONE_IN_TEN_THOUSAND
+
+
+@pytest.mark.parametrize("query", ["sum", "mean"])
+def test_families_of_numbers_gain(query):
+    """Forty copies of a family of three heights, clipped far out and near: by the verb's own path."""
+    generator = np.random.default_rng(13)
+    means, covariance = [69.0, 64.0, 67.0], [[6.1, 0.4, 2.4], [0.4, 5.3, 1.7], [2.4, 1.7, 12.8]]
+    drawn = generator.multivariate_normal(means, covariance, (1500, 40))
+    share = 1 / 120 if query == "mean" else 1.0
+    for low, high in ((40.0, 100.0), (66.0, 70.0)):
+        problem = problem_of(Gaussian(mean=means, covariance=covariance), query, ((3, 40),), (low, high))
+        truths = np.clip(drawn, low, high).sum(axis=(1, 2)) * share
+        noisy = truths + generator.laplace(0, 30 * share, len(truths))
+        ends = (120 * low * share, 120 * high * share)
+        assert_worth_having(problem, truths, noisy, 30 * share, *ends)
+        far = denoise(problem, 1e9, 30 * share)
+        assert far.surprise == 1e-12
+        assert ends[0] <= far.low <= far.mean <= far.high <= ends[1]
+        exact = denoise(problem, float(truths[0]), 0.0)
+        assert (exact.mean, exact.low, exact.high) == (truths[0],) * 3
+
+
+def test_a_class_of_normal_laws_has_no_posterior():
+    model = LimitedCorrelation(records=3, rho=0.2)
+    assert denoise(problem_of(model, "sum", ((3, 40),), (60, 80)), 8000.0, 30.0) is None
 
 
 def test_clipped_normal_records_gain():

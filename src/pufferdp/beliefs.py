@@ -19,7 +19,7 @@ from pufferdp.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.divergence import Divergence, chain_divergence, divergence_given, outcome_divergence
 from pufferdp.leakage.laws import inside
 from pufferdp.leakage.outcomes import side_by_side
-from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model, SeriesModel
+from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel, SeriesModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, Vector
@@ -124,7 +124,9 @@ def robustness(
     else:
         if length is not None:
             raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
-        if isinstance(belief, SeriesModel | AnyGroups):
+        if isinstance(model, NumberModel):
+            raise ModelError(f"the model is {model!r}; beliefs are compared over records with states", value=model)
+        if isinstance(belief, SeriesModel | AnyGroups | NumberModel):
             raise ModelError(
                 f"the belief is {belief!r}; it must be about single records, as the model is", value=belief
             )

@@ -13,8 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pufferdp.errors import CertificateError
 from pufferdp.mechanisms import Problem
+from pufferdp.models.classes import NumberModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.files import canonical_json, found_text
+from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.records import RecordModel
@@ -184,10 +186,20 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def secrets_text(problem: Problem) -> str:
     """What the promise protects, in words."""
+    if isinstance(problem.model, NumberModel):
+        return (
+            f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
+            "width of the clipping range, are kept hard to tell apart"
+        )
     if problem.secrets is None:
         return SECRETS
     pairs = "; ".join(f"{a} against {b}" for a, b in problem.secrets.pairs)
     return f"secrets of one's own, kept hard to tell apart in pairs: {pairs}"
+
+
+def _width(problem: Problem) -> str:
+    low, high = problem.bound.range or (0.0, 0.0)
+    return f"{high - low:.15g}"
 
 
 def public_facts(problem: Problem) -> list[str]:
@@ -196,6 +208,8 @@ def public_facts(problem: Problem) -> list[str]:
         facts = [f"which records there are ({problem.records})"]
     elif isinstance(problem.model, AnyGroups):
         facts = [f"how many records there are ({problem.records}), and their groups where --by names them"]
+    elif isinstance(problem.model, NumberModel):
+        facts = [f"how many records there are ({problem.records}), and which of them are a family"]
     else:
         facts = [
             f"how many records there are ({problem.records}) and how they fall into chains",
@@ -209,10 +223,12 @@ def public_facts(problem: Problem) -> list[str]:
 
 def statement(problem: Problem) -> str:
     """The promise in one sentence."""
-    one = isinstance(problem.model, (MarkovChain, RecordModel))
+    one = isinstance(problem.model, (MarkovChain, RecordModel, Gaussian))
     several = "" if one else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
+    if isinstance(problem.model, NumberModel):
+        between += f" that differ by at most {_width(problem)} (the clipping width)"
     return (
         f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "
         f"odds between {between} by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from pufferdp.errors import NotApplicableError, PufferdpError
 from pufferdp.estimate import Answer
-from pufferdp.leakage.normals import normal_posterior, normal_surprise
+from pufferdp.leakage.normals import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.leakage.totals import TotalLaw, chain_total
 from pufferdp.mechanisms import Problem
 from pufferdp.mechanisms.answers import Grid, grid_of, laws_of_records
-from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval
+from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, NumberModel
+from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.noise import NoiseKind
@@ -79,6 +80,8 @@ def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
     kind, labels = problem.query.kind, problem.bound.labels
     noisy = [float(v) for v in answer] if isinstance(answer, list) else [float(answer)]
     try:
+        if isinstance(problem.model, Gaussian):
+            return _of_numbers(problem, problem.model, noisy[0], scale)
         if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             prior = answer_prior(problem)
             return None if prior is None else _one(prior, noisy[0], scale)
@@ -108,7 +111,7 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     else:
         numbers = query.numbers(model)
-    if numbers is None or isinstance(model, (AnyGroups, BinaryInterval, MarkovInterval)):
+    if numbers is None or isinstance(model, (AnyGroups, BinaryInterval, MarkovInterval, NumberModel)):
         return None
     value = dict(zip(model.labels, numbers, strict=True))
     if isinstance(model, (MarkovChain, MarkovClass)):
@@ -225,6 +228,22 @@ def denoise_normal(mean: float, variance: float, noisy: float, scale: float) -> 
     far = max(LEAST_SURPRISE, normal_surprise(mean, variance, noisy, scale))
     middle, low, high = normal_posterior(mean, variance, noisy, scale, _TAIL)
     return Denoised(mean=middle, low=low, high=high, surprise=far)
+
+
+def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -> Denoised | None:
+    """A sum or mean of clipped numbers over independent copies of a family, taken as normal."""
+    if problem.query.clip is None or problem.bound.range is None:
+        return None
+    mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
+    copies = sum(count for _, count in problem.lengths)
+    share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
+    found = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
+    if scale == 0:
+        return found
+    # The normal law has no ends and the answer has: what lies beyond them is moved to them.
+    low, high = (end * problem.records * share for end in problem.bound.range)
+    ends = [min(max(v, low), high) for v in (found.mean, found.low, found.high) if isinstance(v, float)]
+    return replace(found, mean=ends[0], low=ends[1], high=ends[2])
 
 
 def _beside(found: Sequence[Denoised]) -> Denoised:

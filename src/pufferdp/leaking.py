@@ -10,18 +10,18 @@ import math
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pufferdp import checks
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.additive import NothingKnown, TableLeakage
-from pufferdp.leakage.curves import Curve, best_curve, curves
+from pufferdp.leakage.curves import EVERY_ALGORITHM, NOT_NORMAL, Curve, best_curve, curves
 from pufferdp.leakage.windows import WindowLeakage
 from pufferdp.mechanisms.answers import Grid, answer_laws, grid
 from pufferdp.mechanisms.base import Problem
-from pufferdp.models.classes import MarkovClass, Model, SeriesModel
+from pufferdp.models.classes import MarkovClass, Model, NumberModel, SeriesModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
@@ -69,6 +69,10 @@ class LeakageReport:
     query: str | None
     adversary: Adversary
     length: int | None
+    holds_for: str = EVERY_ALGORITHM
+    """The algorithms that the best curve bounds, in words."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What else must be said of a curve."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
@@ -78,6 +82,8 @@ class LeakageReport:
             "query": self.query,
             "adversary": str(self.adversary),
             "length": self.length,
+            "holds_for": self.holds_for,
+            "notes": dict(self.notes),
         }
         if self.inverse:
             return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
@@ -88,7 +94,9 @@ class LeakageReport:
         who = f"for an adversary who knows {self.adversary.knows}"
         what = "A leakage of at most" if self.inverse else "A DP loss of"
         title = f"{what} {number(self.given)}{over}, {who}"
-        rows = [[name, "best" if name == self.best else "", self._said(value)] for name, value in self.curves.items()]
+        reasons = {name: reason for name, reason in self.reasons.items() if reason != NOT_NORMAL}  # JSON has them all
+        shown = {name: value for name, value in self.curves.items() if name in reasons or name not in self.reasons}
+        rows = [[name, "best" if name == self.best else "", self._said(value)] for name, value in shown.items()]
         if self.query is not None:
             rows.append([f"exact, {self.query}", "", self._said(self.exact)])
         parts = [textwrap.fill(title, 96), ""]
@@ -99,15 +107,18 @@ class LeakageReport:
             said += f"{number(self.given)}."
         else:
             said = f"Whatever the DP algorithm, the odds about one record shift by at most e^{value}."
+        if self.holds_for != EVERY_ALGORITHM:
+            said = said.replace("Whatever the DP algorithm, the", "The") + f" This holds for {self.holds_for}."
         parts.append(textwrap.fill(said, 96))
         if self.exact is not None:
             noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
             noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
             parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
+        parts += [textwrap.fill(f"{name}: {note}.", 96) for name, note in self.notes.items()]
         parts.append(textwrap.fill(_NEIGHBOURS, 96))
-        if self.reasons:
+        if reasons:
             parts += ["", "No number:"]
-            parts += [textwrap.fill(f"{n}: {r}.", 96, subsequent_indent="  ") for n, r in self.reasons.items()]
+            parts += [textwrap.fill(f"{n}: {r}.", 96, subsequent_indent="  ") for n, r in reasons.items()]
         return "\n".join(parts)
 
     def _said(self, value: float | None) -> str:
@@ -155,6 +166,8 @@ def leakage_of(
             if not value > 0:
                 reasons[name] = f"is above {number(given)} however little DP loss is spent"
     exact: float | None = None
+    if query is not None and isinstance(model, NumberModel):
+        raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave --query out")
     if query is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
         problem = _problem(model, asked, records, given, who)
@@ -176,6 +189,8 @@ def leakage_of(
         query=None if query is None else asked.name,
         adversary=who,
         length=records,
+        holds_for=next(c.holds_for for c in lowest.parts if c.name == best),
+        notes={c.name: c.note for c in lowest.parts if c.note},
     )
 
 

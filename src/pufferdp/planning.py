@@ -12,7 +12,7 @@ from pufferdp.leakage.network_quilts import NetworkQuilt
 from pufferdp.mechanisms import MECHANISMS, Calibration, Mechanism, Problem
 from pufferdp.mechanisms.base import Lengths
 from pufferdp.mechanisms.baselines import PerRecord
-from pufferdp.models.classes import Model
+from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.records import RecordModel
@@ -138,7 +138,7 @@ def plan(
         query: a Query, or its name as on the command line.
         epsilon: the promise.
         length: records in one chain; or
-        lengths: records in each of several independent chains. Models that are not chains know their size.
+        lengths: records in each of several independent chains or families. Models that are not chains know their size.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of a sum or mean.
@@ -195,7 +195,7 @@ def _error(candidate: Candidate) -> float:
 
 
 def _lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
-    if length is None and lengths is None and isinstance(model, (RecordModel, ModelClass, AnyGroups)):
+    if length is None and lengths is None and isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
         return ()
     if (length is None) == (lengths is None):
         raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")

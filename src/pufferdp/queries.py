@@ -10,7 +10,7 @@ from typing import Any
 
 from pufferdp import checks
 from pufferdp.errors import QueryError
-from pufferdp.models.classes import Model
+from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.records import RecordModel
@@ -89,6 +89,12 @@ class Query:
 
     def on(self, model: Model, records: int) -> BoundQuery:
         """The query on so many records under a model; refuses a pair that does not fit."""
+        if isinstance(model, NumberModel) and (self.counts_states or self.kind is QueryKind.FUNCTION):
+            raise QueryError(
+                f"{self.name} is about states, and the records of this model are real numbers: ask for sum or mean "
+                "with --clip A B",
+                value=self.name,
+            )
         if self.state is not None and self.state not in model.labels:
             known = ", ".join(model.labels[:10])
             raise QueryError(f"state {self.state!r} is not in the model; it has {known}", value=self.state)
@@ -177,6 +183,8 @@ class Query:
     def _range(self, model: Model) -> tuple[float, float]:
         values = None if self.reads_numbers(model) else state_values(model)
         named = isinstance(model, (RecordModel, ModelClass))
+        if self.clip is None and isinstance(model, NumberModel):
+            raise QueryError(f"{self.kind} needs a range: a real number can be anything, so clip it with --clip A B")
         if values is None and (self.clip is None or named):
             way_out = "" if named else ", or a range with --clip A B"
             raise QueryError(f"{self.kind} needs numbers: give the model a value for each state{way_out}")
@@ -198,7 +206,7 @@ def state_values(model: Model) -> tuple[float, ...] | None:
     """The number each state stands for: the model's values, or 0..k-1 for states without names and bins."""
     if model.values is not None:
         return model.values
-    if model.bins is None and model.labels == tuple(str(j) for j in range(model.size)):
+    if model.size and model.bins is None and model.labels == tuple(str(j) for j in range(model.size)):
         return tuple(float(j) for j in range(model.size))
     return None
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.data import Coding, Counts, Layout, open_series, read_records
+from pufferdp.data import Coding, Counts, Layout, open_series, read_families, read_records
 from pufferdp.errors import DataError, NotApplicableError, ParameterError
 from pufferdp.mechanisms.base import Lengths
-from pufferdp.models.classes import Model, SeriesModel
+from pufferdp.models.classes import Model, NumberModel, SeriesModel
 from pufferdp.models.collection import ModelClass
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, bin_names
 from pufferdp.models.records import RecordModel
@@ -48,6 +49,8 @@ def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str
     """Read what a query needs."""
     if isinstance(model, (RecordModel, ModelClass)):
         return _of_records(data, model, layout, id)
+    if isinstance(model, NumberModel):
+        return _of_families(data, model, query, layout, id)
     return _of_series(data, model, query, layout)
 
 
@@ -61,10 +64,12 @@ def check_reading(model: Model, ways: Mapping[str, str | float | None], missing:
                 )
         if missing == "break":
             raise ParameterError("missing is 'break'; every record of this model needs its value: fill it in")
-        if id is None and not all(name == str(n) for n, name in enumerate(model.records, start=1)):
+        if id is None and not _numbered(model.records):
             raise ParameterError(
                 f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
             )
+    elif isinstance(model, NumberModel):
+        _check_families(model, ways, missing, id)
     elif isinstance(model, AnyGroups):
         if id is not None:
             raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
@@ -79,9 +84,41 @@ def check_reading(model: Model, ways: Mapping[str, str | float | None], missing:
         )
 
 
+def _check_families(model: NumberModel, ways: Mapping[str, str | float | None], missing: str, id: str | None) -> None:
+    for name in ("order", "gap"):
+        if ways[name] is not None:
+            raise ParameterError(
+                f"{name} is {ways[name]!r}; it is for series, and families of numbers have no order: leave it out",
+                value=ways[name],
+            )
+    if missing == "break":
+        raise ParameterError("missing is 'break'; a family is not cut where a number is missing: leave it out whole")
+    if isinstance(model, LimitedCorrelation) and id is not None:
+        raise ParameterError(f"id is {id!r}; this class does not name its records: leave it out", value=id)
+    if isinstance(model, Gaussian) and id is None and not _numbered(model.records):
+        raise ParameterError(
+            f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
+        )
+
+
+def _numbered(records: Sequence[str]) -> bool:
+    return all(name == str(n) for n, name in enumerate(records, start=1))
+
+
 def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
     """Refuse groups that are larger than the model allows, where a column tells them apart."""
     longest = max((length for length, _ in lengths), default=0)
+    if isinstance(model, NumberModel):
+        whose = "the data" if by is None else f"a family of {by!r}"
+        way = "tell families apart with --by" if by is None else "correct them, or leave the family out"
+        n, least = model.family, min((length for length, _ in lengths), default=0)
+        if isinstance(model, Gaussian) and not least == longest == n:
+            wrong = longest if least == n else least
+            raise DataError(f"{whose} has {wrong} rows; the model has {n} records, one row each: {way}", value=wrong)
+        if longest > n:
+            raise DataError(f"{whose} has {longest} rows; the model allows at most {n} records: {way}", value=longest)
+        if by is None and sum(count for _, count in lengths) > 1:
+            raise DataError("there are several families, and no column tells them apart: name it with --by")
     if isinstance(model, AnyGroups) and by is not None and longest > model.largest:
         raise DataError(
             f"a group of {by!r} has {longest} records; the model allows at most {model.largest}: "
@@ -122,6 +159,20 @@ def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, i
         clipped=None,
         states=lambda: [found],
         facts=_facts(layout, id, ((len(model.records), 1),), 0),
+    )
+
+
+def _of_families(data: object, model: NumberModel, query: Query, layout: Layout, id: str | None) -> Exact:
+    assert query.clip is not None  # refused before, by the query
+    records = model.records if isinstance(model, Gaussian) else None
+    found = read_families(data, column=layout.column, by=layout.by, id=id, records=records, clip=query.clip)
+    check_groups(model, layout.by, found.lengths)
+    return Exact(
+        lengths=found.lengths,
+        histogram=(),
+        clipped=found.clipped,
+        states=lambda: [],
+        facts=_facts(layout, id, found.lengths, 0),
     )
 
 

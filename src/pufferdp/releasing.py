@@ -20,7 +20,7 @@ from pufferdp.errors import NotApplicableError, QueryError
 from pufferdp.estimate import Answer, feasible
 from pufferdp.fingerprint import fitted_warning
 from pufferdp.mechanisms import MECHANISMS, Problem
-from pufferdp.models.classes import Model
+from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.files import model_digest, model_to_dict
 from pufferdp.models.records import RecordModel
@@ -106,7 +106,7 @@ def release(
     sampler = sampler or SystemSampler()
     query = Query.parse(query, clip=clip) if isinstance(query, str) else query
     model = with_bins(model, bins)
-    who, known = checks.adversary(adversary), isinstance(model, (RecordModel, ModelClass))
+    who, known = checks.adversary(adversary), isinstance(model, (RecordModel, ModelClass, NumberModel))
     # Whatever can be refused without the data is refused before it is read.
     if secrets is None or known:
         lengths = () if known else ((1, 1),)

@@ -12,7 +12,7 @@ from tests.cli.conftest import CHAIN, Run, listing, write
 from tests.cli.test_bad_input import check_sentence
 
 COMMAND = ["leakage", "model.json", "--length", "50"]
-CURVES = {"independent", "general", "markov", "zhao", "quilt"}
+CURVES = {"independent", "general", "gaussian", "gaussian-class", "gaussian-exact", "markov", "zhao", "quilt"}
 
 
 @pytest.fixture(autouse=True)

@@ -196,6 +196,7 @@ TOURED = [
     "guide/models.md",
     "guide/flu.md",
     "guide/networks.md",
+    "guide/heights.md",
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/robustness.md",

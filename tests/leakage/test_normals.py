@@ -54,10 +54,20 @@ def test_the_surprise_is_a_tail_of_the_sum_of_both_laws(m, v, y, s):
     assert normal_surprise(m, v, y, s) == pytest.approx(min(1, 2 * integrate(beyond, cuts)), rel=1e-8)
 
 
+def test_far_out_nothing_is_lost():
+    """A million standard deviations away the noise did it: exp(−gap/scale) moved by the variance, in closed form."""
+    assert normal_surprise(0.0, 1.0, 1e6, 5e4) == pytest.approx(math.exp(-20 + 0.5 / 5e4**2), rel=1e-12)
+    mean, low, high = normal_posterior(0.0, 1.0, 1e6, 2.0, 0.025)
+    assert (mean, low, high) == pytest.approx((0.5, 0.5 + norm.ppf(0.025), 0.5 + norm.ppf(0.975)), rel=1e-9)
+    assert normal_posterior(3.0, 1e-300, 5.0, 1.0, 0.025) == (3.0, 3.0, 3.0)
+    assert normal_surprise(3.0, 1e-300, 5.0, 1.0) == pytest.approx(math.exp(-2))
+
+
 def test_no_noise_and_no_doubt():
     assert normal_posterior(1.0, 4.0, 2.5, 0.0, 0.025) == (2.5, 2.5, 2.5)
     assert normal_posterior(1.0, 0.0, 2.5, 3.0, 0.025) == (1.0, 1.0, 1.0)
     assert normal_surprise(1.0, 0.0, 4.0, 3.0) == pytest.approx(math.exp(-1))
+    assert (normal_surprise(2.0, 0.0, 2.0, 0.0), normal_surprise(2.0, 0.0, 2.5, 0.0)) == (1.0, 0.0)
     assert normal_surprise(0.0, 1.0, 1.959963984540054, 0.0) == pytest.approx(0.05)
 
 

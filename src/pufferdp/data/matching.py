@@ -52,6 +52,12 @@ def without_nan(kind: Any, role: str) -> nw.Expr:
     return nw.when(~nw.col(role).is_nan()).then(nw.col(role)) if kind.is_float() else nw.col(role)
 
 
+def person_of(kind: Any) -> nw.Expr:
+    """The column that tells people apart, null where it is missing; categories as text."""
+    person = without_nan(kind, "person")
+    return person.cast(nw.String) if isinstance(kind, (nw.Categorical, nw.Enum)) else person
+
+
 def words(kind: Any) -> str:
     """What a column of this type holds."""
     names = {"String": "text", "Object": "Python objects", "Boolean": "true and false", "Time": "times without a date"}

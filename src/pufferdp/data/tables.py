@@ -10,7 +10,7 @@ import narwhals as nw
 
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Layout, columns_of
-from pufferdp.data.matching import comparable, without_nan, words
+from pufferdp.data.matching import comparable, person_of, words
 from pufferdp.data.sources import Frame, Source, open_source
 from pufferdp.errors import DataError
 
@@ -80,10 +80,7 @@ def open_table(source: Source, layout: Layout) -> Table:
     if number is not None:
         picked.append(number.alias("number"))
     if layout.by is not None:
-        person = without_nan(schema["person"], "person")
-        if isinstance(schema["person"], (nw.Categorical, nw.Enum)):
-            person = person.cast(nw.String)
-        picked.append(person.alias("person"))
+        picked.append(person_of(schema["person"]).alias("person"))
     return Table(
         frame=frame.select(*picked),
         layout=layout,

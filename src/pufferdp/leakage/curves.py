@@ -1,8 +1,9 @@
 """Leakage curves: from the DP loss of any algorithm to a bound on what it leaks about one record of correlated data.
 
-A curve takes tau and bounds the leakage of EVERY tau-DP algorithm, for one class of models, one length and one
-adversary. DP is pure here, and neighbours differ in the value of one record. DP losses add up, leakages do not: add the
-losses first, then read the curve once. Its inverse says how much DP loss may be spent.
+A curve takes tau and bounds the leakage of every tau-DP algorithm, for one class of models, one length and one
+adversary; curves for real-valued records hold for fewer algorithms and say for which. DP is pure here, and neighbours
+differ in the value of one record. DP losses add up, leakages do not: add the losses first, then read the curve once.
+Its inverse says how much DP loss may be spent.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -18,13 +19,15 @@ import numpy.typing as npt
 
 from pufferdp.checks import LARGEST, Adversary
 from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.leakage.mixing import box_contraction
 from pufferdp.leakage.network_quilts import worst_network_record
 from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_distance
 from pufferdp.leakage.screening import worst_first
 from pufferdp.leakage.search import Floats, Objective, Score
-from pufferdp.models.classes import BinaryInterval, MarkovInterval, Model, SeriesModel, dependent
+from pufferdp.models.classes import BinaryInterval, MarkovInterval, Model, NumberModel, SeriesModel, dependent
 from pufferdp.models.collection import ModelClass
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork
@@ -32,6 +35,15 @@ from pufferdp.models.records import RecordModel
 
 _ROUNDING: Final = 1e-14
 """More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
+
+EVERY_ALGORITHM: Final = "every pure DP algorithm"
+CLIPPED: Final = (
+    "sums and means clipped to [a, b] with Laplace noise, and other algorithms that lose at most tau/(b-a) "
+    "for each unit that the records move in L1; between values at most b-a apart"
+)
+"""What the Gaussian curves hold for (Lange 2024, Lemma 6.3)."""
+NOT_NORMAL: Final = "is about jointly normal records, and those of the model are not"
+"""Why the Gaussian curves do not apply to records with states."""
 
 Worst = Callable[[Objective], float]
 """Max over models and records of the min over quilts of an objective."""
@@ -67,6 +79,10 @@ class Curve(ABC):
     name: str
     theorem: str
     """Where the bound comes from."""
+    holds_for: str = field(default=EVERY_ALGORITHM, kw_only=True)
+    """The algorithms that it bounds, in words."""
+    note: str = field(default="", kw_only=True)
+    """What else must be said of it."""
 
     def __call__(self, tau: float) -> float:
         """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
@@ -158,7 +174,9 @@ def curves(model: Model, longest: int | None, adversary: Adversary) -> dict[str,
 def best_curve(found: dict[str, Curve | str]) -> Lowest:
     """The lowest of the curves that apply, at every tau. The general one applies to every model."""
     applying = tuple(curve for curve in found.values() if isinstance(curve, Curve))
-    return Lowest("best", "the least of several upper bounds", applying)
+    narrow = [curve.holds_for for curve in applying if curve.holds_for != EVERY_ALGORITHM]
+    holds_for = narrow[0] if narrow else EVERY_ALGORITHM
+    return Lowest("best", "the least of several upper bounds", applying, holds_for=holds_for)
 
 
 def _loss(value: float, name: str) -> float:
@@ -177,6 +195,41 @@ def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _general(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
     return Line("general", theorem, float(dependent(model, longest)))
+
+
+def _gaussian(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "n²/(4(1/rho-n+2)) + 1, equal variances and |Pearson| ≤ rho (Lange 2024, Proposition 6.4)"
+    families = _families(model)
+    if any(spread > 1 for _, _, spread in families):
+        raise NotApplicableError("is proved for records of equal variance, and these differ")
+    return Line("gaussian", theorem, max(thesis_factor(n, rho) for n, rho, _ in families), holds_for=CLIPPED)
+
+
+def _gaussian_class(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "1 + (n-1)·rho, |Pearson| ≤ rho, by diagonal dominance (docs/theory/gaussian.md)"
+    factor = max(class_factor(n, rho, adversary, spread) for n, rho, spread in _families(model))
+    return Line("gaussian-class", theorem, factor, holds_for=CLIPPED)
+
+
+def _families(model: Model) -> list[tuple[int, float, float]]:
+    """Of each set of records that hang together: how many, the largest |Pearson|, how far deviations differ."""
+    if isinstance(model, LimitedCorrelation):
+        return [(model.records, model.rho, 1.0)]
+    if isinstance(model, Gaussian):
+        return [(len(part), model.pearson(part), model.spread(part)) for part in model.components]
+    raise NotApplicableError(NOT_NORMAL)
+
+
+def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if isinstance(model, LimitedCorrelation):
+        raise NotApplicableError("needs one covariance matrix, and the class has many")
+    if not isinstance(model, Gaussian):
+        raise NotApplicableError(NOT_NORMAL)
+    found = shift_factor(model.covariance, adversary)
+    theorem = "1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), "
+    theorem += "over every adversary" if found.exact else "bounded (docs/theory/gaussian.md)"
+    many = f"too many records for every adversary: the factor is a proved bound, and one has {found.lower:.6g}"
+    return Line("gaussian-exact", theorem, found.upper, holds_for=CLIPPED, note="" if found.exact else many)
 
 
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
@@ -227,6 +280,8 @@ def _quilt(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
     if isinstance(model, AnyGroups):
         raise NotApplicableError("anything may hold inside a group; the general curve is all that can be said")
+    if isinstance(model, NumberModel):
+        raise NotApplicableError("is worked out for records with states, and those of the model are real numbers")
     if isinstance(model, (RecordModel, ModelClass)):
         return _worst_of_networks(model, adversary)
     if isinstance(model, MarkovInterval):
@@ -263,6 +318,9 @@ def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) ->
 _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
     "independent": _independent,
     "general": _general,
+    "gaussian": _gaussian,
+    "gaussian-class": _gaussian_class,
+    "gaussian-exact": _gaussian_exact,
     "markov": _markov,
     "zhao": _zhao,
     "quilt": _quilt,

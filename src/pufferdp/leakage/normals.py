@@ -18,6 +18,8 @@ _FAR: Final = 10.0
 """Standard deviations beyond which a normal law has less than 1e-22 of its mass."""
 _NODES: Final = 40
 """Nodes of the quadrature in each piece; tests compare with closed forms to 1e-10."""
+_CERTAIN: Final = 1e-100
+"""A standard deviation that is a smaller share of the noise, or of the way to the noisy answer, is as good as 0."""
 _MOST_PAIRS: Final = 20_000
 """Different pairs of records whose clipped covariance is computed: about a second."""
 
@@ -31,17 +33,18 @@ def normal_posterior(
     """
     if scale == 0:
         return noisy, noisy, noisy
-    if variance == 0:
-        return mean, mean, mean
     sd = math.sqrt(variance)
+    if sd <= _CERTAIN * max(scale, abs(noisy - mean)):
+        return mean, mean, mean
     d, ratio = (noisy - mean) / sd, sd / scale
     # Weights of the two sides, their common factor exp(−d²/2)/2 left out, as logarithms.
     below, above = _log_erfcx((ratio - d) / math.sqrt(2)), _log_erfcx((ratio + d) / math.sqrt(2))
-    both = float(np.logaddexp(below, above))
+    # How much more both sides weigh than one: small, or the other side decides.
+    left, right = (float(np.logaddexp(0, gap)) for gap in (above - below, below - above))
     # What cutting takes from the mean of one side it gives to the other: only the two moves are left.
     middle = mean + sd * ratio * math.tanh((below - above) / 2)
-    low = mean + sd * _place(d, ratio, math.log(tail) + both - below, math.log1p(-tail) + both - above)
-    high = mean - sd * _place(-d, ratio, math.log(tail) + both - above, math.log1p(-tail) + both - below)
+    low = mean + sd * _place(d, ratio, math.log(tail) + left, math.log1p(-tail) + right)
+    high = mean - sd * _place(-d, ratio, math.log(tail) + right, math.log1p(-tail) + left)
     return middle, low, high
 
 
@@ -54,16 +57,22 @@ def _place(d: float, ratio: float, share: float, rest: float) -> float:
 
 def normal_surprise(mean: float, variance: float, noisy: float, scale: float) -> float:
     """Twice P(N(mean, variance) plus Laplace noise lies at least as far out, on the side of the noisy answer)."""
-    if variance == 0:
-        return math.exp(-abs(noisy - mean) / scale) if scale else float(noisy == mean)
     sd = math.sqrt(variance)
+    if sd <= _CERTAIN * max(scale, abs(noisy - mean)):
+        return math.exp(-abs(noisy - mean) / scale) if scale else float(noisy == mean)
     d = abs(noisy - mean) / sd
     tail = float(ndtr(-d))
     if scale > 0:
         ratio = sd / scale
-        sides = [math.exp(-d * d / 2 + _log_erfcx((ratio + sign * d) / math.sqrt(2))) / 2 for sign in (-1, 1)]
-        tail += (sides[0] - sides[1]) / 2
+        # E[exp(−gap/scale)] over the answers on this side of the noisy one, and beyond it.
+        near = math.exp(ratio * (ratio / 2 - d)) * float(ndtr(d - ratio)) if d > ratio else _side(d, ratio - d)
+        tail += (near - _side(d, ratio + d)) / 2
     return min(1.0, 2 * tail)
+
+
+def _side(d: float, x: float) -> float:
+    """exp(−d²/2)·erfcx(x/√2)/2, for x that is not negative: no large number is taken from another."""
+    return math.exp(-d * d / 2) * float(erfcx(x / math.sqrt(2))) / 2
 
 
 def _log_erfcx(x: float) -> float:

@@ -17,7 +17,7 @@ from pufferdp.leakage.laws import AnswerLaws, GroupLaws, TableLaws
 from pufferdp.leakage.logs import Logs, log_convolve
 from pufferdp.leakage.network_laws import NetworkLaws
 from pufferdp.mechanisms.base import Problem
-from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval
+from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, NumberModel
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork
@@ -64,6 +64,8 @@ def answer_laws(problem: Problem) -> Iterator[Given]:
     model = problem.model
     if isinstance(model, AnyGroups):
         raise NotApplicableError("anything may hold inside a group, so no law of the answer can be given")
+    if isinstance(model, NumberModel):
+        raise NotApplicableError("compares laws over states, and the records of this model are real numbers")
     if isinstance(model, (BinaryInterval, MarkovInterval)):
         raise NotApplicableError("the class is a box of chains, which cannot be listed")
     if isinstance(model, (MarkovChain, MarkovClass)):

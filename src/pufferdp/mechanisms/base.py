@@ -12,8 +12,9 @@ from pufferdp.checks import Adversary
 from pufferdp.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.network_quilts import NetworkQuilt
 from pufferdp.leakage.quilts import WorstRecord
-from pufferdp.models.classes import Model
+from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.collection import ModelClass
+from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.records import RecordModel
 from pufferdp.noise import NoiseLaw
@@ -31,7 +32,7 @@ class Problem:
     model: Model
     query: Query
     lengths: Lengths = ()
-    """For series; other models know their records."""
+    """For series, and for copies of a family of real numbers; other models know their records."""
     epsilon: float
     adversary: Adversary = Adversary.BDP
     secrets: Secrets | None = None
@@ -46,6 +47,10 @@ class Problem:
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
         if self.secrets is not None:
+            if isinstance(self.model, NumberModel):
+                raise ParameterError(
+                    "secrets of one's own name states, and the records of this model are real numbers: leave them out"
+                )
             if self.adversary is not Adversary.PUFFERFISH:
                 raise ParameterError(
                     f"adversary is {self.adversary}; secrets of one's own are kept from an adversary who knows no "
@@ -118,6 +123,8 @@ def _lengths(model: Model, given: Lengths, query: Query) -> Lengths:
                 f"length is {said}; the model knows its {len(model.records)} records: leave the length out", value=given
             )
         return known
+    if isinstance(model, NumberModel):
+        return _families(model, given)
     if not given and isinstance(model, AnyGroups):
         if query.kind in (QueryKind.FREQUENCY, QueryKind.MEAN):
             raise ParameterError(f"a {query.kind} divides by the number of records; give it with --length")
@@ -125,6 +132,20 @@ def _lengths(model: Model, given: Lengths, query: Query) -> Lengths:
     if not given:
         raise ParameterError("there is no chain; a release needs at least one record")
     return given
+
+
+def _families(model: NumberModel, given: Lengths) -> Lengths:
+    """Independent families, one of them where nothing is said; each is whole where the model names its records."""
+    n = model.family
+    for length, _ in given:
+        if length > n or (length < n and isinstance(model, Gaussian)):
+            whole = f"has {n}" if isinstance(model, Gaussian) else f"allows at most {n}"
+            raise ParameterError(
+                f"length is {length}; a family of this model {whole} record{'s' * (n != 1)}: give a number for each "
+                f"independent family, as in --lengths {n},{n}",
+                value=length,
+            )
+    return given or ((n, 1),)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ import math
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_own_secrets
-from pufferdp.models.classes import dependent
+from pufferdp.models.classes import NumberModel, dependent
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.records import RecordModel
@@ -48,6 +48,8 @@ class Group(Mechanism):
         model = problem.model
         if isinstance(model, AnyGroups):
             return float(model.largest)
+        if isinstance(model, NumberModel):
+            return float(dependent(model, problem.longest))
         if not isinstance(model, (RecordModel, ModelClass)):
             return float(problem.longest)
         sets = [math.fsum(problem.moves[i] for i in component) for component in model.components]

@@ -12,7 +12,7 @@ from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.ratios import largest_ratios, ratios_of
 from pufferdp.leakage.starts import start_of
 from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
-from pufferdp.models.classes import BinaryInterval, MarkovInterval
+from pufferdp.models.classes import BinaryInterval, MarkovInterval, NumberModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, Mask
@@ -33,7 +33,7 @@ class Inferential(Mechanism):
         model = problem.model
         refuse_known_records(problem)
         refuse_own_secrets(problem)
-        if isinstance(model, (RecordModel, ModelClass, AnyGroups)):
+        if isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
             raise NotApplicableError("is worked out for chains only, and the model is not a chain")
         if isinstance(model, (BinaryInterval, MarkovInterval)):
             raise NotApplicableError("the class is given by bounds; gk16 needs chains one can list")

@@ -10,7 +10,7 @@ from pufferdp.leakage.quilts import WorstRecord, worst_record, worst_record_by_d
 from pufferdp.leakage.screening import worst_first
 from pufferdp.leakage.search import Score
 from pufferdp.mechanisms.base import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
-from pufferdp.models.classes import BinaryInterval, MarkovInterval
+from pufferdp.models.classes import BinaryInterval, MarkovInterval, NumberModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.network import BayesianNetwork
@@ -31,6 +31,8 @@ class QuiltExact(Mechanism):
         refuse_own_secrets(problem)
         if isinstance(model, AnyGroups):
             raise NotApplicableError("anything may hold inside a group; group privacy is all that can be said")
+        if isinstance(model, NumberModel):
+            raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
         if isinstance(model, (RecordModel, ModelClass)):
             return _on_records(problem, model)
         if isinstance(model, MarkovInterval):
@@ -72,7 +74,7 @@ class QuiltApprox(Mechanism):
         refuse_own_secrets(problem)
         worst: WorstRecord | None = None
         model, objective = problem.model, Score(problem.epsilon)
-        if isinstance(model, (RecordModel, ModelClass, AnyGroups)):
+        if isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
             raise NotApplicableError("bounds influence by the mixing of a chain, and the model is not a chain")
         if isinstance(model, (BinaryInterval, MarkovInterval)):
             side = box_contraction(model if isinstance(model, MarkovInterval) else model.box).side

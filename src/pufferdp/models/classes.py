@@ -9,6 +9,7 @@ import numpy as np
 
 from pufferdp.errors import ModelError
 from pufferdp.models.collection import ModelClass
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain, Matrix, bin_edges, number_array, state_names, state_values
 from pufferdp.models.records import RecordModel
@@ -209,7 +210,9 @@ def _bounds(value: object, name: str) -> Matrix:
 
 SeriesModel = MarkovChain | MarkovClass | BinaryInterval | MarkovInterval
 """What can be believed about a series, however long it is."""
-Model = SeriesModel | RecordModel | ModelClass | AnyGroups
+NumberModel = Gaussian | LimitedCorrelation
+"""What can be believed about records that are real numbers, without states."""
+Model = SeriesModel | RecordModel | ModelClass | AnyGroups | NumberModel
 """Everything a guarantee can be made for."""
 
 
@@ -217,7 +220,9 @@ def dependent(model: Model, longest: int) -> int:
     """Records in the largest set that may depend on each other; ``longest`` is the longest chain of a series."""
     if isinstance(model, AnyGroups):
         return model.largest
-    if isinstance(model, (RecordModel, ModelClass)):
+    if isinstance(model, LimitedCorrelation):
+        return 1 if model.rho == 0 else model.records
+    if isinstance(model, (RecordModel, ModelClass, Gaussian)):
         return max(len(component) for component in model.components)
     if longest == 1 or model.size == 1:
         return 1

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pufferdp.errors import ModelError, ParameterError
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model
 from pufferdp.models.collection import ModelClass
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable, value_text
 from pufferdp.models.markov import MarkovChain
@@ -120,7 +121,14 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     if isinstance(model, (MarkovClass, ModelClass)):
         kind = "markov_class" if isinstance(model, MarkovClass) else "class"
         return {"type": kind, "models": [model_to_dict(m) for m in model.models]}
-    out = _records_to_dict(model) if isinstance(model, (RecordModel, AnyGroups)) else _series_to_dict(model)
+    out: dict[str, Any]
+    if isinstance(model, Gaussian):
+        numbers = {"mean": model.mean.tolist(), "covariance": model.covariance.tolist()}
+        out = {"type": "gaussian", **numbers, "records": list(model.records)}
+    elif isinstance(model, LimitedCorrelation):
+        out = {"type": "limited_correlation", "records": model.records, "rho": model.rho}
+    else:
+        out = _records_to_dict(model) if isinstance(model, (RecordModel, AnyGroups)) else _series_to_dict(model)
     if model.fitted is not None:
         out["fitted"] = model.fitted
     return out

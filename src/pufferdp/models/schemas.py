@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from pufferdp.errors import ModelError
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model
 from pufferdp.models.collection import ModelClass
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain, number_array
@@ -150,6 +151,29 @@ class _Groups(_File):
         raise ModelError("groups are given by largest alone, or by sizes and positives; this is neither")
 
 
+class _Gaussian(_File):
+    type: Literal["gaussian"]
+    mean: Row
+    covariance: list[Row]
+    records: list[str | int] | None = None
+    fitted: dict[str, Any] | None = None
+
+    def build(self, folder: Path) -> Gaussian:
+        names = None if self.records is None else [str(name) for name in self.records]
+        table = number_array(self.covariance, "covariance")
+        return Gaussian(mean=self.mean, covariance=table, records=names, fitted=self.fitted)
+
+
+class _Limited(_File):
+    type: Literal["limited_correlation"]
+    records: int
+    rho: float
+    fitted: dict[str, Any] | None = None
+
+    def build(self, folder: Path) -> LimitedCorrelation:
+        return LimitedCorrelation(records=self.records, rho=self.rho, fitted=self.fitted)
+
+
 class _Class(_File):
     type: Literal["class"]
     models: list[Annotated[_Network | _Joint | _Groups, Field(discriminator="type")]]
@@ -172,7 +196,7 @@ def _members(models: Sequence[_Part], folder: Path) -> list[Model]:
     return built
 
 
-_Any = _Chain | _Chains | _Binary | _Interval | _Network | _Joint | _Groups | _Class
+_Any = _Chain | _Chains | _Binary | _Interval | _Network | _Joint | _Groups | _Gaussian | _Limited | _Class
 CONTENT: TypeAdapter[_Any] = TypeAdapter(Annotated[_Any, Field(discriminator="type")])
 """The content of any model file."""
 TYPES = (
@@ -183,6 +207,8 @@ TYPES = (
     "bayesian_network",
     "joint",
     "groups",
+    "gaussian",
+    "limited_correlation",
     "class",
 )
 """The types a file can have."""

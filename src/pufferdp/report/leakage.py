@@ -8,7 +8,16 @@ from typing import Any, Final
 from pufferdp.report.figures import INK, PALE, new_figure, save_figure
 from pufferdp.report.text import number
 
-_STYLES: Final = {"independent": "-.", "general": "--", "markov": ":", "zhao": (0, (1, 3)), "quilt": "-"}
+_STYLES: Final = {
+    "independent": "-.",
+    "general": "--",
+    "gaussian": ":",
+    "gaussian-class": (0, (1, 3)),
+    "gaussian-exact": "-",
+    "markov": ":",
+    "zhao": (0, (1, 3)),
+    "quilt": "-",
+}
 """Told apart without colour."""
 
 
