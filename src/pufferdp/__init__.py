@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pufferdp.beliefs import Robustness, robustness
     from pufferdp.certificate import Certificate, read_certificate
     from pufferdp.checks import Adversary
+    from pufferdp.denoising import Denoised
     from pufferdp.errors import (
         CertificateError,
         DataError,
@@ -59,6 +60,7 @@ _HOME = {
     "beliefs": ("Robustness", "robustness"),
     "certificate": ("Certificate", "read_certificate"),
     "checks": ("Adversary",),
+    "denoising": ("Denoised",),
     "errors": (
         "CertificateError",
         "DataError",
@@ -114,6 +116,7 @@ __all__ = [
     "CertificateError",
     "Curve",
     "DataError",
+    "Denoised",
     "Fit",
     "Gaussian",
     "Groups",

@@ -100,6 +100,16 @@ class AccuracyPart(_Part):
     beta: float
 
 
+class DenoisedPart(_Part):
+    """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
+
+    mean: float | list[float | None] | None = Field(description="null where the answer lies too far out to say")
+    low: float | list[float | None] | None
+    high: float | list[float | None] | None
+    probability: float = Field(description="what the interval from low to high holds at least, both ends included")
+    surprise: float | list[float] = Field(description="probability, under the model, of an answer this far out")
+
+
 class DataPart(_Part):
     """What was read, and how. All of it is public."""
 
@@ -134,6 +144,7 @@ class Certificate(_Part):
     labels: list[str]
     answer: Answer
     estimate: Answer
+    denoised: DenoisedPart | None = Field(description="null where the answer has no one law under the model")
     warnings: list[str]
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 

@@ -15,6 +15,7 @@ from pufferdp import checks
 from pufferdp.bins import with_bins
 from pufferdp.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, seal, secrets_text, statement
 from pufferdp.data import Layout
+from pufferdp.denoising import Denoised, denoise
 from pufferdp.errors import NotApplicableError, QueryError
 from pufferdp.estimate import Answer, feasible
 from pufferdp.fingerprint import fitted_warning
@@ -39,6 +40,8 @@ class Release:
     """The noisy answer, one number or one for each label."""
     estimate: Answer
     """The nearest answer that could be true; follows from ``answer`` and what is public."""
+    denoised: Denoised | None
+    """The posterior of the true answer under the model; None where it cannot be had. Follows from the same."""
     certificate: Certificate
     """What was promised."""
 
@@ -47,6 +50,7 @@ class Release:
         return {
             "answer": self.answer,
             "estimate": self.estimate,
+            "denoised": None if self.denoised is None else self.denoised.to_dict(),
             "labels": self.certificate.labels,
             "certificate": self.certificate.to_dict(),
         }
@@ -129,8 +133,11 @@ def release(
         if query.kind is QueryKind.FUNCTION
         else None,
     ]
-    certificate = _certify(problem, candidate, exact.facts, answer, [w for w in warnings if w])
-    return Release(answer=answer, estimate=certificate.estimate, certificate=certificate)
+    tell("denoising")
+    assert candidate.calibration is not None
+    denoised = denoise(problem, answer, candidate.calibration.scale)
+    certificate = _certify(problem, candidate, exact.facts, answer, denoised, [w for w in warnings if w])
+    return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
 
 
 def _choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
@@ -193,7 +200,12 @@ def _function(problem: Problem, read: Exact) -> list[float]:
 
 
 def _certify(
-    problem: Problem, candidate: Candidate, facts: dict[str, Any], answer: Answer, warnings: list[str]
+    problem: Problem,
+    candidate: Candidate,
+    facts: dict[str, Any],
+    answer: Answer,
+    denoised: Denoised | None,
+    warnings: list[str],
 ) -> Certificate:
     calibration, accuracy = candidate.calibration, candidate.accuracy
     assert calibration is not None
@@ -234,6 +246,7 @@ def _certify(
             "labels": list(bound.labels),
             "answer": answer,
             "estimate": feasible(bound, problem.records, answer),
+            "denoised": None if denoised is None else denoised.to_dict(),
             "warnings": warnings,
         }
     )

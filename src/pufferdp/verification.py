@@ -13,6 +13,7 @@ from pufferdp.certificate import (
     EXACT_ANSWER,
     Certificate,
     DataPart,
+    DenoisedPart,
     QuiltPart,
     TransportPart,
     content_hash,
@@ -20,6 +21,7 @@ from pufferdp.certificate import (
     secrets_text,
     statement,
 )
+from pufferdp.denoising import Denoised, denoise
 from pufferdp.errors import PufferdpError
 from pufferdp.estimate import feasible
 from pufferdp.mechanisms import Problem
@@ -45,7 +47,7 @@ class Verification:
 
 
 def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = None) -> Verification:
-    """Recompute the hash, the calibration and the estimate of a certificate.
+    """Recompute the hash, the calibration and the estimates of a certificate.
 
     A release of a function of one's own by ``wasserstein`` needs that function again: hand it over as ``query``.
     """
@@ -146,6 +148,8 @@ def _recompute(c: Certificate, own: Query | None) -> list[str]:
         problems.append("the answer does not have one number for each label of the query")
     elif c.estimate != feasible(problem.bound, problem.records, c.answer):
         problems.append("the estimate does not follow from the answer")
+    else:
+        problems += _denoised_problems(c.denoised, denoise(problem, c.answer, ours.scale), ours.scale)
     return problems
 
 
@@ -204,3 +208,30 @@ def _transport_problems(stated: TransportPart | None, ours: dict[str, Any] | Non
         said, found = (f"{a or 'nobody'!r} and {b or 'nobody'!r}" for a, b in pairs)
         return [f"the pair that decides is {said}; recomputed it is {found}"]
     return []
+
+
+def _denoised_problems(stated: DenoisedPart | None, ours: Denoised | None, scale: float) -> list[str]:
+    """The posterior must be the one that follows from the answer.
+
+    Another machine may round the law of the answer otherwise. There is no estimate where that could move more than
+    1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
+    """
+    if stated is None or ours is None:
+        return [] if stated is None and ours is None else ["denoised is given where it cannot be had, or the reverse"]
+    if stated.probability != ours.probability:
+        return [f"denoised.probability is {stated.probability:g}; it is {ours.probability:g} in every certificate"]
+    for name, near in (("mean", 1e-6 * scale), ("low", 1e-6 * scale), ("high", 1e-6 * scale), ("surprise", 1e-9)):
+        said, found = (_listed(getattr(part, name)) for part in (stated, ours))
+        if len(said) != len(found):
+            return [f"denoised.{name} has {len(said)} numbers; the answer has {len(found)}"]
+        for a, b in zip(said, found, strict=True):
+            if a is None or b is None:
+                if a is not b:
+                    return [f"denoised.{name} is {a}; recomputed it is {b}"]
+            elif not math.isclose(a, b, rel_tol=1e-6, abs_tol=near):
+                return [f"denoised.{name} is {a:.10g}; recomputed it is {b:.10g}"]
+    return []
+
+
+def _listed(value: object) -> list[float | None]:
+    return value if isinstance(value, list) else [value]  # type: ignore[list-item]

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from benchmarks.denoising import gains
 
 import pufferdp
 
@@ -191,6 +192,7 @@ TOURED = [
     "guide/promise.md",
     "guide/adversary.md",
     "guide/certificate.md",
+    "guide/denoising.md",
     "guide/models.md",
     "guide/flu.md",
     "guide/networks.md",
@@ -255,6 +257,13 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
             if lengths != [1_000_000]:
                 assert f"| quilt-approx | {adversary} | {' | '.join(errors['quilt-approx'])} |" in text
                 assert f"| group | both | {' | '.join(errors['group'])} |" in text
+
+
+def test_denoising_page_has_the_table_of_the_benchmark() -> None:
+    text = (DOCS / "guide" / "denoising.md").read_text(encoding="utf-8")
+    rows = [found.row() for found in gains()]
+    assert len(rows) == 9
+    assert not [row for row in rows if row not in text]
 
 
 def test_certificate_schema_is_the_one_in_the_code() -> None:

@@ -97,11 +97,14 @@ class TableLaws:
 
 
 class GroupLaws:
-    """Independent groups: the group's own number of ones given the secret, then all the others added."""
+    """Independent groups: the group's own number of ones given the secret, then all the others added.
+
+    ``step`` is what a one adds more than a zero; where it is negative, the least answer is that of all ones.
+    """
 
     def __init__(self, model: Groups, step: int) -> None:
         self.model, self.step = model, step
-        self.points = np.arange(sum(model.group_sizes) + 1) * step
+        self.points = np.arange(sum(model.group_sizes) + 1) * abs(step)
         with np.errstate(divide="ignore"):
             self._logs = [np.log(law) for law in model.positives]
         self._others: dict[bytes, Logs] = {}
@@ -139,7 +142,7 @@ class GroupLaws:
             if np.isneginf(own).all():
                 return None
             law = log_convolve(law, own)
-        return law
+        return law if self.step >= 0 else law[::-1]
 
     def _rest(self, without: Sequence[int]) -> Logs:
         """The law of the ones in all groups but these."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -42,6 +42,8 @@ class Grid:
     """Size of a step in the answer's units, in L1."""
     inexact: float = 0.0
     """How far rounding of the values can move the answer, in its units."""
+    least: Fraction = Fraction(0)
+    """The answer at no step, for a sum of numbers."""
 
     def answers(self, outcomes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The answer in steps on each outcome (a row of state numbers, one a record)."""
@@ -86,15 +88,24 @@ def grid(problem: Problem, domains: Sequence[Sequence[str]]) -> Grid | None:
     numbers = problem.query.numbers(problem.model)
     if kind is QueryKind.FUNCTION or numbers is None:
         return None
+    return grid_of(dict(zip(labels, numbers, strict=True)), domains, problem.records, share)
+
+
+def grid_of(
+    numbers: Mapping[str, float], domains: Sequence[Sequence[str]], records: int, share: Fraction = Fraction(1)
+) -> Grid:
+    """A sum of the numbers of the states, times ``share``, in whole steps from its least value."""
     for exact in (True, False):
         # Decimal fractions such as 0.1 have a common step as they are written, not as doubles.
-        value = {s: Fraction(v) if exact else Fraction(repr(v)) for s, v in zip(labels, numbers, strict=True)}
-        found = _common_step([[value[s] for s in domain] for domain in domains])
+        value = {s: Fraction(v) if exact else Fraction(repr(v)) for s, v in numbers.items()}
+        rows = [[value[s] for s in domain] for domain in domains]
+        found = _common_step(rows)
         if found is not None:
             steps, unit = found
-            largest = max(abs(v) for v in numbers)
-            inexact = 0.0 if exact else 4 * problem.records * largest * 2.0**-53 * float(share)
-            return Grid(steps, unit * share, inexact)
+            largest = max(abs(v) for v in numbers.values())
+            inexact = 0.0 if exact else 4 * records * largest * 2.0**-53 * float(share)
+            least = sum((min(row) for row in rows), Fraction(0)) * (records if len(rows) == 1 else 1)
+            return Grid(steps, unit * share, inexact, least * share)
     raise NotApplicableError(f"the values of the states have no common step that divides them into {_WIDEST} or fewer")
 
 
@@ -183,17 +194,21 @@ def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
 
 def _of_records(problem: Problem, model: RecordModel) -> Given:
     found = grid(problem, model.domains)
-    if found is not None and isinstance(model, Groups):
-        step = abs(int(found.steps[0][1] - found.steps[0][0]))
+    if found is not None:
+        return Given(laws_of_records(model, found), float(found.unit), found.inexact)
+    rows, _ = model.outcomes()
+    return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
+
+
+def laws_of_records(model: RecordModel, found: Grid) -> AnswerLaws:
+    """The laws of an answer in whole steps. Raises NotApplicableError where they take too long."""
+    if isinstance(model, Groups):
         if len(model.records) > 5000:
             raise NotApplicableError(f"the law over {len(model.records):,} records takes too long; the limit is 5,000")
-        return Given(GroupLaws(model, step), float(found.unit), found.inexact)
-    if found is not None and isinstance(model, BayesianNetwork):
-        return Given(NetworkLaws(model.tree, model.factors, found.steps), float(found.unit), found.inexact)
-    rows, _ = model.outcomes()
-    if found is not None:
-        return Given(TableLaws(model, found.answers(rows)), float(found.unit), found.inexact)
-    return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
+        return GroupLaws(model, int(found.steps[0][1] - found.steps[0][0]))
+    if isinstance(model, BayesianNetwork):
+        return NetworkLaws(model.tree, model.factors, found.steps)
+    return TableLaws(model, found.answers(model.outcomes()[0]))
 
 
 def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import Any
+from typing import Any, Final
+
+HARDLY: Final = 1e-3
+"""An answer less likely than this to lie so far out is hardly explained by the model."""
+LEAST_SURPRISE: Final = 1e-12
+"""Smaller probabilities are rounding, and are given as this."""
 
 
 def number(value: float | None) -> str:
@@ -18,9 +23,10 @@ def number(value: float | None) -> str:
     return f"{value:.3e}"
 
 
-def table(head: list[str], rows: list[list[str]], left: int = 1) -> str:
-    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right."""
+def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0) -> str:
+    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide."""
     widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]
+    widths = [w if n < left else max(w, least) for n, w in enumerate(widths)]
 
     def line(cells: list[str]) -> str:
         padded = [c.ljust(w) if n < left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
@@ -123,13 +129,33 @@ def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
 
 
 def release_table(certificate: dict[str, Any]) -> str:
-    """A released answer, coordinate by coordinate, with its estimate and its promise."""
-    labels, answer, estimate = certificate["labels"], certificate["answer"], certificate["estimate"]
-    if not isinstance(answer, list):
-        answer, estimate = [answer], [estimate]
+    """A released answer, coordinate by coordinate, with its estimates and its promise."""
+    labels, denoised = certificate["labels"], certificate["denoised"]
     head = [certificate["query"]["name"].partition(":")[0], "released", "estimate"]
-    rows = [[lab, number(a), number(e)] for lab, a, e in zip(labels, answer, estimate, strict=True)]
-    return "\n".join([table(head, rows), "", promise(certificate)])
+    columns = [labels, *([number(v) for v in _listed(certificate[name])] for name in ("answer", "estimate"))]
+    said = []
+    if denoised is not None:
+        head += ["denoised", f"{100 * denoised['probability']:.4g} % between", "and"]
+        columns += [[number(v) for v in _listed(denoised[name])] for name in ("mean", "low", "high")]
+        said = _surprise(denoised, labels)
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return "\n".join([table(head, rows, least=8), "", *said, promise(certificate)])
+
+
+def _surprise(denoised: dict[str, Any], labels: list[str]) -> list[str]:
+    """Whether the model explains the answer. Several numbers get as many chances to look odd, so each counts less."""
+    far = _listed(denoised["surprise"])
+    least = min(far)
+    if least * len(far) >= HARDLY:
+        return []
+    which = f"{labels[far.index(least)]}: " if len(far) > 1 else ""
+    rare = f"at most {number(least)}" if least <= LEAST_SURPRISE else number(least)
+    said = f"{which}The model hardly explains this answer: one so far out has probability {rare} under it."
+    return [textwrap.fill(f"Warning: {said} Mistrust the model, and the denoised numbers with it.", 96)]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def promise(certificate: dict[str, Any]) -> str:
