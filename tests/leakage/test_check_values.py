@@ -15,9 +15,13 @@ from pufferdp.leakage.quilts import worst_record
 from pufferdp.leakage.ratios import ratios_of
 from pufferdp.leakage.search import Score
 from pufferdp.mechanisms import Problem
+from pufferdp.mechanisms.exact import ExactLeakage
 from pufferdp.mechanisms.inferential import Inferential
 from pufferdp.models.classes import BinaryInterval
+from pufferdp.models.groups import Groups
+from pufferdp.models.joint import JointTable
 from pufferdp.models.markov import MarkovChain
+from pufferdp.models.pedigree import Member, Pedigree
 from pufferdp.planning import plan
 from pufferdp.queries import Query
 from tests.oracles.chains import Literal, score
@@ -146,3 +150,64 @@ def test_curve_objective_on_the_same_search():
     chain = MarkovChain(transition=ACTIVITY)
     for tau, leak in [(0.01, 0.225783), (0.1, 1.416863), (0.5, 4.051870), (1.0, 5.598492)]:
         assert worst_record(chain, 50, Spent(tau), BDP).value == pytest.approx(leak, abs=5e-7)
+
+
+def exact(model, tau, adversary):
+    return ExactLeakage(Problem(model=model, query=Query.parse("count:1"), epsilon=1.0, adversary=adversary))(tau)
+
+
+def test_bdp_guarantees_do_not_add_up():
+    """Six records, mostly independent, seldom all equal. Two answers that agree are one answer with half the noise."""
+    ones = [math.comb(6, j) * 0.3**j * 0.7 ** (6 - j) for j in range(7)]
+    law = [0.998 * p + 0.002 * {0: 0.7, 6: 0.3}.get(j, 0.0) for j, p in enumerate(ones)]
+    model = Groups(sizes=[6], positives=[law])
+    once, twice = (exact(model, tau, BDP) for tau in (1.0, 2.0))
+    assert once == pytest.approx(1.1462, abs=5e-5)
+    assert twice == pytest.approx(2.3180, abs=5e-5)
+    assert twice > 2 * once == pytest.approx(2.2924, abs=1e-4)
+
+
+def test_pufferfish_guarantees_add_up_even_less():
+    model = Groups(sizes=[5], positives=[[0.3, 0.698, 0.0, 0.0, 0.0, 0.002]])
+    once, twice = (exact(model, tau, PUFFERFISH) for tau in (1.0, 2.0))
+    assert once == pytest.approx(0.8133, abs=5e-5)
+    assert twice == pytest.approx(4.1231, abs=5e-5)
+
+
+def test_erratum_the_general_bound_is_tight_however_small_the_correlation():
+    """Lange 2024, Theorem 4.3. Equation 48 prints P(X2=0 | X1=0) as beta/(1-beta); it is 1, and the end is right."""
+    tau = 1.3
+    for r in (10, 1000, 100_000):
+        alpha, beta = (r - 1) / r, 1 / r**2
+        cells = {(0, 0): beta, (1, 0): 1 - alpha - beta, (1, 1): alpha}
+        model = JointTable(values=[0, 1], outcomes=list(cells), probabilities=list(cells.values()))
+        assert model.law("2", given={"1": "0"})[0] == 1.0
+        found = exact(model, tau, BDP)
+        assert found >= 2 * tau + math.log((r**2 - 1) / (math.exp(tau) * (r - 1) + r**2 - r)) - 1e-9
+        assert found <= 2 * tau + 1e-9
+        pearson = alpha * beta / math.sqrt(beta * (1 - beta) * alpha * (1 - alpha))
+        assert pearson == pytest.approx(math.sqrt((r - 1) / (r**2 - 1)))
+    assert pearson < 0.004
+    assert found > 2 * tau - 1e-4
+
+
+def test_a_family_of_two_parents_and_their_children_reaches_all_but_one():
+    """And three of them, who are a trio, more than that: whoever wants the child learns from both parents."""
+    parents = (Member("father"), Member("mother"))
+    for m in (4, 5, 6):
+        children = tuple(Member(str(n), "father", "mother") for n in range(m - 2))
+        family = Pedigree(members=(*parents, *children), major_allele_frequency=0.7)
+        problem = Problem(model=family, query=Query.parse("count:BB"), epsilon=1.0)
+        assert (m - 1) * 0.5 - 1e-9 <= ExactLeakage(problem)(0.5) <= m * 0.5 + 1e-9
+
+
+@pytest.mark.parametrize(("n", "scale"), [(288, 3.994794), (15264, 3.994794)])
+def test_the_least_scale_for_the_activity_of_a_day_and_of_two_months(n, scale):
+    chain = MarkovChain(transition=ACTIVITY)
+    made = plan(chain, "count:1", epsilon=1, length=n)
+    assert made.best.mechanism == "exact-laplace"
+    assert made.best.calibration.scale == pytest.approx(scale, abs=2e-6)
+    assert made.candidate("curve-quilt").calibration.scale == pytest.approx(15.94, abs=5e-3)
+    assert made.candidate("curve-general").calibration.scale == pytest.approx(n)
+    for name in ("curve-markov", "curve-zhao"):
+        assert "however little" in made.candidate(name).reason
