@@ -41,8 +41,8 @@ Floats = npt.NDArray[np.float64]
 _FIRST: Final = 2.5e5
 """So many ratios are taken at first: 24 unknown records to a side for two states and a count. More only where the
 bracket stays open, and only up to"""
-_MOST: Final = 1.2e9
-"""so many, about ten seconds: 400 unknown records to a side for two states and a count."""
+_MOST: Final = 4.9e8
+"""so many, some ten seconds: 300 unknown records to a side for two states and a count, 28 for twelve states."""
 _NARROW: Final = 4
 """Fewer unknown records to a side are not worth a look of their own."""
 _CLOSED: Final = 1e-10
@@ -52,8 +52,11 @@ _DEEP: Final = 400.0
 _TINY: Final = 1e-120
 _LEAST: Final = 1e-20
 """No step is smaller than this, so no mass falls from above _TINY to 0 unseen."""
-_AT_ONCE: Final = 200_000
-"""Right sides are looked at together up to so many numbers: fewer calls for small windows, little memory for large."""
+_LINE: Final = 96
+"""Shorter rows of numbers slow numpy down."""
+_AT_ONCE: Final = 100_000
+"""Sides of windows are looked at together up to so many numbers: few calls where windows are small, and no more than a
+cache holds where they are large."""
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,9 @@ class WindowLeakage:
             wide = min(int(wide * 1.4) + 1, widest)
 
     def _width(self, ratios: float) -> int:
-        """How many unknown records to a side can be looked at with so many ratios: W² windows, sums up to 2W steps."""
+        """How many unknown records to a side can be looked at: W² windows with their ends, sums up to 2W steps."""
         k = self.chain.size
-        return int((ratios / max(1.0, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
+        return int((ratios / max(1, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
 
     def _all_records(self, tau: float) -> float:
         """All records together move the sum by no more than this, whatever is known."""
@@ -135,10 +138,12 @@ class WindowLeakage:
         fits = self._fits(wide)
         best, who = 1.0, None
         edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
-        for first, density, possible in self._right_sides(rows, fall, wide):
-            fit = fits[first : first + len(density)]
+        for first_left, first_right, density, possible in self._densities(rows, fall, wide):
+            rights, lefts = len(density), density.shape[-1] // (k + 1)
+            here = slice(first_left, first_left + lefts)
+            fit = fits[first_right : first_right + rights, :, here]
             for x, y in itertools.combinations(range(k), 2):
-                both = fit & (possible[:, :, x] & possible[:, :, y])[..., None, None] & known[x] & known[y]
+                both = fit & (possible[:, :, x] & possible[:, :, y])[..., None, None] & known[x, here] & known[y, here]
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = density[:, :, x] / density[:, :, y]
                     largest = ((x, y, ratio.max(axis=2)), (y, x, 1 / ratio.min(axis=2)))
@@ -152,11 +157,14 @@ class WindowLeakage:
                         seen = seen if one == x else 1 / seen
                         at = int(np.argmax(seen >= best * (1 - 1e-12)))  # the first: beyond the support all are alike
                         ends = (None if u == k else u, None if v == k else v)
-                        who = Informed(left, first + right, *ends, one, other, at)
-                    edge["left"][one, other] = max(edge["left"][one, other], shift[:, :, wide, :k].max())
-                    if first + len(density) > wide:
-                        edge["right"][one, other] = shift[-1, :k].max()
-                        edge["both"][one, other] = shift[-1, :k, wide, :k].max()
+                        who = Informed(first_left + left, first_right + right, *ends, one, other, at)
+                    widest_left, widest_right = first_left + lefts > wide, first_right + rights > wide
+                    if widest_left:
+                        edge["left"][one, other] = max(edge["left"][one, other], shift[:, :, -1, :k].max())
+                    if widest_right:
+                        edge["right"][one, other] = max(edge["right"][one, other], shift[-1, :k].max())
+                    if widest_left and widest_right:
+                        edge["both"][one, other] = shift[-1, :k, -1, :k].max()
         lower = math.log(best)
         if wide >= self.length - 1:
             return Leakage(lower, lower, who)
@@ -183,8 +191,22 @@ class WindowLeakage:
         whole = np.where(weight[:, None] > 0, whole, 0.0).reshape(len(moves), len(fall), -1)
         return _shifted(whole[:, None], self.steps, fall)[:, 0], weight > 0
 
+    def _densities(self, rows: Floats, fall: Floats, wide: int) -> Iterator[tuple[int, int, Floats, Mask]]:
+        """Densities of the noisy sum over all windows, so many left and right sides at a time as a cache holds.
+
+        The first numbers of unknown records to the left and right, then as from the right sides.
+        """
+        k = self.chain.size
+        lefts = max(_LINE // (k + 1), _AT_ONCE // (k * k * (k + 1) * len(fall)), 1)
+        for first in range(0, wide + 1, lefts):
+            last = min(first + lefts, wide + 1) - 1
+            top = int(self.steps.max()) * (last + wide + 1)  # no sum of these windows is larger
+            part = rows[:, : top + 1, first * (k + 1) : (last + 1) * (k + 1)]
+            for found in self._right_sides(part, fall, wide):
+                yield first, *found
+
     def _right_sides(self, rows: Floats, fall: Floats, wide: int) -> Iterator[tuple[int, Floats, Mask]]:
-        """Densities of the noisy sum over whole windows, some right sides at a time.
+        """Densities of the noisy sum over windows with these left sides, some right sides at a time.
 
         The first number of unknown records to the right, densities [unknown, end, target, sum, (unknown, end)] and
         what is possible: [unknown, end, target].
