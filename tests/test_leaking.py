@@ -97,7 +97,7 @@ def test_tables_know_their_records():
         (BinaryInterval(low=0.3, high=0.8), {"length": 9, "query": "count:1"}, "cannot be listed"),
         (AnyGroups(largest=4), {"query": "count:1"}, "cannot be listed"),
         (MarkovChain(transition=P, start="any"), {"length": 9, "query": "count:1"}, "definite start"),
-        (MarkovChain(transition=[[1 / 7] * 7] * 7), {"length": 9, "query": "count:1"}, "7 states"),
+        (MarkovChain(transition=[[1 / 9] * 9] * 9), {"length": 9, "query": "count:1"}, "9 states"),
     ],
 )
 def test_without_an_exact_value_there_is_a_reason(model, asked, words):

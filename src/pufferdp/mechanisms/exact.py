@@ -22,7 +22,7 @@ from pufferdp.queries import QueryKind
 
 MOST_LOSS: Final = 100.0
 """Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
-_MOST_STATES: Final = 6
+_MOST_STATES: Final = 8
 """Windows of chains with more states take minutes."""
 _MOST_WINDOWS: Final = 50
 """Chains of a class times different lengths: each takes some ten milliseconds, some ten times."""

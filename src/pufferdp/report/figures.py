@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pufferdp.errors import ParameterError
 from pufferdp.models.files import check_file
-from pufferdp.report.text import number
+from pufferdp.report.text import number, shown_candidates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ INK, PALE = "#1f3a5f", "#b8c4d6"
 
 def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Expected error of each mechanism as bars; hatched where there is no guarantee."""
-    shown = [c for c in plan["candidates"] if c["expected_l1_error"]][::-1]
+    shown = [c for c in shown_candidates(plan["candidates"])[0] if c["expected_l1_error"]][::-1]
     figure = new_figure(7.0, 1.2 + 0.45 * len(shown))
     axes = figure.subplots()
     for y, c in enumerate(shown):

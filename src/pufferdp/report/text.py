@@ -40,7 +40,7 @@ def plan_table(plan: dict[str, Any]) -> str:
     beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)
     head = ["mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure"]
     rows, reasons = [], []
-    shown, alike = _shown(plan["candidates"])
+    shown, alike = shown_candidates(plan["candidates"])
     for c in shown:
         alpha = c["accuracy"]["alpha"] if c["accuracy"] else None
         mark = "best" if c["mechanism"] == plan["best"] else "yes" if c["applies"] else "no"
@@ -71,7 +71,7 @@ def _hopeless(limit: dict[str, Any]) -> str:
     )
 
 
-def _shown(candidates: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+def shown_candidates(candidates: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """The candidates people look at, and the curves that need as much noise as one of them."""
     shown = [c for c in candidates if not c["mechanism"].startswith("curve-")]
     alike = []
@@ -114,7 +114,7 @@ def decides(candidate: dict[str, Any]) -> list[str]:
 
 def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
     """Expected error of each mechanism as bars, on a logarithmic scale; hatched where there is no guarantee."""
-    shown = [c for c in _shown(plan["candidates"])[0] if c["expected_l1_error"] is not None]
+    shown = [c for c in shown_candidates(plan["candidates"])[0] if c["expected_l1_error"] is not None]
     logs = [math.log10(c["expected_l1_error"]) for c in shown if c["expected_l1_error"]]
     low, high = min(logs, default=0.0) - 0.3, max(logs, default=0.0)
     name = max(len(c["mechanism"]) for c in shown)
