@@ -26,7 +26,7 @@ CANDIDATE_KEYS = {
 }  # fmt: skip
 CERTIFICATE_KEYS = {
     "schema", "pufferdp", "created", "guarantee", "model", "model_sha256", "query", "mechanism", "calibration", "noise",
-    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "warnings", "sha256",
+    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "denoised", "warnings", "sha256",
 }  # fmt: skip
 
 
@@ -201,7 +201,7 @@ def test_a_release_is_made(
     result = run(*usual, *epsilon, *more, "--adversary", adversary, "--json", "--out", "r.json")
     assert (result.code, result.err) == (0, "")
     release = result.json
-    assert set(release) == {"answer", "estimate", "labels", "certificate"}
+    assert set(release) == {"answer", "estimate", "denoised", "labels", "certificate"}
     assert set(release["certificate"]) == CERTIFICATE_KEYS
     assert finite(release)
     names = model.get("states") or [str(n) for n in range(len(model["transition"]))]

@@ -20,8 +20,8 @@ _NODES: Final = 40
 """Nodes of the quadrature in each piece; tests compare with closed forms to 1e-10."""
 _CERTAIN: Final = 1e-100
 """A standard deviation that is a smaller share of the noise, or of the way to the noisy answer, is as good as 0."""
-_MOST_PAIRS: Final = 20_000
-"""Different pairs of records whose clipped covariance is computed: about a second."""
+_MOST_PAIRS: Final = 10_000
+"""Different pairs of records whose clipped covariance is computed: a few seconds."""
 
 
 def normal_posterior(

@@ -26,6 +26,8 @@ _MOST_WORK: Final = 10**10
 """Products, counted with what a call costs besides: a few seconds, enough for a million records of two states."""
 _CALL: Final = 350
 """What the product of two small matrices costs besides its multiplications, in multiplications (measured)."""
+_COPY: Final = 16
+"""What copying a number costs besides, in the same."""
 _CHUNK: Final = 2**14
 """Entries of the matrices that are raised together: they stay in the processor's cache."""
 
@@ -43,7 +45,8 @@ def work(size: int, lengths: Sequence[tuple[int, int]], widest: int) -> float:
     """What the law costs, in products, for chains of ``size`` states whose records add at most ``widest`` steps."""
     width = widest * sum(length * count for length, count in lengths) + 1
     bits = max(length for length, _ in lengths).bit_length()
-    return (width // 2 + 1) * (bits * (size**3 + _CALL) + len(lengths) * bits * (size**2 + _CALL))
+    rows = len(lengths) * (bits * size * (size + _COPY) + _CALL)
+    return (width // 2 + 1) * (bits * (size**3 + _CALL) + rows)
 
 
 def chain_total(
@@ -92,12 +95,12 @@ def _transform(
     # Whole turns are taken off in whole numbers: no accuracy is lost to large angles.
     z = np.exp(-2j * np.pi / points * (roots[:, None] * steps % points))
     power = chain.transition * z[:, None, :]
-    rows = [(start * z)[:, None, :] for _ in lengths]
-    for bit in range(max(length - 1 for length, _ in lengths).bit_length()):
+    rows = np.repeat((start * z)[:, None, :], len(lengths), axis=1)
+    moves = np.array([length - 1 for length, _ in lengths])
+    for bit in range(int(moves.max()).bit_length()):
         if bit:
             power = power @ power
-        rows = [row @ power if (length - 1) >> bit & 1 else row for row, (length, _) in zip(rows, lengths, strict=True)]
-    out = np.ones(len(roots), dtype=np.complex128)
-    for row, (_, count) in zip(rows, lengths, strict=True):
-        out *= row[:, 0, :].sum(axis=1) ** count
-    return out
+        now = np.flatnonzero(moves >> bit & 1)
+        if len(now):
+            rows[:, now] = rows[:, now] @ power
+    return np.asarray(np.prod(rows.sum(axis=2) ** [count for _, count in lengths], axis=1))
