@@ -6,9 +6,11 @@
     │   ├── ModelError            a model, a class of models or a model file
     │   ├── QueryError            a query that does not exist or does not fit the model
     │   ├── DataError             a file, a frame, a column, a record
-    │   └── CertificateError      a certificate that cannot be read
+    │   ├── CertificateError      a certificate that cannot be read
+    │   └── LedgerError           a ledger that cannot be opened, read or written
     └── RefusedError              the input is fine, the promise cannot be kept  (exit 3)
-        └── NotApplicableError    the mechanism that was asked for gives no guarantee here
+        ├── NotApplicableError    the mechanism that was asked for gives no guarantee here
+        └── BudgetError           the data set has too little of its budget left
 
 A message names the value that was found, the rule it breaks and the way out, in one sentence or two.
 """
@@ -53,6 +55,10 @@ class CertificateError(InputError):
     """A certificate cannot be read."""
 
 
+class LedgerError(InputError):
+    """A ledger cannot be opened, read or written, or has no such data set."""
+
+
 class RefusedError(PufferdpError):
     """The input is fine, but the promise that was asked for cannot be kept."""
 
@@ -61,3 +67,7 @@ class RefusedError(PufferdpError):
 
 class NotApplicableError(RefusedError):
     """The mechanism that was asked for gives no guarantee on this problem."""
+
+
+class BudgetError(RefusedError):
+    """The data set has too little of its budget left. Nothing was charged."""

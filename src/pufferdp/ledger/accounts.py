@@ -1,0 +1,300 @@
+"""Ledgers and their data sets: made, charged, shown.
+
+A charge is one transaction, and it is on disk before noise is drawn. So an answer never exists without its charge; a
+crash in between loses the answer, not the budget.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pufferdp import checks
+from pufferdp.errors import LedgerError, ParameterError, RefusedError
+from pufferdp.ledger import chain
+from pufferdp.ledger.charges import Charge
+from pufferdp.ledger.refusals import over_budget, refuse_other_model
+from pufferdp.ledger.store import WAIT, Session, open_store
+from pufferdp.ledger.totals import Rule, State, refuse_other_width
+from pufferdp.models.classes import Model
+from pufferdp.models.files import canonical_json, model_digest, model_from_dict, model_to_dict
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.checking import LedgerCheck
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Where a charge stands in its ledger: the part ``ledger`` of a certificate."""
+
+    dataset: str
+    position: int
+    """Its row, counted from 1."""
+    previous: str
+    """Hash of the row before."""
+    head: str
+    """Hash of its own row: the head of the ledger at that moment."""
+    charged: str
+    """When, in universal time."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in a certificate."""
+        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set at one moment: what it is, what was spent and what is left."""
+
+    name: str
+    model: Model | None
+    """None until a private fit has given it one."""
+    model_sha256: str | None
+    adversary: checks.Adversary
+    budget: float
+    """The most that may leak about one record, by all releases together."""
+    created: str
+    releases: int
+    spent_dp: float
+    """The DP losses of all releases, added up; infinite where an exact answer was released."""
+    leakage: float | None
+    """What they leak at most; None where there is no model yet."""
+    left_dp: float | None
+    """The DP loss that further releases may have; None before anybody knows how long the chains are."""
+    curve: str | None
+    """The curve that the total rests on, or "own" where it is the promise of the only release."""
+    longest: int
+    position: int
+    head: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp ledger show --json`` prints."""
+        return {
+            "dataset": self.name,
+            "model_sha256": self.model_sha256,
+            "adversary": str(self.adversary),
+            "budget": self.budget,
+            "leakage": self.leakage,
+            "left": None if self.leakage is None else self.budget - self.leakage,
+            "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
+            "left_dp": self.left_dp,
+            "curve": self.curve,
+            "releases": self.releases,
+            "longest": self.longest,
+            "created": self.created,
+            "position": self.position,
+            "head": self.head,
+        }
+
+
+class Ledger:
+    """Budgets in a SQLite file, or in PostgreSQL by URL.
+
+    >>> from pufferdp import MarkovChain
+    >>> import tempfile, pathlib
+    >>> ledger = Ledger(pathlib.Path(tempfile.mkdtemp()) / "books.db", create=True)
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
+    >>> made = ledger.create("week", model=chain, adversary="bdp", budget=2.0)
+    >>> receipt = ledger.charge("week", Charge(kind="dp", dp_loss=0.01, longest=50))
+    >>> found = ledger.dataset("week")
+    >>> found.releases, round(found.leakage, 4), found.head == receipt.head
+    (1, 0.2258, True)
+    """
+
+    def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:
+        self.store = open_store(place, create=create, wait=wait)
+        self._models: dict[str, Model] = {}
+        self._rules: dict[tuple[str, str, float], Rule] = {}
+        self._known: set[str] = set()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.store.place!r})"
+
+    def close(self) -> None:
+        """Let go of the file or the server."""
+        self.store.close()
+
+    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float) -> DataSet:
+        """A new data set with its model, its adversary and its budget; none of them can be changed later.
+
+        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds.
+        """
+        if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
+            raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
+        who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+        sha = None if model is None else model_digest(model)
+        definition = chain.definition(name, sha, str(who), most, _now())
+        with self.store.writing() as session:
+            if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
+                raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
+            if model is not None:
+                _keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+            session.run(
+                "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)",
+                name,
+                definition,
+                State(chain.digest(definition), sha).to_json(),
+            )
+        return self.dataset(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The data sets, by name."""
+        with self.store.reading() as session:
+            return tuple(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets")))
+
+    def dataset(self, name: str) -> DataSet:
+        """A data set as it stands now."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+            rule = self._rule(session, definition, state)
+        leakage = None if rule is None else rule.leakage(state)
+        return DataSet(
+            name=name,
+            model=None if rule is None else rule.model,
+            model_sha256=state.model,
+            adversary=checks.adversary(definition["adversary"]),
+            budget=definition["budget"],
+            created=definition["created"],
+            releases=state.releases,
+            spent_dp=state.spent,
+            leakage=leakage,
+            left_dp=None if rule is None else rule.left(state),
+            curve=_resting_on(rule, state, leakage),
+            longest=state.longest,
+            position=state.position,
+            head=state.head,
+        )
+
+    def expect(self, name: str, *, model: Model, adversary: str) -> None:
+        """Refuse early what a charge would refuse: another model or adversary than the data set's."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+
+    def charge(self, name: str, charge: Charge) -> Receipt:
+        """Charge one release, before its noise is drawn. When this returns the charge is on disk."""
+        return self.charge_many([(name, charge)])[0]
+
+    def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
+        """Charge releases from one or several data sets together: all of them, or none."""
+        names = sorted({name for name, _ in charges})
+        with self.store.writing() as session:
+            # In one order, so that two fleets cannot wait for each other.
+            found = {name: self._find(session, name, lock=True) for name in names}
+            rules = {name: self._rule(session, *found[name]) for name in names}
+            receipts, rows, problems = [], [], {}
+            for name, charge in charges:
+                definition, state = found[name]
+                refuse_other_model(name, definition, state, charge.model, charge.adversary)
+                refuse_other_width(name, state, charge)
+                problem, when = charge.problem, _now()
+                head = chain.link(state.head, state.position + 1, when, problem)
+                after = state.after(charge, head)
+                if not _within(rules[name], definition, after):
+                    raise over_budget(name, definition, state, charge, rules[name])
+                problems[problem] = charge.content
+                rows.append((name, after.position, when, problem, head))
+                receipts.append(
+                    Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
+                )
+                found[name] = definition, after
+            for problem, content in problems.items():
+                if problem not in self._known:
+                    _keep(session, "ledger_problems", content)
+            self._write(session, rows, {name: state for name, (_, state) in found.items()})
+        self._known |= problems.keys()
+        return receipts
+
+    def adopt(self, name: str, model: Model) -> Receipt:
+        """Give a data set that has none its model. Once only; later releases must be made for it."""
+        sha, when = model_digest(model), _now()
+        with self.store.writing() as session:
+            _, state = self._find(session, name, lock=True)
+            if state.model is not None:
+                raise RefusedError(f"data set {name!r} has a model already; a data set has one", value=name)
+            _keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+            content = canonical_json({"kind": "model", "model": sha})
+            problem = _keep(session, "ledger_problems", content)
+            head = chain.link(state.head, state.position + 1, when, problem)
+            after = state.adopting(sha, head)
+            self._write(session, [(name, after.position, when, problem, head)], {name: after})
+        return Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
+
+    def verify(self, head: str | None = None) -> LedgerCheck:
+        """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
+        from pufferdp.ledger.checking import check
+
+        return check(self, head)
+
+    def _write(self, session: Session, rows: Iterable[tuple[object, ...]], states: dict[str, State]) -> None:
+        for row in rows:
+            session.run(
+                "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)", *row
+            )
+        for name, state in states.items():
+            session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), name)
+
+    def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
+        sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
+        for definition, state in session.rows(sql, name):
+            try:
+                return json.loads(definition), State.from_json(state)
+            except (ValueError, TypeError, KeyError):
+                raise LedgerError(f"data set {name!r} is damaged; see ledger verify, restore a backup") from None
+        known = ", ".join(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets"))[:10])
+        raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
+
+    def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
+        if state.model is None:
+            return None
+        key = state.model, definition["adversary"], definition["budget"]
+        if key not in self._rules:
+            model = self.model(session, state.model)
+            self._rules[key] = Rule(model, checks.adversary(definition["adversary"]), definition["budget"])
+        return self._rules[key]
+
+    def model(self, session: Session, sha: str) -> Model:
+        """A model by its digest."""
+        if sha not in self._models:
+            for (content,) in session.rows("SELECT content FROM ledger_models WHERE sha256 = ?", sha):
+                self._models[sha] = model_from_dict(json.loads(content))
+                break
+            else:
+                raise LedgerError(f"the model {sha} is missing from the ledger; restore a backup", value=sha)
+        return self._models[sha]
+
+
+def _keep(session: Session, table: str, content: str) -> str:
+    """Store a content once, by its digest."""
+    sha = chain.digest(content)
+    session.run(f"INSERT INTO {table} (sha256, content) VALUES (?, ?) ON CONFLICT DO NOTHING", sha, content)
+    return sha
+
+
+def _within(rule: Rule | None, definition: dict[str, Any], state: State) -> bool:
+    # No curve lies below the DP loss itself; without a model that is all that can be said.
+    return state.spent <= definition["budget"] if rule is None else rule.within(state)
+
+
+def _resting_on(rule: Rule | None, state: State, leakage: float | None) -> str | None:
+    if rule is None or not state.releases:
+        return None
+    if state.epsilon is not None and leakage == state.epsilon:
+        return "own"
+    return rule.curve(state.longest, state.clipped).which(state.spent).name
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,30 @@
+"""Rows chained by hash: each row's hash is over its content and the hash of the row before.
+
+No row can be edited, taken out or moved without changing every hash after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from pufferdp.models.files import canonical_json
+
+VERSION: Final = "pufferdp-ledger/1"
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def definition(name: str, model: str | None, adversary: str, budget: float, created: str) -> str:
+    """What a data set is, as canonical JSON. Its digest is the head of an empty data set."""
+    content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
+    return canonical_json({"schema": VERSION, **content})
+
+
+def link(previous: str, position: int, created: str, problem: str) -> str:
+    """The hash of a row: of the one before, its place, when it was made and what it charges."""
+    # None of the four can hold a line break, so no two rows have the same text.
+    return hashlib.sha256(f"{previous}\n{position}\n{created}\n{problem}".encode()).hexdigest()

@@ -1,0 +1,218 @@
+"""What each kind of release charges. The table ``KINDS`` is the one in docs/guide/budget.md.
+
+DP losses add up whatever the model, so a charge is a DP loss: how far the odds of any output can move when the value of
+one record changes, all others held fixed. A ledger reads the leakage curve of its data set at the sum.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+from pufferdp import checks
+from pufferdp.checks import LARGEST
+from pufferdp.errors import ParameterError, RefusedError
+from pufferdp.ledger.chain import digest
+from pufferdp.models.files import canonical_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of release and what it charges."""
+
+    name: str
+    charges: str
+    """In words."""
+    exists: bool = True
+    """False: a ledger refuses it by name, because it cannot count it yet."""
+
+
+KINDS: Final = {
+    kind.name: kind
+    for kind in (
+        Kind(name="additive", charges="the Lipschitz constant of the query over the noise scale"),
+        Kind(name="fit", charges="4 over the scale of the noise on transition counts: its --dp-epsilon"),
+        Kind(name="flip", charges="the largest log-ratio inside a column of its channel, for each record"),
+        Kind(name="dp", charges="the loss that the author of a pure DP algorithm states"),
+        Kind(
+            name="window-redaction",
+            charges="its leakage about the private record, added to the total; its released records become known",
+            exists=False,
+        ),
+        Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain", exists=False),
+        Kind(
+            name="transition-flow",
+            charges="a total-variation budget of its own kind, which never mixes with epsilon",
+            exists=False,
+        ),
+    )
+}
+"""Every kind of release by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One release to be charged: what it costs, and the public facts from which the cost follows."""
+
+    kind: str
+    """One of ``KINDS``."""
+    dp_loss: float
+    """Infinite for a release that no DP loss bounds, such as an exact answer; it uses up its data set."""
+    longest: int
+    """Records in the longest chain; for other models as many as belong together."""
+    epsilon: float | None = None
+    """The release's own promise about single records under ``model``; None where it makes none."""
+    width: float | None = None
+    """The clipping width of a sum or mean of real numbers: the Gaussian curves hold for these alone."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """From what the loss follows. Public, and in JSON's types."""
+    model: str | None = None
+    """Digest of the model that the release was made for; None where it was made for none."""
+    adversary: str | None = None
+    """For whom, likewise."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ParameterError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}", value=self.kind)
+        if not KINDS[self.kind].exists:
+            raise RefusedError(
+                f"a release of kind {self.kind} cannot be charged yet: it would charge {KINDS[self.kind].charges}",
+                value=self.kind,
+            )
+        if not self.dp_loss > 0:  # NaN too
+            raise ParameterError(f"dp_loss is {self.dp_loss:g}; it must be a number above 0", value=self.dp_loss)
+        if self.dp_loss > LARGEST:
+            object.__setattr__(self, "dp_loss", math.inf)
+        checks.length(self.longest, "longest")
+        if self.epsilon is not None:
+            checks.epsilon(self.epsilon)
+            if self.model is None or self.adversary is None:
+                raise ParameterError("a promise of its own is about a model and an adversary: a charge must name them")
+
+    @cached_property
+    def content(self) -> str:
+        """What a ledger keeps of it, as canonical JSON; the model and the adversary are the data set's."""
+        return canonical_json(
+            {
+                "kind": self.kind,
+                "dp_loss": self.dp_loss if math.isfinite(self.dp_loss) else None,
+                "longest": self.longest,
+                "epsilon": self.epsilon,
+                "width": self.width,
+                "facts": dict(self.facts),
+            }
+        )
+
+    @cached_property
+    def problem(self) -> str:
+        """Digest of the content: releases of the same kind, size and noise share it."""
+        return digest(self.content)
+
+    @classmethod
+    def from_content(cls, content: str, model: str | None, adversary: str | None) -> Charge:
+        """A charge as a ledger kept it."""
+        raw = json.loads(content)
+        raw["dp_loss"] = math.inf if raw["dp_loss"] is None else raw["dp_loss"]
+        return cls(**raw, model=model, adversary=adversary)
+
+
+def additive(
+    *,
+    model: str,
+    adversary: str,
+    query: str,
+    clip: Sequence[float] | None,
+    lipschitz: float,
+    coordinates: int,
+    mechanism: str,
+    sigma: float,
+    epsilon: float,
+    lengths: Sequence[Sequence[int]],
+    framework: Mapping[str, Any] | None,
+    numbers: bool,
+) -> Charge:
+    """Noise on an answer, as a certificate describes it.
+
+    Args:
+        model: digest of the model.
+        adversary: for whom the promise is.
+        query: name of the query.
+        clip: range of a sum or mean.
+        lipschitz: the most the answer moves when one record changes.
+        coordinates: how many numbers the answer has.
+        mechanism: name of the mechanism.
+        sigma: the noise multiplier; 0 for an exact answer.
+        epsilon: the promise of this release.
+        lengths: pairs of a chain length and how many chains have it.
+        framework: secrets of one's own.
+        numbers: whether records are real numbers.
+    """
+    return Charge(
+        kind="additive",
+        dp_loss=loss_of(sigma),
+        longest=max((length for length, _ in lengths), default=1),
+        # A promise about secrets of one's own says nothing about single records, which a ledger is about.
+        epsilon=epsilon if framework is None else None,
+        width=clip[1] - clip[0] if numbers and clip is not None else None,
+        facts={
+            "query": query,
+            "clip": None if clip is None else [float(v) for v in clip],
+            "lipschitz": lipschitz,
+            "coordinates": coordinates,
+            "mechanism": mechanism,
+            "sigma": sigma,
+            "epsilon": epsilon,
+            "lengths": [list(pair) for pair in lengths],
+            "framework": None if framework is None else dict(framework),
+        },
+        model=model,
+        adversary=adversary,
+    )
+
+
+def loss_of(sigma: float) -> float:
+    """1/sigma, rounded up where it is not exact."""
+    if sigma <= 0:
+        return math.inf
+    loss = 1 / sigma
+    if not math.isfinite(loss):
+        return math.inf
+    return loss if Fraction(loss) * Fraction(sigma) >= 1 else math.nextafter(loss, math.inf)
+
+
+def flip(
+    channel: Sequence[Sequence[float]],
+    *,
+    longest: int,
+    epsilon: float | None = None,
+    model: str | None = None,
+    adversary: str | None = None,
+) -> Charge:
+    """A series each of whose records went through a channel: P(out | in), one row for each state."""
+    rows = [[float(p) for p in row] for row in channel]
+    return Charge(
+        kind="flip",
+        dp_loss=channel_loss(rows),
+        longest=longest,
+        epsilon=epsilon,
+        facts={"channel": rows},
+        model=model,
+        adversary=adversary,
+    )
+
+
+def channel_loss(channel: Sequence[Sequence[float]]) -> float:
+    """The largest log-ratio of two entries of a column, rounded up; infinite where one of them is 0."""
+    widest = 0.0
+    for column in zip(*channel, strict=True):
+        if max(column) > 0:
+            if min(column) <= 0:
+                return math.inf
+            widest = max(widest, math.log(max(column) / min(column)))
+    # The quotient and its logarithm are each off by less than an ulp; below 1 the quotient's counts in full.
+    return math.nextafter(widest + 2**-52 * (1 + widest), math.inf)

@@ -1,0 +1,220 @@
+"""A ledger recomputed: every hash, every charge (each distinct problem once), every total.
+
+What is found without help: a row edited, taken out, put in or moved by somebody who did not also compute every hash
+after it anew. Somebody who did has made a consistent ledger; the head in a certificate, kept elsewhere, gives it away.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pufferdp import checks
+from pufferdp.errors import LedgerError, PufferdpError
+from pufferdp.ledger import chain
+from pufferdp.ledger.charges import Charge, channel_loss, loss_of
+from pufferdp.ledger.store import Session
+from pufferdp.ledger.totals import Rule, State
+from pufferdp.mechanisms import Problem
+from pufferdp.models.classes import Model, NumberModel
+from pufferdp.models.files import model_from_dict
+from pufferdp.planning import plan_problem
+from pufferdp.queries import Query, QueryKind
+from pufferdp.secrets import Secrets
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger
+
+_MOST = 20
+"""Problems that are told; a broken chain would have one for every row."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerCheck:
+    """Whether a ledger holds, and if not, why."""
+
+    valid: bool
+    problems: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    """Charges that are somebody's word and cannot be recomputed."""
+    releases: int
+    recomputed: int
+    """Distinct problems whose charge was computed anew."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp ledger verify --json`` prints."""
+        return {
+            "valid": self.valid,
+            "problems": list(self.problems),
+            "unchecked": list(self.unchecked),
+            "releases": self.releases,
+            "recomputed": self.recomputed,
+        }
+
+
+def check(ledger: Ledger, head: str | None = None) -> LedgerCheck:
+    """Recompute a ledger; with ``head``, the row of that hash must be there."""
+    if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
+        raise LedgerError(f"head is {head!r}; it must be the 64 hexadecimal digits of a certificate", value=head)
+    found = _Check(head)
+    found.problems += ledger.store.problems()
+    if not found.problems:
+        with ledger.store.reading() as session:
+            found.everything(session)
+    if head is not None and not found.seen:
+        found.problems.append(
+            f"no row has the hash {head}: the ledger was cut off before it, or is another ledger than the certificate's"
+        )
+    return LedgerCheck(
+        valid=not found.problems,
+        problems=tuple(found.problems[:_MOST]),
+        unchecked=tuple(found.unchecked),
+        releases=found.releases,
+        recomputed=len(found.recomputed),
+    )
+
+
+class _Check:
+    def __init__(self, head: str | None) -> None:
+        self.head, self.seen, self.releases = head, False, 0
+        self.problems: list[str] = []
+        self.unchecked: list[str] = []
+        self.recomputed: set[tuple[str | None, str, str]] = set()
+
+    def everything(self, session: Session) -> None:
+        models = self._contents(session, "ledger_models", "model")
+        self.contents = self._contents(session, "ledger_problems", "charge")
+        self.models: dict[str, Model] = {}
+        for sha, content in models.items():
+            try:
+                self.models[sha] = model_from_dict(json.loads(content))
+            except (PufferdpError, ValueError, RecursionError) as error:
+                self.problems.append(f"model {sha[:12]}… cannot be read: {error}")
+        names = []
+        for name, definition, state in session.rows(
+            "SELECT name, definition, state FROM ledger_datasets ORDER BY name"
+        ):
+            names.append(name)
+            try:
+                self._dataset(session, name, definition, state)
+            except (PufferdpError, ValueError, TypeError, KeyError, AttributeError) as error:
+                self.problems.append(f"data set {name!r} cannot be read: {error}")
+        for (other,) in session.rows("SELECT DISTINCT dataset FROM ledger_entries"):
+            if other not in names:
+                self.problems.append(f"there are rows of a data set {other!r} that is not in the ledger")
+
+    def _contents(self, session: Session, table: str, what: str) -> dict[str, str]:
+        found = {}
+        for sha, content in session.rows(f"SELECT sha256, content FROM {table} ORDER BY sha256"):
+            if not isinstance(content, str) or chain.digest(content) != sha:
+                self.problems.append(f"{what} {str(sha)[:12]}… was changed: its digest is another")
+            else:
+                found[sha] = content
+        return found
+
+    def _dataset(self, session: Session, name: str, definition: str, stated: str) -> None:
+        raw = json.loads(definition)
+        model, adversary, budget = raw["model"], raw["adversary"], raw["budget"]
+        if definition != chain.definition(name, model, adversary, budget, raw["created"]):
+            self.problems.append(f"data set {name!r}: its definition was changed")
+        state = State(chain.digest(definition), model)
+        self.seen |= state.head == self.head
+        kept: dict[str, Charge | None] = {}
+        sql = "SELECT position, created, problem, hash FROM ledger_entries WHERE dataset = ? ORDER BY position"
+        for position, created, problem, hash in session.rows(sql, name):
+            if position != state.position + 1:
+                self.problems.append(f"data set {name!r}: row {state.position + 1} is missing or moved")
+                return
+            if hash != chain.link(state.head, position, created, problem):
+                self.problems.append(f"data set {name!r}: row {position} was changed, or the row before it was")
+                return
+            if problem not in kept:
+                kept[problem] = self._charge(name, problem, state.model, adversary)
+            charge = kept[problem]
+            if charge is not None:
+                state = state.after(charge, hash)
+            else:
+                content = json.loads(self.contents.get(problem, "{}"))
+                if content.get("kind") != "model":
+                    self.problems.append(f"data set {name!r}: row {position} charges what is not in the ledger")
+                    return
+                state = state.adopting(content["model"], hash)
+            if hash == self.head:
+                self.seen = True
+        if state.to_json() != stated:
+            self.problems.append(f"data set {name!r}: its rows add up to other totals than those that are kept")
+        self.releases += state.releases
+        self._total(name, raw, state)
+
+    def _total(self, name: str, raw: dict[str, Any], state: State) -> None:
+        """Totals never fall, so the last one answers for all."""
+        if state.model is None:
+            return
+        if state.model not in self.models:
+            self.problems.append(f"data set {name!r}: its model is not in the ledger")
+            return
+        rule = Rule(self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"])
+        # A fit is charged before anybody knows the curve, so it alone may pass the budget; then nothing may follow.
+        if not rule.within(state) and (raw["model"] is not None or state.releases > 1):
+            self.problems.append(
+                f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, over the budget {raw['budget']:g}"
+            )
+
+    def _charge(self, name: str, problem: str, model: str | None, adversary: str) -> Charge | None:
+        """A charge as it is kept, recomputed when first seen; None for a row that is not one."""
+        content = self.contents.get(problem)
+        if content is None or json.loads(content).get("kind") == "model":
+            return None
+        charge = Charge.from_content(content, model, adversary)
+        if (model, adversary, problem) not in self.recomputed:
+            self.recomputed.add((model, adversary, problem))
+            true = self._loss(charge)
+            if true is None:
+                self.unchecked.append(
+                    f"data set {name!r}: {charge.kind} of DP loss {charge.dp_loss:g} is taken at its word"
+                )
+            elif not math.isclose(charge.dp_loss, true, rel_tol=1e-9):
+                self.problems.append(
+                    f"data set {name!r}: a release was charged {charge.dp_loss:.10g}; recomputed it is {true:.10g}"
+                )
+        return charge
+
+    def _loss(self, charge: Charge) -> float | None:
+        """The DP loss that follows from the facts; None where nothing but the author's word does."""
+        facts = charge.facts
+        if charge.kind == "flip":
+            return channel_loss(facts["channel"])
+        if charge.kind == "fit":
+            return float(facts["lipschitz"] / facts["scale"])
+        if charge.kind != "additive" or charge.model not in self.models:
+            return None
+        model = self.models[charge.model]
+        if facts["query"] == QueryKind.FUNCTION:
+            if facts["mechanism"] == "wasserstein":
+                return None
+            query = Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"])
+        else:
+            query = Query.parse(facts["query"], clip=tuple(facts["clip"]) if facts["clip"] else None)
+        lengths = tuple((a, b) for a, b in facts["lengths"])
+        longest = max((a for a, _ in lengths), default=1)
+        width = facts["clip"][1] - facts["clip"][0] if isinstance(model, NumberModel) else None
+        own = facts["epsilon"] if facts["framework"] is None else None
+        if (charge.longest, charge.width, charge.epsilon) != (longest, width, own):
+            raise LedgerError("the facts of a release do not go with its length, width or promise")
+        asked = Problem(
+            model=model,
+            query=query,
+            lengths=lengths,
+            epsilon=facts["epsilon"],
+            adversary=checks.adversary(charge.adversary),
+            secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
+        )
+        candidate = plan_problem(asked, beta=0.05, only=[facts["mechanism"]]).candidates[0]
+        if not candidate.applies or candidate.calibration is None:
+            raise LedgerError(f"{facts['mechanism']} does not apply: {candidate.reason}")
+        sigma = candidate.calibration.sigma
+        # The loss that was charged is that of the noise that was stated; that noise must be enough for the promise.
+        return loss_of(facts["sigma"]) if math.isclose(sigma, facts["sigma"], rel_tol=1e-9) else loss_of(sigma)
