@@ -112,6 +112,7 @@ class Ledger:
         self._models: dict[str, Model] = {}
         self._rules: dict[tuple[str, str, float], Rule] = {}
         self._known: set[str] = set()
+        self._definitions: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Ledger:
         return self
@@ -190,22 +191,22 @@ class Ledger:
     def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none."""
         names = sorted({name for name, _ in charges})
+        problems = {charge.problem: charge.content for _, charge in charges}  # made before others have to wait
         with self.store.writing() as session:
             # In one order, so that two fleets cannot wait for each other.
             found = {name: self._find(session, name, lock=True) for name in names}
             rules = {name: self._rule(session, *found[name]) for name in names}
-            receipts, rows, problems = [], [], {}
+            receipts, rows = [], []
             for name, charge in charges:
                 definition, state = found[name]
                 refuse_other_model(name, definition, state, charge.model, charge.adversary)
                 refuse_other_width(name, state, charge)
-                problem, when = charge.problem, _now()
-                head = chain.link(state.head, state.position + 1, when, problem)
+                when = _now()
+                head = chain.link(state.head, state.position + 1, when, charge.problem)
                 after = state.after(charge, head)
                 if not _within(rules[name], definition, after):
                     raise over_budget(name, definition, state, charge, rules[name])
-                problems[problem] = charge.content
-                rows.append((name, after.position, when, problem, head))
+                rows.append((name, after.position, when, charge.problem, head))
                 receipts.append(
                     Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
                 )
@@ -250,7 +251,9 @@ class Ledger:
         sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
         for definition, state in session.rows(sql, name):
             try:
-                return json.loads(definition), State.from_json(state)
+                if definition not in self._definitions:
+                    self._definitions[definition] = json.loads(definition)
+                return self._definitions[definition], State.from_json(state)
             except (ValueError, TypeError, KeyError):
                 raise LedgerError(f"data set {name!r} is damaged; see ledger verify, restore a backup") from None
         known = ", ".join(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets"))[:10])

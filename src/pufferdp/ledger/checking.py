@@ -160,7 +160,8 @@ class _Check:
         # A fit is charged before anybody knows the curve, so it alone may pass the budget; then nothing may follow.
         if not rule.within(state) and (raw["model"] is not None or state.releases > 1):
             self.problems.append(
-                f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, over the budget {raw['budget']:g}"
+                f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "
+                f"over the budget {raw['budget']:g}"
             )
 
     def _charge(self, name: str, problem: str, model: str | None, adversary: str) -> Charge | None:

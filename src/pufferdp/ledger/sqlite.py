@@ -64,6 +64,11 @@ class SqliteStore(Store):
             sql = "SELECT count(*) FROM sqlite_master WHERE name = 'ledger_version'"
             return bool(connection.execute(sql).fetchone()[0])
 
+    def close(self) -> None:
+        """Let go of the file and of the queue."""
+        super().close()
+        self._queue.close()
+
     def _begin_schema(self, session: Session) -> None:
         """BEGIN IMMEDIATE has done it."""
 
@@ -121,18 +126,18 @@ class _Queue:
 
     def __init__(self, path: str, wait: float) -> None:
         self._path, self._wait = path, wait
+        self._handle: int | None = None
+        self._owner = 0
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """One's turn, or an error after waiting too long."""
-        try:
-            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666) if fcntl is not None else None
-        except OSError:
-            handle = None  # a folder that cannot be written: SQLite will say so
+        handle = self._open()
         if handle is None:
             yield
             return
-        if not self._get(handle):  # the thread that waits closes the file
+        if not self._get(handle):
+            self._handle = None  # the thread that still waits closes it
             raise LedgerError(
                 f"the ledger was busy for {self._wait:g} s; try again, and if it stays busy look for a process that "
                 f"holds {self._path!r}"
@@ -140,7 +145,26 @@ class _Queue:
         try:
             yield
         finally:
-            os.close(handle)  # which gives the turn to the next
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._handle is not None and self._owner == os.getpid():
+            os.close(self._handle)
+        self._handle = None
+
+    def _open(self) -> int | None:
+        """This process's own: a lock is shared with children that were forked."""
+        if fcntl is None:
+            return None
+        if self._handle is None or self._owner != os.getpid():
+            try:
+                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._owner = os.getpid()
+            except OSError:
+                return None  # a folder that cannot be written: SQLite will say so
+        return self._handle
 
     def _get(self, handle: int) -> bool:
         try:
