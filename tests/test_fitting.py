@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from pufferdp import DataError, MarkovInterval, ParameterError, fit
-from pufferdp.fitting import confidence_box
+from pufferdp.boxes import confidence_box
 
 
 def walk(generator, P, T, start=0):

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from pufferdp.checks import Adversary
     from pufferdp.denoising import Denoised
     from pufferdp.errors import (
+        BudgetError,
         CertificateError,
         DataError,
         InputError,
+        LedgerError,
         ModelError,
         NotApplicableError,
         ParameterError,
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from pufferdp.leakage.bounds import best_curve, curves
     from pufferdp.leakage.curves import Curve
     from pufferdp.leaking import LeakageReport, leakage_of
+    from pufferdp.ledger.accounts import DataSet, Ledger, Receipt
+    from pufferdp.ledger.charges import Charge
+    from pufferdp.ledger.checking import LedgerCheck
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
     from pufferdp.models import (
@@ -62,9 +67,11 @@ _HOME = {
     "checks": ("Adversary",),
     "denoising": ("Denoised",),
     "errors": (
+        "BudgetError",
         "CertificateError",
         "DataError",
         "InputError",
+        "LedgerError",
         "ModelError",
         "NotApplicableError",
         "ParameterError",
@@ -76,6 +83,9 @@ _HOME = {
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
     "leaking": ("LeakageReport", "leakage_of"),
+    "ledger.accounts": ("DataSet", "Ledger", "Receipt"),
+    "ledger.charges": ("Charge",),
+    "ledger.checking": ("LedgerCheck",),
     "limits": ("Limit",),
     "mechanisms": ("Calibration",),
     "models": (
@@ -110,12 +120,15 @@ __all__ = [
     "AnyGroups",
     "BayesianNetwork",
     "BinaryInterval",
+    "BudgetError",
     "Calibration",
     "Candidate",
     "Certificate",
     "CertificateError",
+    "Charge",
     "Curve",
     "DataError",
+    "DataSet",
     "Denoised",
     "Fit",
     "Gaussian",
@@ -123,6 +136,9 @@ __all__ = [
     "InputError",
     "JointTable",
     "LeakageReport",
+    "Ledger",
+    "LedgerCheck",
+    "LedgerError",
     "Limit",
     "LimitedCorrelation",
     "MarkovChain",
@@ -139,6 +155,7 @@ __all__ = [
     "PufferdpError",
     "Query",
     "QueryError",
+    "Receipt",
     "RefusedError",
     "Release",
     "Robustness",

@@ -124,6 +124,16 @@ class DataPart(_Part):
     dropped: int = Field(ge=0, description="records dropped because their value is missing")
 
 
+class LedgerPart(_Part):
+    """The row of the ledger that this release was charged to, before its noise was drawn."""
+
+    dataset: str
+    position: int = Field(ge=1, description="the row, counted from 1")
+    previous: str = Field(description="hash of the row before")
+    head: str = Field(description="hash of the row: the head of the ledger when it was charged")
+    charged: str
+
+
 class Certificate(_Part):
     """Everything needed to check a release later, without the data."""
 
@@ -146,6 +156,7 @@ class Certificate(_Part):
     estimate: Answer
     denoised: DenoisedPart | None = Field(description="null where the answer has no one law under the model")
     warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,8 +24,16 @@ def data_digest(counts: dict[str, int]) -> dict[str, str]:
     return {"digest": hmac.new(key, content.encode(), "sha256").hexdigest(), "key": _name(key)}
 
 
-def fitted_warning(fitted: dict[str, Any] | None, counts: dict[str, int]) -> str | None:
-    """What a certificate must say about where its model came from, if anything."""
+def fitted_warning(fitted: dict[str, Any] | None, counts: dict[str, int], charged: bool = False) -> str | None:
+    """What a certificate must say about where its model came from, if anything.
+
+    A private fit has no digest but a DP loss; ``charged`` says that the ledger has counted it.
+    """
+    if fitted and "dp_epsilon" in fitted and not charged:
+        return (
+            f"the model was fitted with a DP loss of {fitted['dp_epsilon']:g}; if it was fitted on this data, that "
+            "loss counts as a release too: keep a ledger"
+        )
     if not fitted or "digest" not in fitted:
         return None
     ours = data_digest(counts)

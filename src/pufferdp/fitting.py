@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import math
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pufferdp import checks
 from pufferdp.bins import parse_bins
+from pufferdp.boxes import confidence_box
 from pufferdp.data import Coding, Layout, open_series
-from pufferdp.errors import DataError
+from pufferdp.errors import DataError, ParameterError
 from pufferdp.fingerprint import data_digest
 from pufferdp.models.classes import MarkovInterval
 from pufferdp.models.markov import MarkovChain, bin_names
+from pufferdp.noise import Sampler, SystemSampler
 from pufferdp.planning import Progress
+from pufferdp.private_counts import TRANSITIONS_MOVE, noisy_box, noisy_counts, transition_scale
+from pufferdp.releasing import open_account
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger, Receipt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +34,11 @@ class Fit:
     left_out: tuple[str, ...]
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
-    """Bins in which no record lies."""
+    """Bins in which no record lies; a private fit does not say."""
+    dp_epsilon: float | None = None
+    """The DP loss that a private fit has spent on the data."""
+    receipt: Receipt | None = None
+    """Where it was charged."""
 
 
 def fit(
@@ -40,6 +52,11 @@ def fit(
     bins: str | None = None,
     confidence: float | None = None,
     start: str = "stationary",
+    states: Sequence[str] | None = None,
+    dp_epsilon: float | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    sampler: Sampler | None = None,
     progress: Progress | None = None,
 ) -> Fit:
     """Fit a chain; with ``confidence`` a class that contains the true chain with that probability.
@@ -54,23 +71,60 @@ def fit(
         bins: edges that turn numbers into states.
         confidence: probability that the class contains the truth, over all entries together.
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
+        states: the states by name; those found in the column by default.
+        dp_epsilon: fit from noisy transition counts that lose this much DP.
+        ledger: where a private fit is charged before its noise is drawn.
+        dataset: which data set of the ledger; one without a model adopts the fitted one.
+        sampler: where the noise of a private fit comes from; the operating system by default.
         progress: called with a few words before each step.
     """
     if confidence is not None:
         confidence = checks.probability(confidence, "confidence")
+    if states is not None and bins is not None:
+        raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
+    if dp_epsilon is not None:
+        dp_epsilon = checks.epsilon(dp_epsilon, "dp_epsilon")
+        if states is None and bins is None:
+            raise ParameterError(
+                "states is missing; which states occur in the data is not public, so a private fit must be told them: "
+                "--states a,b,c, or --bins with a range"
+            )
+        if bins is not None:
+            parse_bins(bins)  # a bare width would take its range from the data
+    elif ledger is not None:
+        raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
+    account = open_account(ledger, dataset)
     if progress is not None:
         progress("reading")
     series = open_series(data, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
     if bins is not None:
-        edges: tuple[float, ...] | None = parse_bins(bins, span=series.number_range())
+        span = series.number_range() if dp_epsilon is None else None
+        edges: tuple[float, ...] | None = parse_bins(bins, span=span)
         assert edges is not None
         coding = Coding(labels=bin_names(edges), bins=edges)
     else:
-        edges, coding = None, Coding(labels=series.found_states())
+        edges, coding = None, Coding(labels=series.found_states() if states is None else tuple(states))
     counts = series.counts(coding, transitions=True)
     assert counts.transitions is not None
+    about: dict[str, Any] = {
+        "column": column,
+        "records": counts.records,
+        "chains": sum(n for _, n in counts.lengths),
+    }
     moves = np.array(counts.transitions, dtype=np.int64)
-    kept = _states_with_rows(moves)
+    receipt: Receipt | None = None
+    scale = 0.0
+    if dp_epsilon is not None:
+        scale = transition_scale(dp_epsilon)
+        if account is not None:
+            receipt = _charge(account, dp_epsilon, scale, counts.lengths, len(moves))
+        moves = noisy_counts(moves, scale, sampler or SystemSampler())
+        about["dp_epsilon"] = dp_epsilon
+    if dp_epsilon is not None and confidence is not None:
+        kept = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+    else:
+        moves = np.maximum(moves, 0)
+        kept = _states_with_rows(moves)
     if not len(kept):
         raise DataError(
             f"no state of {column!r} is ever left for a state that is left again; a chain needs at least one move "
@@ -79,25 +133,41 @@ def fit(
     moves = moves[np.ix_(kept, kept)]
     labels = tuple(coding.labels[j] for j in kept)
     seen = [n for n, count in zip(coding.labels, counts.histogram, strict=True) if count]
+    if dp_epsilon is not None:
+        seen = list(coding.labels)  # which of them occur is not public
+    else:
+        about |= data_digest(dict(zip(coding.labels, counts.histogram, strict=True)))
     left_out = tuple(n for n in seen if n not in labels)
-    about: dict[str, Any] = {
-        "column": column,
-        "records": counts.records,
-        "chains": sum(n for _, n in counts.lengths),
-        "left_out": list(left_out),
-        **data_digest(dict(zip(coding.labels, counts.histogram, strict=True))),
-    }
+    about["left_out"] = list(left_out)
     if confidence is None:
         transition = moves / moves.sum(axis=1, keepdims=True)
         model: MarkovChain | MarkovInterval = MarkovChain(
             transition=transition, start=start, states=labels, bins=edges, fitted=about
         )
     else:
-        low, high = confidence_box(moves, confidence)
+        low, high = confidence_box(moves, confidence) if dp_epsilon is None else noisy_box(moves, confidence, scale)
         about["confidence"] = confidence
         model = MarkovInterval(low=low, high=high, states=labels, bins=edges, fitted=about)
     unvisited = tuple(n for n in coding.labels if n not in seen)
-    return Fit(model=model, left_out=left_out, unvisited=unvisited)
+    if account is not None and account[0].dataset(account[1]).model is None:
+        account[0].adopt(account[1], model)
+    return Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=dp_epsilon, receipt=receipt)
+
+
+def _charge(
+    account: tuple[Ledger, str], dp_epsilon: float, scale: float, lengths: Sequence[tuple[int, int]], states: int
+) -> Receipt:
+    from pufferdp.ledger.charges import Charge
+
+    return account[0].charge(
+        account[1],
+        Charge(
+            kind="fit",
+            dp_loss=dp_epsilon,
+            longest=max(length for length, _ in lengths),
+            facts={"states": states, "lipschitz": TRANSITIONS_MOVE, "scale": scale},
+        ),
+    )
 
 
 def _states_with_rows(moves: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
@@ -108,46 +178,3 @@ def _states_with_rows(moves: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) ->
         if still == kept:
             return kept
         kept = still
-
-
-def confidence_box(
-    moves: np.ndarray[tuple[int, ...], np.dtype[np.int64]], confidence: float
-) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
-    """Bounds on all transition probabilities that hold together with this confidence.
-
-    How often a state is left depends on the path itself, so bounds for a fixed number of trials (Clopper–Pearson) would
-    not be honest here. The successors of one state are independent draws in the order of its visits, so for each entry
-    the mixture martingale B(s+½, n−s+½)/(B(½,½)·p^s·(1−p)^(n−s)) stays below 1/α at ALL numbers of visits n at once
-    with probability 1−α (Ville 1939; Robbins 1970): the bounds hold at whatever n the path stops.
-    """
-    from scipy.optimize import brentq
-    from scipy.special import betaln
-
-    k = len(moves)
-    level = math.log(k * k / (1 - confidence))
-    low, high = np.zeros((k, k)), np.ones((k, k))
-    solved: dict[tuple[int, int], tuple[float, float]] = {}
-    for x in range(k):
-        n = int(moves[x].sum())
-        for y in range(k):
-            s = int(moves[x, y])
-            if (s, n) not in solved:
-                constant = float(betaln(s + 0.5, n - s + 0.5) - betaln(0.5, 0.5)) - level
-                solved[s, n] = _roots(s, n, constant, brentq)
-            low[x, y], high[x, y] = solved[s, n]
-    return low, high
-
-
-def _roots(s: int, n: int, constant: float, brentq: Any) -> tuple[float, float]:
-    """Where s·log p + (n−s)·log(1−p) falls below ``constant``, on both sides of s/n."""
-
-    def above(p: float) -> float:
-        return (s * math.log(p) if s else 0.0) + ((n - s) * math.log1p(-p) if n > s else 0.0) - constant
-
-    share, tiny = s / n, 1e-300
-    low = float(brentq(above, tiny, share, xtol=1e-15)) if s and above(tiny) < 0 else 0.0
-    high = 1.0
-    if s < n:
-        high = float(brentq(above, share if share > 0 else tiny, 1 - 1e-16, xtol=1e-15))
-    # Bounds are rounded outwards by more than the tolerance of the root.
-    return max(0.0, low - 1e-12), min(1.0, high + 1e-12)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from pufferdp.bins import with_bins
 from pufferdp.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, seal, secrets_text, statement
 from pufferdp.data import Layout
 from pufferdp.denoising import Denoised, denoise
-from pufferdp.errors import NotApplicableError, QueryError
+from pufferdp.errors import NotApplicableError, ParameterError, QueryError
 from pufferdp.estimate import Answer, feasible
 from pufferdp.fingerprint import fitted_warning
 from pufferdp.mechanisms import MECHANISMS, Problem
@@ -30,6 +31,10 @@ from pufferdp.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.reading import Exact, check_reading, read_exact, refuse_impossible
 from pufferdp.report import text
 from pufferdp.secrets import Secrets
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger, Receipt
+    from pufferdp.ledger.charges import Charge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +83,8 @@ def release(
     mechanism: str | None = None,
     beta: float = 0.05,
     sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Release one answer.
@@ -100,6 +107,8 @@ def release(
         mechanism: a mechanism by name; the best that applies by default.
         beta: accuracy is certified at probability 1−beta.
         sampler: where noise comes from; the operating system by default.
+        ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
+        dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
     tell = progress or (lambda words: None)
@@ -117,17 +126,23 @@ def release(
         raise QueryError(f"mechanism is {mechanism!r}; it must be one of {names}", value=mechanism)
     check_reading(model, {"order": order, "by": by, "gap": gap}, missing, id)
     layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
+    account = open_account(ledger, dataset)
+    if account is not None:
+        account[0].expect(account[1], model=model, adversary=who)
     tell("reading")
     exact = read_exact(data, model, query, layout, id)
     problem = Problem(model=model, query=query, lengths=exact.lengths, epsilon=epsilon, adversary=who, secrets=secrets)
     candidate = _choose(problem, mechanism, beta, tell)
     if candidate.calibration is not None and candidate.calibration.scale == 0:
         refuse_impossible(model, exact)
+    # The charge is on disk before any noise exists: a crash from here on loses the answer, never the charge.
+    receipt = None if account is None else account[0].charge(account[1], charge_of(problem, candidate))
+    counted = account is not None and account[0].has_fitted(account[1])
     tell("drawing noise")
     answer = _noisy(problem, candidate, exact, sampler)
     warnings = [
         sampler.warning,
-        fitted_warning(model.fitted, dict(zip(model.labels, exact.histogram, strict=False))),
+        fitted_warning(model.fitted, dict(zip(model.labels, exact.histogram, strict=False)), charged=counted),
         EXACT_ANSWER if candidate.calibration is not None and candidate.calibration.scale == 0 else None,
         "the Lipschitz constant was declared by the author of the function and cannot be checked"
         if query.kind is QueryKind.FUNCTION
@@ -136,8 +151,45 @@ def release(
     tell("denoising")
     assert candidate.calibration is not None
     denoised = denoise(problem, answer, candidate.calibration.scale)
-    certificate = _certify(problem, candidate, exact.facts, answer, denoised, [w for w in warnings if w])
+    certificate = _certify(problem, candidate, exact.facts, answer, denoised, [w for w in warnings if w], receipt)
     return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
+
+
+def open_account(ledger: Ledger | str | os.PathLike[str] | None, dataset: str | None) -> tuple[Ledger, str] | None:
+    """The ledger and the data set that a release is charged to."""
+    if ledger is None:
+        if dataset is not None:
+            raise ParameterError(
+                f"dataset is {dataset!r}, but there is no ledger: name it with --ledger", value=dataset
+            )
+        return None
+    if dataset is None:
+        raise ParameterError("dataset is missing; say which data set of the ledger is charged with --dataset")
+    from pufferdp.ledger.accounts import Ledger  # most releases have no ledger
+
+    return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)), dataset
+
+
+def charge_of(problem: Problem, candidate: Candidate) -> Charge:
+    """What a release charges."""
+    from pufferdp.ledger.charges import additive
+
+    calibration, query = candidate.calibration, problem.query
+    assert calibration is not None
+    return additive(
+        model=model_digest(problem.model),
+        adversary=str(problem.adversary),
+        query=query.name,
+        clip=query.clip,
+        lipschitz=calibration.lipschitz,
+        coordinates=len(problem.bound.labels),
+        mechanism=calibration.mechanism,
+        sigma=calibration.sigma,
+        epsilon=problem.epsilon,
+        lengths=problem.lengths,
+        framework=None if problem.secrets is None else problem.secrets.to_dict(),
+        numbers=isinstance(problem.model, NumberModel),
+    )
 
 
 def _choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
@@ -206,6 +258,7 @@ def _certify(
     answer: Answer,
     denoised: Denoised | None,
     warnings: list[str],
+    receipt: Receipt | None,
 ) -> Certificate:
     calibration, accuracy = candidate.calibration, candidate.accuracy
     assert calibration is not None
@@ -248,5 +301,6 @@ def _certify(
             "estimate": feasible(bound, problem.records, answer),
             "denoised": None if denoised is None else denoised.to_dict(),
             "warnings": warnings,
+            "ledger": None if receipt is None else receipt.to_dict(),
         }
     )

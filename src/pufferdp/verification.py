@@ -24,8 +24,10 @@ from pufferdp.certificate import (
 from pufferdp.denoising import Denoised, denoise
 from pufferdp.errors import PufferdpError
 from pufferdp.estimate import feasible
+from pufferdp.ledger.chain import link
+from pufferdp.ledger.charges import additive
 from pufferdp.mechanisms import Problem
-from pufferdp.models.classes import Model
+from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.files import canonical_json, found_text, model_digest, model_from_dict, plain_errors
 from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import Query, QueryKind
@@ -46,10 +48,13 @@ class Verification:
         return {"valid": self.valid, "problems": list(self.problems), "warnings": list(self.warnings)}
 
 
-def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = None) -> Verification:
+def verify(
+    certificate: Certificate | dict[str, Any], *, query: Query | None = None, head: str | None = None
+) -> Verification:
     """Recompute the hash, the calibration and the estimates of a certificate.
 
-    A release of a function of one's own by ``wasserstein`` needs that function again: hand it over as ``query``.
+    With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
+    ``wasserstein`` needs that function again: hand it over as ``query``.
     """
     raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
     problems: list[str] = []
@@ -64,6 +69,7 @@ def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = N
         if content_hash(raw) != parsed.sha256:
             problems.append("the hash does not match: the certificate was changed after it was made")
         problems += _recompute(parsed, query)
+        problems += _ledger_problems(parsed, head)
     except (PufferdpError, ValueError) as error:
         problems.append(str(error))
     return Verification(not problems, tuple(problems), tuple(parsed.warnings))
@@ -150,6 +156,32 @@ def _recompute(c: Certificate, own: Query | None) -> list[str]:
         problems.append("the estimate does not follow from the answer")
     else:
         problems += _denoised_problems(c.denoised, denoise(problem, c.answer, ours.scale), ours.scale)
+    return problems
+
+
+def _ledger_problems(c: Certificate, head: str | None) -> list[str]:
+    """The hash of the row in the ledger must be over the charge of this very release."""
+    if c.ledger is None:
+        return [] if head is None else ["the release was not charged to a ledger: the certificate names no row"]
+    charge = additive(
+        model=c.model_sha256,
+        adversary=c.guarantee.adversary,
+        query=c.query.name,
+        clip=c.query.clip,
+        lipschitz=c.query.lipschitz,
+        coordinates=c.query.coordinates,
+        mechanism=c.mechanism.name,
+        sigma=c.calibration.sigma,
+        epsilon=c.guarantee.epsilon,
+        lengths=c.data.lengths,
+        framework=c.guarantee.framework,
+        numbers=isinstance(model_from_dict(c.model), NumberModel),
+    )
+    problems = []
+    if link(c.ledger.previous, c.ledger.position, c.ledger.charged, charge.problem) != c.ledger.head:
+        problems.append("ledger.head is not the hash of a row that charges this release")
+    if head is not None and head != c.ledger.head:
+        problems.append(f"the release was charged as the row {c.ledger.head}, not as {found_text(head)}")
     return problems
 
 

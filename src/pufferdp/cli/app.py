@@ -9,6 +9,7 @@ import typer
 from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
 from pufferdp.cli.leakage import leakage
+from pufferdp.cli.ledger import ledger
 from pufferdp.cli.plan import plan
 from pufferdp.cli.release import release
 from pufferdp.cli.reproduce import reproduce
@@ -44,3 +45,4 @@ def _main(
 
 for verb in (plan, release, verify, leakage, robustness, fit, reproduce, demo):
     app.command()(verb)
+app.add_typer(ledger, name="ledger")

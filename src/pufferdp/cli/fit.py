@@ -22,6 +22,14 @@ def fit(
     missing: options.Missing = "refuse",
     bins: options.Bins = None,
     start: Annotated[str, typer.Option("--start", help="Start of the fitted chain: stationary or any.")] = "stationary",
+    states: Annotated[
+        str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
+    ] = None,
+    dp_epsilon: Annotated[
+        str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
+    ] = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the model to this file.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -45,6 +53,10 @@ def fit(
             bins=bins,
             confidence=None if confidence is None else options.number("confidence", confidence),
             start=start,
+            states=None if states is None else states.split(","),
+            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            ledger=ledger,
+            dataset=dataset,
             progress=progress,
         )
     content = model_to_dict(result.model)
@@ -55,6 +67,10 @@ def fit(
         lines.append(f"Left out, because the data never leaves them: {', '.join(result.left_out)}.")
     if result.unvisited:
         lines.append(f"Not visited: {', '.join(result.unvisited)}.")
-    lines.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
+    if result.dp_epsilon is None:
+        lines.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
+    else:
+        where = "keep a ledger" if result.receipt is None else f"charged to data set {result.receipt.dataset!r}"
+        lines.append(f"The fit has spent a DP loss of {result.dp_epsilon:g} on the data: {where}.")
     lines.append(f"Model: {out}" if out else json.dumps(content, ensure_ascii=False))
     options.show(content, "\n".join(lines), as_json)

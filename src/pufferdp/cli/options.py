@@ -36,6 +36,10 @@ AdversaryName = Annotated[
     ),
 ]
 Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
+LedgerPlace = Annotated[
+    str | None, typer.Option("--ledger", help="Ledger to charge before noise is drawn: a file, or postgresql://…")
+]
+DatasetName = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
 FIGURES = (".png", ".svg", ".pdf")

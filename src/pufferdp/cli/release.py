@@ -31,6 +31,8 @@ def release(
         str | None, typer.Option("--mechanism", help="A mechanism by name; the best by default.")
     ] = None,
     beta: options.Beta = "0.05",
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
     seed: Annotated[
@@ -74,6 +76,8 @@ def release(
             mechanism=mechanism,
             beta=options.number("beta", beta),
             sampler=sampler,
+            ledger=ledger,
+            dataset=dataset,
             progress=progress,
         )
         if out is not None:

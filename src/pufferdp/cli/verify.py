@@ -11,6 +11,7 @@ from pufferdp.cli import options
 
 def verify(
     certificate: Annotated[str, typer.Argument(help="Certificate file (JSON), as release --out writes it.")],
+    head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
@@ -22,7 +23,7 @@ def verify(
     raw = read_certificate(certificate)
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw)
+        result = check(raw, head=head)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(text.promise(raw))

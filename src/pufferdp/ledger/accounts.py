@@ -81,7 +81,7 @@ class DataSet:
             "adversary": str(self.adversary),
             "budget": self.budget,
             "leakage": self.leakage,
-            "left": None if self.leakage is None else self.budget - self.leakage,
+            "left": None if self.leakage is None else max(0.0, self.budget - self.leakage),
             "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
             "left_dp": self.left_dp,
             "curve": self.curve,
@@ -183,6 +183,12 @@ class Ledger:
         with self.store.reading() as session:
             definition, state = self._find(session, name)
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+
+    def has_fitted(self, name: str) -> bool:
+        """Whether the data set's model comes from a private fit that it was charged for."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        return definition["model"] is None and state.model is not None
 
     def charge(self, name: str, charge: Charge) -> Receipt:
         """Charge one release, before its noise is drawn. When this returns the charge is on disk."""

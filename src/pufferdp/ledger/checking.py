@@ -77,6 +77,13 @@ def check(ledger: Ledger, head: str | None = None) -> LedgerCheck:
     )
 
 
+def check_contents(session: Session) -> list[str]:
+    """What is wrong with the rows that a transaction sees."""
+    found = _Check(None)
+    found.everything(session)
+    return found.problems
+
+
 class _Check:
     def __init__(self, head: str | None) -> None:
         self.head, self.seen, self.releases = head, False, 0
@@ -94,9 +101,8 @@ class _Check:
             except (PufferdpError, ValueError, RecursionError) as error:
                 self.problems.append(f"model {sha[:12]}… cannot be read: {error}")
         names = []
-        for name, definition, state in session.rows(
-            "SELECT name, definition, state FROM ledger_datasets ORDER BY name"
-        ):
+        sql = "SELECT name, definition, state FROM ledger_datasets ORDER BY name"
+        for name, definition, state in list(session.rows(sql)):
             names.append(name)
             try:
                 self._dataset(session, name, definition, state)
@@ -123,6 +129,7 @@ class _Check:
         state = State(chain.digest(definition), model)
         self.seen |= state.head == self.head
         kept: dict[str, Charge | None] = {}
+        fits = 0  # charged before there was a model, when nobody could know what they leak
         sql = "SELECT position, created, problem, hash FROM ledger_entries WHERE dataset = ? ORDER BY position"
         for position, created, problem, hash in session.rows(sql, name):
             if position != state.position + 1:
@@ -141,13 +148,14 @@ class _Check:
                 if content.get("kind") != "model":
                     self.problems.append(f"data set {name!r}: row {position} charges what is not in the ledger")
                     return
-                state = state.adopting(content["model"], hash)
+                state, fits = state.adopting(content["model"], hash), state.releases
             if hash == self.head:
                 self.seen = True
         if state.to_json() != stated:
             self.problems.append(f"data set {name!r}: its rows add up to other totals than those that are kept")
         self.releases += state.releases
-        self._total(name, raw, state)
+        if state.releases > fits:
+            self._total(name, raw, state)
 
     def _total(self, name: str, raw: dict[str, Any], state: State) -> None:
         """Totals never fall, so the last one answers for all."""
@@ -157,8 +165,7 @@ class _Check:
             self.problems.append(f"data set {name!r}: its model is not in the ledger")
             return
         rule = Rule(self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"])
-        # A fit is charged before anybody knows the curve, so it alone may pass the budget; then nothing may follow.
-        if not rule.within(state) and (raw["model"] is not None or state.releases > 1):
+        if not rule.within(state):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "
                 f"over the budget {raw['budget']:g}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,10 +21,8 @@ from urllib.parse import quote
 from pufferdp.errors import LedgerError
 from pufferdp.ledger.store import Row, Session, Store
 
-try:
+if sys.platform != "win32":  # there SQLite's own waiting has to do
     import fcntl
-except ImportError:  # Windows: SQLite's own waiting has to do
-    fcntl = None  # type: ignore[assignment]
 
 
 class SqliteStore(Store):
@@ -156,7 +155,7 @@ class _Queue:
 
     def _open(self) -> int | None:
         """This process's own: a lock is shared with children that were forked."""
-        if fcntl is None:
+        if sys.platform == "win32":
             return None
         if self._handle is None or self._owner != os.getpid():
             try:

@@ -158,6 +158,13 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def _charged(row: dict[str, Any] | None) -> list[str]:
+    """Where a release was charged."""
+    if row is None:
+        return []
+    return [f"Charged to data set {row['dataset']!r} as row {row['position']}, {row['head'][:12]}…"]
+
+
 def promise(certificate: dict[str, Any]) -> str:
     """What a certificate promises, in sentences."""
     accuracy, guarantee = certificate["accuracy"], certificate["guarantee"]
@@ -166,6 +173,7 @@ def promise(certificate: dict[str, Any]) -> str:
         f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
         f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
         f"than {number(accuracy['alpha'])}.",
+        *_charged(certificate["ledger"]),
         *(f"Warning: {w}." for w in certificate["warnings"]),
     ]
     return "\n".join(textwrap.fill(s, 96) for s in sentences)

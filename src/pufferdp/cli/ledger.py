@@ -1,0 +1,118 @@
+"""``pufferdp ledger``: budgets of data sets, kept in a file or in PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.cli import options
+
+Place = Annotated[str, typer.Argument(help="Ledger: a file, or postgresql://…")]
+ledger = typer.Typer(
+    help="Keep the budget of a data set: create, show, verify, export, import.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@ledger.command()
+def create(
+    place: Place,
+    dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
+    budget: Annotated[str, typer.Option("--budget", help="The most that all releases together may leak.")],
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model file (JSON); without it a private fit has to come first.")
+    ] = None,
+    adversary: options.AdversaryName = "bdp",
+    as_json: options.AsJson = False,
+) -> None:
+    """Add a data set with its model, adversary and budget; the file is made where there is none."""
+    from pufferdp import checks
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.models import load_model
+    from pufferdp.report import ledger as report
+
+    believed = None if model is None else load_model(model)
+    who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+    with Ledger(place, create=True) as books:
+        made = books.create(dataset, model=believed, adversary=who, budget=most)
+    options.show(made.to_dict(), report.dataset_text(made.to_dict()), as_json)
+
+
+@ledger.command()
+def show(
+    place: Place,
+    dataset: options.DatasetName = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """What was spent and what is left."""
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.report import ledger as report
+
+    with Ledger(place) as books, options.progress() as progress:
+        progress("reading the curve")
+        names = books.names() if dataset is None else (dataset,)
+        found = [books.dataset(name).to_dict() for name in names]
+    if len(found) == 1:
+        options.show(found[0], report.dataset_text(found[0]), as_json)
+    else:
+        options.show({"datasets": found}, report.datasets_table(found), as_json)
+
+
+@ledger.command()
+def verify(
+    place: Place,
+    head: Annotated[
+        str | None, typer.Option("--head", help="Hash of a row that must be there: ledger.head of a certificate.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Recompute every hash and every charge. Exit 3 when something was changed."""
+    from pufferdp.errors import RefusedError
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.report import ledger as report
+
+    with Ledger(place) as books, options.progress() as progress:
+        progress("recomputing hashes and charges")
+        found = books.verify(head)
+    options.show(found.to_dict(), report.check_text(found.to_dict()), as_json)
+    if not found.valid:
+        count = len(found.problems)
+        raise RefusedError(f"the ledger does not hold; it has {count} problem{'s' * (count != 1)}")
+
+
+@ledger.command()
+def export(
+    place: Place,
+    out: Annotated[str, typer.Option("--out", help="Write the ledger to this JSON file.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Write the whole ledger as JSON."""
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.exchange import export_ledger
+    from pufferdp.models.files import check_file
+
+    check_file(out, "out")
+    with Ledger(place) as books, options.progress() as progress:
+        progress("writing")
+        found = export_ledger(books, out)
+    options.show(found, f"{found['rows']} rows of {len(found['datasets'])} data sets: {out}", as_json)
+
+
+@ledger.command("import")
+def import_(
+    place: Place,
+    source: Annotated[str, typer.Option("--from", help="JSON file that ledger export wrote.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Add the data sets of an export, once every hash and charge in it was recomputed."""
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.exchange import import_ledger, read_export
+
+    content = read_export(source)  # before a file is made
+    with options.progress() as progress:
+        progress("recomputing hashes and charges")
+        with Ledger(place, create=True) as books:
+            found = import_ledger(books, content)
+    options.show(found, f"{found['rows']} rows of {len(found['datasets'])} data sets", as_json)

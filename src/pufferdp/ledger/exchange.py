@@ -1,0 +1,77 @@
+"""A ledger as one JSON file, and back: for backups, and from a file to PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from pufferdp.errors import LedgerError, ModelError
+from pufferdp.ledger.checking import check_contents
+from pufferdp.models.files import found_text, read_json, write_whole
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger
+
+SCHEMA: Final = "pufferdp-ledger-export/1"
+_COLUMNS: Final = {
+    "models": ("sha256", "content"),
+    "problems": ("sha256", "content"),
+    "datasets": ("name", "definition", "state"),
+    "entries": ("dataset", "position", "created", "problem", "hash"),
+}
+
+
+def export_ledger(ledger: Ledger, out: str | os.PathLike[str]) -> dict[str, Any]:
+    """Write every row, as of one moment."""
+    content: dict[str, Any] = {"schema": SCHEMA}
+    with ledger.store.reading() as session:
+        for table, columns in _COLUMNS.items():
+            key = ", ".join(columns[: 2 if table == "entries" else 1])
+            sql = f"SELECT {', '.join(columns)} FROM ledger_{table} ORDER BY {key}"
+            content[table] = [list(row) for row in session.rows(sql)]
+    write_whole(out, json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n")
+    return _summary(content)
+
+
+def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The content of an export, its shape checked."""
+    try:
+        raw = read_json(path, "ledger export")
+    except ModelError as error:
+        raise LedgerError(str(error), value=path) from None
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        found = raw.get("schema") if isinstance(raw, dict) else None
+        raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(found)}, not {SCHEMA!r}")
+    for table, columns in _COLUMNS.items():
+        rows = raw.get(table)
+        kinds = [int if name == "position" else str for name in columns]
+        good = isinstance(rows, list) and all(isinstance(row, list) and [type(v) for v in row] == kinds for row in rows)
+        if not good:
+            raise LedgerError(f"{str(path)!r}: {table} must be a list of rows of {', '.join(columns)}", value=path)
+    return raw
+
+
+def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
+    """Add the data sets of an export. It is refused whole where a hash or a charge does not hold."""
+    with ledger.store.writing() as session:
+        for table, columns in _COLUMNS.items():
+            again = " ON CONFLICT DO NOTHING" if columns[0] == "sha256" else ""
+            marks = ", ".join("?" * len(columns))
+            sql = f"INSERT INTO ledger_{table} ({', '.join(columns)}) VALUES ({marks}){again}"
+            for row in content[table]:
+                if table == "datasets" and list(
+                    session.rows("SELECT name FROM ledger_datasets WHERE name = ?", row[0])
+                ):
+                    raise LedgerError(
+                        f"data set {row[0]!r} is in the ledger already; import into another", value=row[0]
+                    )
+                session.run(sql, *row)
+        problems = check_contents(session)
+        if problems:
+            raise LedgerError(f"the export does not hold, and nothing was imported: {problems[0]}")
+    return _summary(content)
+
+
+def _summary(content: dict[str, Any]) -> dict[str, Any]:
+    return {"datasets": [row[0] for row in content["datasets"]], "rows": len(content["entries"])}

@@ -1,0 +1,73 @@
+"""A ledger as text that fits a terminal. Works from plain dictionaries: the same data as ``--json``."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from typing import Any
+
+from pufferdp.report.text import number, table
+
+
+def dataset_text(found: dict[str, Any]) -> str:
+    """One data set: what was spent and what is left."""
+    releases = f"{found['releases']:,} release{'s' * (found['releases'] != 1)}"
+    rows = [
+        ["budget", up_to(found["budget"], down=True), ""],
+        ["leaked at most", up_to(found["leakage"]), up_to(found["spent_dp"])],
+        ["left", up_to(found["left"], down=True), up_to(found["left_dp"], down=True)],
+    ]
+    who = {"bdp": "any set of other records", "pufferfish": "no record", "dp": "all other records"}
+    title = f"Data set {found['dataset']}: {releases}, for an adversary who knows {who[found['adversary']]}"
+    parts = [textwrap.fill(title, 96), "", table(["", "leakage", "DP loss"], rows, least=8), ""]
+    parts += [textwrap.fill(said, 96) for said in _said(found)]
+    return "\n".join([*parts, f"Head: {found['head']}"])
+
+
+def _said(found: dict[str, Any]) -> list[str]:
+    if found["model_sha256"] is None:
+        return ["It has no model yet: what leaks cannot be said before fit --dp-epsilon has given it one."]
+    if not found["releases"]:
+        return ["Nothing was released yet."]
+    if found["spent_dp"] is None:
+        return ["Its release gave an answer that no DP loss bounds: the data set is used up."]
+    if found["curve"] == "own":
+        return [
+            "The total is the promise of its only release. With a second one it becomes the leakage curve at the sum "
+            "of both DP losses."
+        ]
+    return [f"The total is the {found['curve']} curve at the sum of all DP losses."]
+
+
+def datasets_table(found: list[dict[str, Any]]) -> str:
+    """All data sets of a ledger, a line each."""
+    head = ["data set", "adversary", "releases", "leaked at most", "budget", "DP loss spent", "left"]
+    rows = [
+        [
+            one["dataset"],
+            one["adversary"],
+            f"{one['releases']:,}",
+            up_to(one["leakage"]),
+            up_to(one["budget"], down=True),
+            up_to(one["spent_dp"]),
+            up_to(one["left_dp"], down=True),
+        ]
+        for one in found
+    ]
+    return table(head, rows, left=2)
+
+
+def check_text(found: dict[str, Any]) -> str:
+    """Whether a ledger holds."""
+    said = f"{found['releases']:,} release{'s' * (found['releases'] != 1)}, {found['recomputed']} distinct"
+    lines = [f"valid: {said}" if found["valid"] else "NOT valid", *(f"- {p}" for p in found["problems"])]
+    return "\n".join([*lines, *(f"Not recomputed: {text}." for text in found["unchecked"])])
+
+
+def up_to(value: float | None, down: bool = False) -> str:
+    """Four digits, rounded to the safe side: what is spent up, what is left down."""
+    if not value:
+        return number(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)
+    return number(steps * unit)
