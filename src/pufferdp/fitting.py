@@ -15,15 +15,16 @@ from pufferdp.boxes import confidence_box
 from pufferdp.data import Coding, Layout, open_series
 from pufferdp.errors import DataError, ParameterError
 from pufferdp.fingerprint import data_digest
+from pufferdp.ledger import opened
 from pufferdp.models.classes import MarkovInterval
 from pufferdp.models.markov import MarkovChain, bin_names
 from pufferdp.noise import Sampler, SystemSampler
 from pufferdp.planning import Progress
 from pufferdp.private_counts import TRANSITIONS_MOVE, noisy_box, noisy_counts, transition_scale
-from pufferdp.releasing import open_account
 
 if TYPE_CHECKING:
     from pufferdp.ledger.accounts import Ledger, Receipt
+    from pufferdp.ledger.charges import Charge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,9 @@ def fit(
             parse_bins(bins)  # a bare width would take its range from the data
     elif ledger is not None:
         raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
-    account = open_account(ledger, dataset)
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            books.dataset(dataset)  # one that is not there is refused before the data is read
     if progress is not None:
         progress("reading")
     series = open_series(data, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
@@ -116,8 +119,10 @@ def fit(
     scale = 0.0
     if dp_epsilon is not None:
         scale = transition_scale(dp_epsilon)
-        if account is not None:
-            receipt = _charge(account, dp_epsilon, scale, counts.lengths, len(moves))
+        with opened(ledger, dataset) as books:
+            if books is not None and dataset is not None:
+                longest = max(length for length, _ in counts.lengths)
+                receipt = books.charge(dataset, fit_charge(dp_epsilon, scale, longest, len(moves)))
         moves = noisy_counts(moves, scale, sampler or SystemSampler())
         about["dp_epsilon"] = dp_epsilon
     if dp_epsilon is not None and confidence is not None:
@@ -149,25 +154,18 @@ def fit(
         about["confidence"] = confidence
         model = MarkovInterval(low=low, high=high, states=labels, bins=edges, fitted=about)
     unvisited = tuple(n for n in coding.labels if n not in seen)
-    if account is not None and account[0].dataset(account[1]).model is None:
-        account[0].adopt(account[1], model)
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None and books.dataset(dataset).model is None:
+            books.adopt(dataset, model)
     return Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=dp_epsilon, receipt=receipt)
 
 
-def _charge(
-    account: tuple[Ledger, str], dp_epsilon: float, scale: float, lengths: Sequence[tuple[int, int]], states: int
-) -> Receipt:
+def fit_charge(dp_epsilon: float, scale: float, longest: int, states: int) -> Charge:
+    """What a private fit charges."""
     from pufferdp.ledger.charges import Charge
 
-    return account[0].charge(
-        account[1],
-        Charge(
-            kind="fit",
-            dp_loss=dp_epsilon,
-            longest=max(length for length, _ in lengths),
-            facts={"states": states, "lipschitz": TRANSITIONS_MOVE, "scale": scale},
-        ),
-    )
+    facts = {"states": states, "lipschitz": TRANSITIONS_MOVE, "scale": scale}
+    return Charge(kind="fit", dp_loss=dp_epsilon, longest=longest, facts=facts)
 
 
 def _states_with_rows(moves: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:

@@ -17,9 +17,10 @@ from pufferdp.bins import with_bins
 from pufferdp.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, seal, secrets_text, statement
 from pufferdp.data import Layout
 from pufferdp.denoising import Denoised, denoise
-from pufferdp.errors import NotApplicableError, ParameterError, QueryError
+from pufferdp.errors import NotApplicableError, QueryError
 from pufferdp.estimate import Answer, feasible
 from pufferdp.fingerprint import fitted_warning
+from pufferdp.ledger import opened
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.collection import ModelClass
@@ -126,9 +127,9 @@ def release(
         raise QueryError(f"mechanism is {mechanism!r}; it must be one of {names}", value=mechanism)
     check_reading(model, {"order": order, "by": by, "gap": gap}, missing, id)
     layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
-    account = open_account(ledger, dataset)
-    if account is not None:
-        account[0].expect(account[1], model=model, adversary=who)
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            books.expect(dataset, model=model, adversary=who)
     tell("reading")
     exact = read_exact(data, model, query, layout, id)
     problem = Problem(model=model, query=query, lengths=exact.lengths, epsilon=epsilon, adversary=who, secrets=secrets)
@@ -136,8 +137,10 @@ def release(
     if candidate.calibration is not None and candidate.calibration.scale == 0:
         refuse_impossible(model, exact)
     # The charge is on disk before any noise exists: a crash from here on loses the answer, never the charge.
-    receipt = None if account is None else account[0].charge(account[1], charge_of(problem, candidate))
-    counted = account is not None and account[0].has_fitted(account[1])
+    receipt, counted = None, False
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            receipt, counted = books.charge(dataset, charge_of(problem, candidate)), books.has_fitted(dataset)
     tell("drawing noise")
     answer = _noisy(problem, candidate, exact, sampler)
     warnings = [
@@ -153,21 +156,6 @@ def release(
     denoised = denoise(problem, answer, candidate.calibration.scale)
     certificate = _certify(problem, candidate, exact.facts, answer, denoised, [w for w in warnings if w], receipt)
     return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
-
-
-def open_account(ledger: Ledger | str | os.PathLike[str] | None, dataset: str | None) -> tuple[Ledger, str] | None:
-    """The ledger and the data set that a release is charged to."""
-    if ledger is None:
-        if dataset is not None:
-            raise ParameterError(
-                f"dataset is {dataset!r}, but there is no ledger: name it with --ledger", value=dataset
-            )
-        return None
-    if dataset is None:
-        raise ParameterError("dataset is missing; say which data set of the ledger is charged with --dataset")
-    from pufferdp.ledger.accounts import Ledger  # most releases have no ledger
-
-    return (ledger if isinstance(ledger, Ledger) else Ledger(ledger)), dataset
 
 
 def charge_of(problem: Problem, candidate: Candidate) -> Charge:

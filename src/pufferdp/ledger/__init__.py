@@ -1,1 +1,34 @@
 """Budgets that survive crashes and races: what was spent on a data set, kept in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pufferdp.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger
+
+
+@contextmanager
+def opened(place: Ledger | str | os.PathLike[str] | None, dataset: str | None) -> Iterator[Ledger | None]:
+    """The ledger that a release is charged to, if any; closed at the end where it was opened here."""
+    if place is None:
+        if dataset is not None:
+            raise ParameterError(
+                f"dataset is {dataset!r}, but there is no ledger: name it with --ledger", value=dataset
+            )
+        yield None
+        return
+    if dataset is None:
+        raise ParameterError("dataset is missing; say which data set of the ledger is charged with --dataset")
+    from pufferdp.ledger.accounts import Ledger  # most releases have none
+
+    if isinstance(place, Ledger):
+        yield place
+    else:
+        with Ledger(place) as ledger:
+            yield ledger

@@ -38,6 +38,7 @@ class PostgresStore(Store):
         with self._errors():
             connection = psycopg.connect(self._url, autocommit=True, connect_timeout=max(2, int(self.wait)))
             if connection.execute("SHOW fsync").fetchone() != ("on",):
+                connection.close()
                 raise LedgerError(
                     f"{self.place!r}: fsync is off, so a crash of the server could lose charges: turn it on"
                 )

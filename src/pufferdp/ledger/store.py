@@ -158,5 +158,9 @@ def open_store(place: str | os.PathLike[str], *, create: bool = False, wait: flo
         from pufferdp.ledger.sqlite import SqliteStore
 
         store = SqliteStore(text, wait, create)
-    store.open(create)
+    try:
+        store.open(create)
+    except BaseException:
+        store.close()
+        raise
     return store
