@@ -224,5 +224,6 @@ class _Check:
         if not candidate.applies or candidate.calibration is None:
             raise LedgerError(f"{facts['mechanism']} does not apply: {candidate.reason}")
         sigma = candidate.calibration.sigma
-        # The loss that was charged is that of the noise that was stated; that noise must be enough for the promise.
-        return loss_of(facts["sigma"]) if math.isclose(sigma, facts["sigma"], rel_tol=1e-9) else loss_of(sigma)
+        if not math.isclose(sigma, facts["sigma"], rel_tol=1e-9):
+            self.problems.append(f"a release had noise of sigma {facts['sigma']:.10g}; recomputed it is {sigma:.10g}")
+        return loss_of(sigma)
