@@ -49,7 +49,10 @@ class PostgresStore(Store):
 
     def _ready(self, connection: Any) -> bool:
         with self._errors():
-            return bool(connection.execute("SELECT to_regclass('ledger_version') IS NOT NULL").fetchone()[0])
+            # From the catalogue's rows: what to_regclass remembers may be older than a lock that was waited for.
+            sql = "SELECT count(*) FROM pg_tables WHERE tablename = 'ledger_version' "
+            sql += "AND schemaname = ANY (current_schemas(false))"
+            return bool(connection.execute(sql).fetchone()[0])
 
     def _begin_schema(self, session: Session) -> None:
         list(session.rows("SELECT pg_advisory_xact_lock(?)", _MAKING))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pufferdp.checks import LARGEST, Adversary
 from pufferdp.errors import RefusedError
-from pufferdp.leakage.bounds import curves, lowest
+from pufferdp.leakage.bounds import curve, curves, lowest
 from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest
 from pufferdp.ledger.charges import Charge
 from pufferdp.models.classes import Model, SeriesModel
@@ -97,7 +97,9 @@ class Rule:
         longest = longest if isinstance(self.model, SeriesModel) else 0
         key = longest, clipped
         if key not in self._curves:
-            found = curves(self.model, longest or None, self.adversary)
+            alone = curve("independent", self.model, longest or None, self.adversary)
+            # Nothing lies below the DP loss itself, so where it is the leakage no other curve is looked for.
+            found = {alone.name: alone} if alone.applies else curves(self.model, longest or None, self.adversary)
             kept = {name: c for name, c in found.items() if clipped or c.holds_for == EVERY_ALGORITHM}
             self._curves[key] = lowest(kept)
         return self._curves[key]
