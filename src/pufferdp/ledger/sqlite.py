@@ -1,9 +1,14 @@
-"""A ledger in one file: SQLite with a write-ahead log, full synchronous.
+"""A ledger in one file: SQLite with a write-ahead log, on disk before a commit is acknowledged.
 
-A commit costs one write of the log to disk. SQLite makes waiters poll, with sleeps that grow: late comers overtake, and
-the disk idles. So whoever wants to write first queues for a lock on a file beside the ledger, which the system hands
-on when its holder ends, however it ends. The queue is for order alone: SQLite's own locks keep the ledger right
-without it, on systems that have no such lock as well.
+SQLite's own full synchronous writes the log to disk inside the transaction, so that everybody waits for every write in
+turn. Here a transaction ends in the log, the next may begin, and only then does its owner wait for the disk: one write
+serves all who wait. The order is kept. The log is read back up to the first frame that is missing, and what was
+written to disk for one charge holds all that came before it; so a charge that was acknowledged is never lost, and
+neither is any that it was added to. Where the system has no fdatasync, SQLite's own way is taken.
+
+SQLite makes waiters poll, with sleeps that grow: late comers overtake, and the disk idles. So whoever wants to write
+first queues for a lock on a file beside the ledger, which the system hands on when its holder ends, however it ends.
+The queue is for order alone: SQLite's own locks keep the ledger right without it.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote
 
 from pufferdp.errors import LedgerError
@@ -23,6 +29,8 @@ from pufferdp.ledger.store import Row, Session, Store
 
 if sys.platform != "win32":  # there SQLite's own waiting has to do
     import fcntl
+
+_OWN_SYNC: Final = sys.platform == "linux"
 
 
 class SqliteStore(Store):
@@ -52,7 +60,7 @@ class SqliteStore(Store):
             )
             if self._create:
                 connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA synchronous = {'NORMAL' if _OWN_SYNC else 'FULL'}")
             found = connection.execute("PRAGMA journal_mode").fetchone()[0]
         if found != "wal":
             raise LedgerError(f"ledger {self.place!r} has no write-ahead log but {found!r}; copy it with ledger export")
@@ -91,21 +99,33 @@ class SqliteStore(Store):
 
     @contextmanager
     def _writing(self, connection: sqlite3.Connection) -> Iterator[Session]:
-        with self._queue.turn(), self._errors():
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield _SqliteSession(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
+        with self._errors():
+            with self._queue.turn():
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield _SqliteSession(connection)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
+                    raise
+            self._to_disk()
+
+    def _to_disk(self) -> None:
+        """Wait until the log is on disk. It cannot be another file than the one written to while we are connected."""
+        if not _OWN_SYNC:
+            return
+        handle = os.open(self.place + "-wal", os.O_RDWR)
+        try:
+            os.fdatasync(handle)
+        finally:
+            os.close(handle)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise LedgerError(f"ledger {self.place!r} cannot be used: {error}", value=self.place) from error
 
 
