@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 CODE := src tests benchmarks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench lock clean
+.PHONY: help demo test soak lint types docs bench lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
@@ -15,6 +15,9 @@ demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
 
 test: $(STAMP) ## run the tests and the examples in docstrings
 	$(BIN)/python -m pytest -n 2 -q
+
+soak: $(STAMP) ## race fifty processes against one budget, a thousand rounds (hours)
+	$(BIN)/python -m tests.ledger.races $(or $(ROUNDS),1000)
 
 lint: $(STAMP) ## check style and formatting
 	$(BIN)/ruff check $(CODE)

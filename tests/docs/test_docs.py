@@ -201,6 +201,8 @@ TOURED = [
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/robustness.md",
+    "guide/budget.md",
+    "operating.md",
     "theory/intervals.md",
     "theory/transport.md",
     "theory/network-quilts.md",
