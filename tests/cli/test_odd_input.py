@@ -26,7 +26,8 @@ CANDIDATE_KEYS = {
 }  # fmt: skip
 CERTIFICATE_KEYS = {
     "schema", "pufferdp", "created", "guarantee", "model", "model_sha256", "query", "mechanism", "calibration", "noise",
-    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "denoised", "warnings", "sha256",
+    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "denoised", "warnings",
+    "ledger", "sha256",
 }  # fmt: skip
 
 

@@ -54,6 +54,7 @@ def test_the_total_covers_what_guarantees_that_do_not_add_up_leak_together(model
     rule = Rule(model, adversary, 100.0)
     assert rule.leakage(after(charge)) == own == pytest.approx(once, abs=5e-5)
     assert rule.leakage(after(charge, charge)) >= joint
+    assert rule.leakage(after(charge, charge)) == 2 * len(model.records)  # docs/guide/budget.md says so
 
 
 @given(chains(), st.integers(1, 30), epsilons, st.integers(1, 5), st.sampled_from([BDP, PUFFERFISH]))
