@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp import checks
 from pufferdp.bins import parse_bins
@@ -70,7 +71,7 @@ def fit(
     counts = series.counts(coding, transitions=True)
     assert counts.transitions is not None
     moves = np.array(counts.transitions, dtype=np.int64)
-    kept = _states_with_rows(moves)
+    kept = states_with_rows(moves)
     if not len(kept):
         raise DataError(
             f"no state of {column!r} is ever left for a state that is left again; a chain needs at least one move "
@@ -100,7 +101,7 @@ def fit(
     return Fit(model=model, left_out=left_out, unvisited=unvisited)
 
 
-def _states_with_rows(moves: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
+def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:
     """States that are left at least once, for a state that is kept itself."""
     kept = list(range(len(moves)))
     while True:
