@@ -108,6 +108,7 @@ def _read(flow: Values) -> Values:
     """Matrix, stationary law, coefficient and relaxation time of a flow in one row; nan where there is none."""
     k = len(flow)
     out = np.full(k * k + k + 2, np.nan)
+    flow = np.where(flow < 2.0**-45, 0.0, flow)  # so little is what rounding leaves of nothing
     kept = np.array(states_with_rows(flow), dtype=np.int64)
     if not len(kept):
         return out
