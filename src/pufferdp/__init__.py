@@ -26,8 +26,12 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from pufferdp.fitting import Fit, fit
+    from pufferdp.flow_certificate import FlowCertificate
+    from pufferdp.flow_estimates import FlowEstimates
+    from pufferdp.flowing import FlowPlan, FlowRelease, flow, plan_flow
     from pufferdp.leakage.bounds import best_curve, curves
     from pufferdp.leakage.curves import Curve
+    from pufferdp.leakage.orbits import dobrushin, least_favourable
     from pufferdp.leaking import LeakageReport, leakage_of
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
@@ -73,8 +77,12 @@ _HOME = {
         "RefusedError",
     ),
     "fitting": ("Fit", "fit"),
+    "flow_certificate": ("FlowCertificate",),
+    "flow_estimates": ("FlowEstimates",),
+    "flowing": ("FlowPlan", "FlowRelease", "flow", "plan_flow"),
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
+    "leakage.orbits": ("dobrushin", "least_favourable"),
     "leaking": ("LeakageReport", "leakage_of"),
     "limits": ("Limit",),
     "mechanisms": ("Calibration",),
@@ -118,6 +126,10 @@ __all__ = [
     "DataError",
     "Denoised",
     "Fit",
+    "FlowCertificate",
+    "FlowEstimates",
+    "FlowPlan",
+    "FlowRelease",
     "Gaussian",
     "Groups",
     "InputError",
@@ -148,11 +160,15 @@ __all__ = [
     "answer_law",
     "best_curve",
     "curves",
+    "dobrushin",
     "fit",
+    "flow",
     "leakage_of",
+    "least_favourable",
     "load_model",
     "load_secrets",
     "plan",
+    "plan_flow",
     "read_certificate",
     "release",
     "robustness",

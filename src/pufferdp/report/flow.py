@@ -13,7 +13,7 @@ from pufferdp.report.text import number, promise, table
 _WIDTH: Final = 96
 _MOST_STATES: Final = 8
 """More states make a table that does not fit a terminal; the largest shares are listed instead."""
-_MOST_CELLS: Final = 400
+_MOST_CELLS: Final = 100
 """More numbers than this are not written into a heat map."""
 
 
@@ -118,7 +118,7 @@ def heat_maps(flows: dict[str, Any], labels: Sequence[str], path: str | os.PathL
         axes.set_xlabel("to")
         axes.set_ylabel("from")
         axes.set_title(textwrap.fill(name, 44), fontsize=9)
-        if len(labels) ** 2 <= _MOST_CELLS // 4:
+        if len(labels) ** 2 <= _MOST_CELLS:
             for x, row in enumerate(flow):
                 for y, share in enumerate(row):
                     ink = "white" if share > top / 2 else "black"
