@@ -17,12 +17,12 @@ from pufferdp.queries import Query
 from pufferdp.report.text import number
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
-STICKY = MarkovChain(transition=[[0.99, 0.01], [0.01, 0.99]])
+STICKY = MarkovChain(transition=[[0.95, 0.05], [0.05, 0.95]])
 CLIQUE = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])
 CASES = (
-    ("activity, 288 records", ACTIVITY, ((288, 1),), "quilt-exact"),
-    ("sticky, 288 records", STICKY, ((288, 1),), "quilt-exact"),
-    ("clique of four", CLIQUE, (), "group"),
+    ("activity, 288 records", ACTIVITY, ((288, 1),), "exact-laplace"),
+    ("sticky, 288 records", STICKY, ((288, 1),), "exact-laplace"),
+    ("clique of four", CLIQUE, (), "exact-laplace"),
 )
 EPSILONS = (0.2, 1.0, 5.0)
 _BEYOND = 25

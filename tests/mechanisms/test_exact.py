@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -157,3 +159,13 @@ def test_an_output_is_told_in_the_units_of_the_answer():
         found = ExactLeakage(problem_of(twins, query)).witness(1.0)
         assert found.output in output
         assert found.knows == "no record"
+
+
+def test_what_rounding_adds_to_a_large_sum_is_counted():
+    """Values around 2^50: a sum in doubles is off by up to .25, and noise of scale 1 has to hide that too."""
+    big = 2.0**50
+    numbers = {"values": [big, big + 1], "outcomes": [(big, big), (big + 1, big + 1)], "probabilities": [0.5, 0.5]}
+    plain = {"values": [0, 1], "outcomes": [(0, 0), (1, 1)], "probabilities": [0.5, 0.5]}
+    large, small = (ExactLeakage(problem_of(JointTable(**table), "sum"))(0.5) for table in (numbers, plain))
+    assert small == pytest.approx(1.0)
+    assert large == pytest.approx(1.0 + 0.5 * math.ulp(2 * big + 2), rel=1e-9)

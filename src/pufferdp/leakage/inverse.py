@@ -39,12 +39,11 @@ def largest_loss(leak: Callable[[float], float], allowed: float, most: float) ->
 
     if over(most) <= 0:
         return most
-    low = most / 2
-    while over(low) > 0:
-        low *= max(1 / 16, min(0.5, math.exp(-over(low))))
+    low = high = most
+    while over(low) > 0:  # leakages rise about as fast as the loss, seldom more slowly than its root
+        high, low = low, low * max(1 / 16, math.exp(-2 * over(low))) * (1 - _NEAR)
         if low < most * _LEAST:
             raise NotApplicableError("no DP loss was found to be small enough")
-    high = min(loss for loss in seen if over(loss) > 0)
     root = brentq(over, low, high, xtol=low * _NEAR / 4, rtol=_NEAR / 4)
     for tried in (root * (1 - _NEAR / 3), root * (1 + _NEAR / 3)):
         enough, too_much = _ends(seen)

@@ -101,6 +101,7 @@ class WindowLeakage:
         self.start = chain.stationary if chain.given_start is None else chain.given_start
         self._span = max(1, int(self.steps.max()))
         self._fitting: dict[int, Mask] = {}
+        self._needed = _NARROW  # how wide windows had to be the last time
         for table in (chain.transition, self.start):
             _refuse_below(table, _LEAST)
 
@@ -113,10 +114,11 @@ class WindowLeakage:
             found = self._windows(tau, 0)
             return replace(found, upper=found.lower)
         widest = int(min(self.length - 1, self._width(_MOST), deepest))
-        wide = min(max(_NARROW, self._width(_FIRST)), widest)
+        wide = min(max(self._needed, self._width(_FIRST)), widest)
         while True:
             found = self._windows(tau, wide)
             if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
+                self._needed = wide
                 return found
             wide = min(int(wide * 1.4) + 1, widest)
 

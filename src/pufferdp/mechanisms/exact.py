@@ -65,12 +65,15 @@ class ExactLeakage:
         self._problem, self._grid = problem, _grid(problem)
         self._worst = _by_belief(problem, self._grid)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
+        # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
+        exact = problem.query.kind is QueryKind.COUNT
+        self._rounding = 0.0 if exact else math.ulp(_largest(problem)) / problem.bound.lipschitz
 
     def __call__(self, tau: float) -> float:
         """The leakage at a DP loss."""
         if tau > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        found = max(worst(tau * self._share)[0] for worst in self._worst)
+        found = max(worst(tau * self._share)[0] for worst in self._worst) + tau * self._rounding
         if not math.isfinite(found):
             raise NotApplicableError("the leakage is not a number that a double can hold")
         return found
@@ -174,6 +177,14 @@ def _of_window(window: WindowLeakage) -> Worst:
         return found.upper, found.adversary
 
     return worst
+
+
+def _largest(problem: Problem) -> float:
+    """The largest answer there can be, its sign apart."""
+    if problem.bound.extent is not None:
+        return max(abs(end) for end in problem.bound.extent[0])
+    low, high = problem.bound.range or (0.0, 1.0)
+    return max(abs(low), abs(high)) * (problem.records if problem.query.kind is QueryKind.SUM else 1)
 
 
 def _grid(problem: Problem) -> Grid:
