@@ -138,12 +138,13 @@ def guarantee(problem: FlowProblem) -> dict[str, Any]:
     }
 
 
+_LATER: Final = "nothing is promised towards somebody who knows records after the one that is hidden"
 NOT_PROMISED: Final = {
     Privacy.ORBIT: "nothing is promised about single records, nor about chains outside the orbit",
-    Privacy.RECORD: "nothing is promised about the chain itself: its transition matrix may be learnt",
+    Privacy.RECORD: f"nothing is promised about the chain itself, whose transition matrix may be learnt; {_LATER}",
     Privacy.JOINT: (
         "each promise holds on its own; nothing is promised about a change of the chain and of a record at the same "
-        "time, because knowing a record turns the past around and the two distances need not add up"
+        f"time, because knowing a record turns the past around and the two distances need not add up; {_LATER}"
     ),
 }
 

@@ -242,6 +242,25 @@ def test_a_change_of_kernel_and_record_together_is_not_promised():
     assert far > 0.9186 > noise.distance
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_knows_the_past_learns_no_more(seed):
+    generator = np.random.default_rng([seed, 9])
+    kernel, n = mixing(generator, 2), 5
+    bound = our_noise(kernel, n, eta=0.0, tau=0.1, privacy=Privacy.RECORD).record
+    if (kernel > 0).all():
+        for x in range(2):
+            laws = [flow_law(kernel, [0.5, 0.5], n, {0: 1, 1: 0, 2: x, 3: j}) for j in (0, 1)]
+            assert w1(*laws) <= bound + ROUNDING
+
+
+def test_who_knows_later_records_may_learn_more():
+    """Why certificates do not promise it: a rare state at the end makes every step before it telling."""
+    kernel = np.array([[0.999, 0.001], [0.75, 0.25]])
+    bound = our_noise(kernel, 6, eta=0.0, tau=0.1, privacy=Privacy.RECORD).record
+    laws = [flow_law(kernel, [0.5, 0.5], 6, {0: 0, 1: j, 6: 1}) for j in (0, 1)]
+    assert w1(*laws) > 1.3 * bound
+
+
 @pytest.mark.parametrize(
     "kernel", [np.eye(2), [[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]]
 )

@@ -31,7 +31,7 @@ Values = npt.NDArray[np.float64]
 SEED: Final = 8
 """Of the simulation that compares repairs; it touches no release."""
 MOST_DRAWS: Final = 2000
-_CELLS: Final = 4_000_000
+_CELLS: Final = 1_000_000
 """Numbers that noise may fill."""
 _STEPS: Final = 1_000_000
 """Transitions that are drawn."""
