@@ -28,8 +28,12 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from pufferdp.fitting import Fit, fit
+    from pufferdp.flow_certificate import FlowCertificate
+    from pufferdp.flow_estimates import FlowEstimates
+    from pufferdp.flowing import FlowPlan, FlowRelease, flow, plan_flow
     from pufferdp.leakage.bounds import best_curve, curves
     from pufferdp.leakage.curves import Curve
+    from pufferdp.leakage.orbits import dobrushin, least_favourable
     from pufferdp.leaking import LeakageReport, leakage_of
     from pufferdp.ledger.accounts import DataSet, Ledger, Receipt
     from pufferdp.ledger.charges import Charge
@@ -80,8 +84,12 @@ _HOME = {
         "RefusedError",
     ),
     "fitting": ("Fit", "fit"),
+    "flow_certificate": ("FlowCertificate",),
+    "flow_estimates": ("FlowEstimates",),
+    "flowing": ("FlowPlan", "FlowRelease", "flow", "plan_flow"),
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
+    "leakage.orbits": ("dobrushin", "least_favourable"),
     "leaking": ("LeakageReport", "leakage_of"),
     "ledger.accounts": ("DataSet", "Ledger", "Receipt"),
     "ledger.charges": ("Charge",),
@@ -131,6 +139,10 @@ __all__ = [
     "DataSet",
     "Denoised",
     "Fit",
+    "FlowCertificate",
+    "FlowEstimates",
+    "FlowPlan",
+    "FlowRelease",
     "Gaussian",
     "Groups",
     "InputError",
@@ -165,11 +177,15 @@ __all__ = [
     "answer_law",
     "best_curve",
     "curves",
+    "dobrushin",
     "fit",
+    "flow",
     "leakage_of",
+    "least_favourable",
     "load_model",
     "load_secrets",
     "plan",
+    "plan_flow",
     "read_certificate",
     "release",
     "robustness",

@@ -22,6 +22,9 @@ from pufferdp.models.markov import MarkovChain
 from pufferdp.models.records import RecordModel
 
 SCHEMA = "pufferdp-certificate/1"
+FLOW_SCHEMA = "pufferdp-flow-certificate/1"
+SCHEMAS = (SCHEMA, FLOW_SCHEMA)
+"""Every form of certificate there is; ``verify`` knows them all."""
 SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 EXACT_ANSWER = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
@@ -29,11 +32,13 @@ EXACT_ANSWER = (
 Answer = int | float | list[int] | list[float]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A piece of a certificate: no key too many, no type but its own."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Guarantee(_Part):
+class Guarantee(Part):
     """The promise."""
 
     adversary: str
@@ -44,7 +49,7 @@ class Guarantee(_Part):
     statement: str
 
 
-class QueryPart(_Part):
+class QueryPart(Part):
     """What was asked."""
 
     name: str
@@ -53,14 +58,14 @@ class QueryPart(_Part):
     coordinates: int
 
 
-class MechanismPart(_Part):
+class MechanismPart(Part):
     """How the noise was chosen."""
 
     name: str
     theorem: str
 
 
-class QuiltPart(_Part):
+class QuiltPart(Part):
     """The record that decides and its active quilt: positions counted from 1 in a series, names otherwise."""
 
     node: int | str
@@ -70,7 +75,7 @@ class QuiltPart(_Part):
     skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
 
 
-class TransportPart(_Part):
+class TransportPart(Part):
     """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
 
     distance: float
@@ -78,7 +83,7 @@ class TransportPart(_Part):
     second: str | None
 
 
-class CalibrationPart(_Part):
+class CalibrationPart(Part):
     """What the noise rests on."""
 
     sigma: float
@@ -86,21 +91,21 @@ class CalibrationPart(_Part):
     transport: TransportPart | None
 
 
-class NoisePart(_Part):
+class NoisePart(Part):
     """The noise that was drawn."""
 
     kind: str
     scale: float
 
 
-class AccuracyPart(_Part):
+class AccuracyPart(Part):
     """With probability 1−beta every coordinate errs by less than alpha."""
 
     alpha: float
     beta: float
 
 
-class DenoisedPart(_Part):
+class DenoisedPart(Part):
     """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
 
     mean: float | list[float | None] | None = Field(description="null where the answer lies too far out to say")
@@ -110,7 +115,7 @@ class DenoisedPart(_Part):
     surprise: float | list[float] = Field(description="probability, under the model, of an answer this far out")
 
 
-class DataPart(_Part):
+class DataPart(Part):
     """What was read, and how. All of it is public."""
 
     column: str
@@ -124,7 +129,7 @@ class DataPart(_Part):
     dropped: int = Field(ge=0, description="records dropped because their value is missing")
 
 
-class LedgerPart(_Part):
+class LedgerPart(Part):
     """The row of the ledger that this release was charged to, before its noise was drawn."""
 
     dataset: str
@@ -134,7 +139,7 @@ class LedgerPart(_Part):
     charged: str
 
 
-class Certificate(_Part):
+class Certificate(Part):
     """Everything needed to check a release later, without the data."""
 
     schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
@@ -188,10 +193,11 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
         raw = raw["certificate"]
-    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+    if not isinstance(raw, dict) or raw.get("schema") not in SCHEMAS:
         schema = raw.get("schema") if isinstance(raw, dict) else None
         found = "no schema" if schema is None else f"schema {found_text(schema)}"
-        raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {SCHEMA!r}", value=path)
+        known = " or ".join(repr(name) for name in SCHEMAS)
+        raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {known}", value=path)
     return raw
 
 

@@ -62,6 +62,25 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     return number
 
 
+def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
+    """A promise in total variation: above 0 and below 1, where everything would be allowed."""
+    number = probability(value, name)
+    if number < SMALLEST_EPSILON:
+        raise ParameterError(
+            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
+            value=value,
+        )
+    return number
+
+
+def radius(value: SupportsFloat | str, name: str = "eta") -> float:
+    """The radius of an orbit in total variation: 0 (one kernel) or more, below 1 (every kernel)."""
+    number = _number(name, value)
+    if not 0 <= number < 1:
+        raise ParameterError(f"{name} is {number:g}; it must be 0 or more and below 1, for example 0.01", value=value)
+    return number
+
+
 def probability(value: SupportsFloat | str, name: str) -> float:
     """A probability strictly between 0 and 1."""
     number = _number(name, value)

@@ -19,7 +19,7 @@ def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
     values = np.asarray(answer if isinstance(answer, list) else [answer], dtype=float)
     if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
         total = float(records) if kind is QueryKind.HISTOGRAM else 1.0
-        values = _simplex(values, total) if bound.extent is None else _box(values, total, np.array(bound.extent))
+        values = simplex(values, total) if bound.extent is None else _box(values, total, np.array(bound.extent))
     elif bound.extent is not None:
         values = np.clip(values, *bound.extent[0])
     elif kind is QueryKind.COUNT:
@@ -42,10 +42,14 @@ def _box(values: Values, total: float, extent: Values) -> Values:
     return np.asarray(np.clip(values - amount, low, high))
 
 
-def _simplex(values: Values, total: float) -> Values:
-    """Euclidean projection onto {v ≥ 0, Σv = total}: lower all by one amount, cut at 0 (Held, Wolfe & Crowder 1974)."""
-    ordered = np.sort(values)[::-1]
-    excess = np.cumsum(ordered) - total
-    rank = np.arange(1, len(values) + 1)
-    last = int(np.flatnonzero(ordered - excess / rank > 0)[-1])
-    return np.asarray(np.maximum(values - excess[last] / (last + 1), 0.0))
+def simplex(values: Values, total: float) -> Values:
+    """Euclidean projection onto {v ≥ 0, Σv = total}: lower all by one amount, cut at 0 (Held, Wolfe & Crowder 1974).
+
+    Along the last axis: one vector, or many at once.
+    """
+    ordered = np.sort(values, axis=-1)[..., ::-1]
+    excess = np.cumsum(ordered, axis=-1) - total
+    rank = np.arange(1, values.shape[-1] + 1)
+    last = len(rank) - 1 - np.argmax((ordered - excess / rank > 0)[..., ::-1], axis=-1, keepdims=True)
+    amount = np.take_along_axis(excess, last, axis=-1) / (last + 1)
+    return np.asarray(np.maximum(values - amount, 0.0))

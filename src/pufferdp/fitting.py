@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp import checks
 from pufferdp.bins import parse_bins
@@ -129,7 +130,7 @@ def fit(
         kept = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
     else:
         moves = np.maximum(moves, 0)
-        kept = _states_with_rows(moves)
+        kept = states_with_rows(moves)
     if not len(kept):
         raise DataError(
             f"no state of {column!r} is ever left for a state that is left again; a chain needs at least one move "
@@ -168,7 +169,7 @@ def fit_charge(dp_epsilon: float, scale: float, longest: int, states: int) -> Ch
     return Charge(kind="fit", dp_loss=dp_epsilon, longest=longest, facts=facts)
 
 
-def _states_with_rows(moves: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
+def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:
     """States that are left at least once, for a state that is kept itself."""
     kept = list(range(len(moves)))
     while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,6 +23,7 @@ class NoiseKind(StrEnum):
 
     DISCRETE_LAPLACE = "discrete-laplace"
     LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +45,12 @@ class NoiseLaw:
     coordinates: int
     """How many coordinates the answer has."""
     unit: float = 1.0
-    """Size of one count in the answer's units: 1 for counts, 1/T for frequencies. Discrete noise moves by it."""
+    """Size of one count in the answer's units: 1 for counts, 1/T for frequencies. Discrete noise moves by it, and
+    Gaussian noise is drawn on counts, which are exact, where a share of them would be rounded."""
 
     @property
     def counts_scale(self) -> float:
-        """The scale in counts, rounded up (by more than its own rounding): what the discrete sampler is given."""
+        """The scale in counts, rounded up (by more than its own rounding): what discrete and Gaussian samplers get."""
         return self.scale / self.unit * (1 + 2**-50)
 
     @property
@@ -57,6 +60,8 @@ class NoiseLaw:
             return 0.0
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * self.scale
+        if self.kind is NoiseKind.GAUSSIAN:
+            return self.coordinates * self.scale * math.sqrt(2 / math.pi)
         # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
         rate = 1 / self.counts_scale
         return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
@@ -68,6 +73,8 @@ class NoiseLaw:
             return 0.0
         if self.kind is NoiseKind.LAPLACE:
             return self.coordinates * 2 * self.scale**2
+        if self.kind is NoiseKind.GAUSSIAN:
+            return self.coordinates * self.scale**2
         # The variance of the discrete Laplace law is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
         half = 1 / self.counts_scale / 2
         return self.coordinates * self.unit**2 * (1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
@@ -81,6 +88,8 @@ class NoiseLaw:
         each = -math.expm1(math.log1p(-beta) / self.coordinates)
         if self.kind is NoiseKind.LAPLACE:
             return Accuracy(alpha=self.scale * math.log(1 / each), beta=beta)
+        if self.kind is NoiseKind.GAUSSIAN:
+            return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2), beta=beta)
         # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
         s = self.counts_scale
         tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
@@ -100,6 +109,9 @@ class Sampler(Protocol):
 
     def laplace(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Laplace noise."""
+
+    def gaussian(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Gaussian noise of this standard deviation."""
 
 
 class SystemSampler:
@@ -121,6 +133,13 @@ class SystemSampler:
         noisy = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)([float(v) for v in exact])
         return [float(v) for v in noisy]
 
+    def gaussian(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Gaussian noise on OpenDP's grid, the finest there is."""
+        dp = _opendp()
+        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+        noisy = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)([float(v) for v in exact])
+        return [float(v) for v in noisy]
+
 
 class SeededSampler:
     """Reproducible noise for tests and experiments. Never for a release that matters: anyone can subtract it."""
@@ -140,9 +159,13 @@ class SeededSampler:
         """Numbers plus Laplace noise."""
         return [float(v) for v in np.asarray(exact) + self._generator.laplace(0.0, scale, len(exact))]
 
+    def gaussian(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Gaussian noise."""
+        return [float(v) for v in np.asarray(exact) + self._generator.normal(0.0, scale, len(exact))]
+
 
 def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
-    """The exact answer plus noise, in whole counts for discrete laws and in the answer's units otherwise."""
+    """The exact answer plus noise: in counts for discrete and Gaussian laws, in the answer's units for Laplace's."""
     if not (math.isfinite(law.scale) and law.scale >= 0):
         raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and 0 or more", value=law.scale)
     if law.scale == 0:
@@ -153,6 +176,8 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
     # OpenDP turns NaN into 0 and lets infinities saturate without a word.
     if not all(math.isfinite(v) for v in values):
         raise ParameterError("the exact answer is not a finite number; noise cannot protect it")
+    if law.kind is NoiseKind.GAUSSIAN:
+        return sampler.gaussian(values, law.counts_scale)
     return sampler.laplace(values, math.nextafter(law.scale, math.inf))
 
 

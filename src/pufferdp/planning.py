@@ -164,7 +164,7 @@ def plan(
     problem = Problem(
         model=model,
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
-        lengths=_lengths(model, length, lengths),
+        lengths=count_lengths(model, length, lengths),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         secrets=secrets,
@@ -216,7 +216,8 @@ def _error(candidate: Candidate) -> float:
     return candidate.calibration.law.expected_l1_error if candidate.calibration else 0.0
 
 
-def _lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
+def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
+    """Chain lengths as (length, how many chains), from either way of saying them."""
     if length is None and lengths is None and isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
         return ()
     if (length is None) == (lengths is None):

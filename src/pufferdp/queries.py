@@ -25,6 +25,8 @@ class QueryKind(StrEnum):
     FREQUENCY = "frequency"
     SUM = "sum"
     MEAN = "mean"
+    FLOW = "flow"
+    """Shares of transitions: promised in total variation, see ``pufferdp flow``, and by no mechanism for an epsilon."""
     FUNCTION = "function"
 
 
@@ -61,12 +63,12 @@ class Query:
 
     @classmethod
     def parse(cls, text: str, *, clip: tuple[float, float] | None = None) -> Query:
-        """Read ``count:STATE``, ``histogram``, ``frequency``, ``sum`` or ``mean``."""
+        """Read ``count:STATE``, ``histogram``, ``frequency``, ``sum``, ``mean`` or ``flow``."""
         name, colon, state = text.partition(":")
         kinds = [k for k in QueryKind if k is not QueryKind.FUNCTION]
         if name not in kinds or (bool(colon) != (name == "count")) or (colon and not state):
             raise QueryError(
-                f"query is {text!r}; it must be one of count:STATE, histogram, frequency, sum, mean", value=text
+                f"query is {text!r}; it must be one of count:STATE, histogram, frequency, sum, mean, flow", value=text
             )
         return cls(kind=QueryKind(name), state=state or None, clip=clip)
 
@@ -89,6 +91,12 @@ class Query:
 
     def on(self, model: Model, records: int) -> BoundQuery:
         """The query on so many records under a model; refuses a pair that does not fit."""
+        if self.kind is QueryKind.FLOW:
+            raise QueryError(
+                "flow is promised in total variation, with --eta and --tau, and not for an epsilon: plan it with "
+                "pufferdp plan --query flow, release it with pufferdp flow",
+                value=self.name,
+            )
         if isinstance(model, NumberModel) and (self.counts_states or self.kind is QueryKind.FUNCTION):
             raise QueryError(
                 f"{self.name} is about states, and the records of this model are real numbers: ask for sum or mean "

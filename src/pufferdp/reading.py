@@ -191,13 +191,44 @@ def _of_series(data: object, model: SeriesModel | AnyGroups, query: Query, layou
     )
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExactFlow:
+    """Transitions counted. Never printed: ``facts`` alone is public."""
+
+    transitions: npt.NDArray[np.int64]
+    """How often each state of the model follows each other one."""
+    lengths: Lengths
+    histogram: tuple[int, ...]
+    facts: dict[str, Any]
+    """How the data was read: public."""
+
+    def __repr__(self) -> str:
+        return f"ExactFlow({self.facts})"
+
+
+def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
+    """Count the transitions of all chains; none leads across a gap or a missing value."""
+    coding = coding_of(model)
+    counts = open_series(data, layout).counts(coding, transitions=True)
+    _check_start(model, counts)
+    histogram = histogram_of(model, counts)
+    assert counts.transitions is not None
+    kept = [coding.labels.index(name) for name in model.labels]
+    return ExactFlow(
+        transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(kept, kept)],
+        lengths=counts.lengths,
+        histogram=histogram,
+        facts=_facts(layout, None, counts.lengths, counts.missing),
+    )
+
+
 def _facts(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
     return {
         "column": layout.column,
         "id": id,
         "order": layout.order,
         "by": layout.by,
-        "gap": layout.gap,
+        "gap": float(layout.gap) if isinstance(layout.gap, int) else layout.gap,  # as a certificate keeps it
         "missing": layout.missing,
         "records": sum(length * count for length, count in lengths),
         "lengths": [list(pair) for pair in lengths],

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from pufferdp import checks
 from pufferdp.certificate import (
     EXACT_ANSWER,
+    FLOW_SCHEMA,
     Certificate,
     DataPart,
     DenoisedPart,
@@ -34,6 +35,9 @@ from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
 from pufferdp.secrets import Secrets
 
+if TYPE_CHECKING:
+    from pufferdp.flow_certificate import FlowCertificate
+
 
 @dataclass(frozen=True)
 class Verification:
@@ -49,14 +53,19 @@ class Verification:
 
 
 def verify(
-    certificate: Certificate | dict[str, Any], *, query: Query | None = None, head: str | None = None
+    certificate: Certificate | FlowCertificate | dict[str, Any], *, query: Query | None = None, head: str | None = None
 ) -> Verification:
     """Recompute the hash, the calibration and the estimates of a certificate.
 
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``.
     """
-    raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
+    raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    if raw.get("schema") == FLOW_SCHEMA:
+        from pufferdp.flow_verification import flow_problems
+
+        found, warnings = flow_problems(raw)
+        return Verification(not found, tuple(found), tuple(warnings))
     problems: list[str] = []
     try:
         parsed = Certificate.model_validate(raw)
@@ -92,7 +101,7 @@ def _misshapen(raw: dict[str, Any]) -> list[str]:
 
 def _recompute(c: Certificate, own: Query | None) -> list[str]:
     problems = []
-    if _names_a_file(c.model):
+    if names_a_file(c.model):
         return ["the model names a file; a certificate holds its model by value"]
     model = model_from_dict(c.model)
     if model_digest(model) != c.model_sha256:
@@ -185,12 +194,12 @@ def _ledger_problems(c: Certificate, head: str | None) -> list[str]:
     return problems
 
 
-def _names_a_file(model: object) -> bool:
+def names_a_file(model: object) -> bool:
     """Whether a model, or one of a class, is kept in another file."""
     if not isinstance(model, dict):
         return False
     inside = model.get("models")
-    return "bif" in model or (isinstance(inside, list) and any(map(_names_a_file, inside)))
+    return "bif" in model or (isinstance(inside, list) and any(map(names_a_file, inside)))
 
 
 def _reading_problems(data: DataPart, model: Model) -> list[str]:

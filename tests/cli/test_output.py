@@ -17,7 +17,7 @@ from pufferdp import noise
 from pufferdp.cli.app import app
 from tests.cli.conftest import CHAIN, Run, write
 
-VERBS = ("plan", "release", "verify", "leakage", "robustness", "fit", "reproduce", "demo")
+VERBS = ("plan", "release", "verify", "leakage", "robustness", "flow", "fit", "reproduce", "demo")
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""
 RELEASE = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "1"]
@@ -108,6 +108,7 @@ def constant_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler that forgets what it was given."""
     monkeypatch.setattr(noise.SystemSampler, "discrete_laplace", _constant(424242))
     monkeypatch.setattr(noise.SystemSampler, "laplace", _constant(424242.0))
+    monkeypatch.setattr(noise.SystemSampler, "gaussian", _constant(424242.0))
 
 
 @pytest.fixture
@@ -119,6 +120,7 @@ def broken_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(noise.SystemSampler, "discrete_laplace", fail)
     monkeypatch.setattr(noise.SystemSampler, "laplace", fail)
+    monkeypatch.setattr(noise.SystemSampler, "gaussian", fail)
 
 
 QUERIES = {

@@ -203,6 +203,7 @@ TOURED = [
     "guide/robustness.md",
     "guide/budget.md",
     "operating.md",
+    "guide/flow.md",
     "theory/intervals.md",
     "theory/transport.md",
     "theory/network-quilts.md",
@@ -271,6 +272,11 @@ def test_denoising_page_has_the_table_of_the_benchmark() -> None:
 def test_certificate_schema_is_the_one_in_the_code() -> None:
     written = json.loads((DOCS / "certificate.schema.json").read_text(encoding="utf-8"))
     assert written == pufferdp.Certificate.model_json_schema(by_alias=True)
+
+
+def test_flow_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "flow-certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.FlowCertificate.model_json_schema(by_alias=True)
 
 
 def test_api_page_has_every_public_name() -> None:

@@ -50,6 +50,21 @@ def test_laplace_law(sampler):
     assert far_from(sample, stats.laplace(scale=7.0 * 0.8).cdf)
 
 
+@pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(3)], ids=["system", "seeded"])
+def test_gaussian_law(sampler):
+    sample = np.array(sampler.gaussian([2.5] * MANY, 7.0)) - 2.5
+    assert not far_from(sample, stats.norm(scale=7.0).cdf)
+    assert far_from(sample, stats.norm(scale=7.0 * 0.8).cdf)
+
+
+def test_gaussian_noise_is_drawn_on_counts():
+    """One count is 1/50 of the answer, so noise of .2 in the answer's units is noise of 10 on counts."""
+    law = NoiseLaw(kind=NoiseKind.GAUSSIAN, scale=0.2, coordinates=MANY, unit=1 / 50)
+    sample = np.array(draw(law, [3] * MANY, SeededSampler(4))) - 3
+    assert not far_from(sample, stats.norm(scale=10.0).cdf)
+    assert law.counts_scale > 10
+
+
 @given(
     kind=st.sampled_from(list(NoiseKind)),
     scale=st.floats(0.05, 1e4),
@@ -63,11 +78,13 @@ def test_accuracy_is_the_least_alpha_that_holds(kind, scale, d, beta):
     def all_within(bound):
         if kind is NoiseKind.LAPLACE:
             return (1 - math.exp(-bound / scale)) ** d
+        if kind is NoiseKind.GAUSSIAN:
+            return (1 - 2 * stats.norm.sf(bound / scale)) ** d
         q = math.exp(-1 / law.counts_scale)
         return (1 - 2 * q**bound / (1 + q)) ** d  # P(|X| < bound) for whole bounds
 
     assert all_within(alpha) >= 1 - beta - 1e-12
-    if kind is NoiseKind.LAPLACE:
+    if kind is not NoiseKind.DISCRETE_LAPLACE:
         assert all_within(alpha * (1 - 1e-6)) < 1 - beta
     elif alpha > 1:
         assert all_within(alpha - 1) < 1 - beta + 1e-12
@@ -79,6 +96,9 @@ def test_expected_error_is_that_of_the_noise_drawn(scale):
     q, m = math.exp(-1 / scale), np.arange(1, 2000)
     assert law.expected_l1_error == pytest.approx(4 * float((2 * m * q**m).sum() * (1 - q) / (1 + q)), rel=1e-9)
     assert NoiseLaw(kind=NoiseKind.LAPLACE, scale=scale, coordinates=4).expected_l1_error == 4 * scale
+    gaussian = NoiseLaw(kind=NoiseKind.GAUSSIAN, scale=scale, coordinates=4)
+    assert gaussian.expected_l1_error == pytest.approx(4 * stats.norm(scale=scale).expect(abs), rel=1e-6)
+    assert gaussian.mean_squared_error == pytest.approx(4 * scale**2)
 
 
 def test_frequencies_are_noisy_counts_over_the_length():

@@ -8,6 +8,7 @@ import typer
 
 from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
+from pufferdp.cli.flow import flow
 from pufferdp.cli.leakage import leakage
 from pufferdp.cli.ledger import ledger
 from pufferdp.cli.plan import plan
@@ -43,6 +44,6 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, leakage, robustness, fit, reproduce, demo):
+for verb in (plan, release, verify, leakage, robustness, flow, fit, reproduce, demo):
     app.command()(verb)
 app.add_typer(ledger, name="ledger")

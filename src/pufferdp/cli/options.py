@@ -35,6 +35,15 @@ AdversaryName = Annotated[
         "--adversary", help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others)."
     ),
 ]
+Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]
+Tau = Annotated[str, typer.Option("--tau", help="The promise: total variation between two releases, below 1.")]
+PrivacyName = Annotated[
+    str, typer.Option("--privacy", help="What is hidden: orbit (the chain), record (one step) or joint (each).")
+]
+Sum = Annotated[bool, typer.Option("--sum", help="Noise for both parts of joint added up, as in the poster.")]
+CentreOnly = Annotated[
+    bool, typer.Option("--centre-only", help="Promise records for data made by the model alone, not by its orbit.")
+]
 Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
 LedgerPlace = Annotated[
     str | None, typer.Option("--ledger", help="Ledger to charge before noise is drawn: a file, or postgresql://…")
@@ -66,6 +75,16 @@ def gap_of(value: str | None) -> str | float | None:
         return float(value)
     except ValueError:
         return value
+
+
+def sampler_of(seed: str | None) -> Any:
+    """Where noise comes from: None stands for the operating system."""
+    if seed is None:
+        return None
+    from pufferdp import checks
+    from pufferdp.noise import SeededSampler
+
+    return SeededSampler(checks.length(seed, "seed", least=0))
 
 
 def show(result: dict[str, Any], text: str, as_json: bool) -> None:

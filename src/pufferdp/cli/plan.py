@@ -12,8 +12,10 @@ from pufferdp.errors import ParameterError
 
 def plan(
     model: Annotated[str, typer.Argument(help="Model file (JSON).")],
-    query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum or mean.")],
-    epsilon: options.Epsilon,
+    query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum, mean or flow.")],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon. Not for a flow.")
+    ] = None,
     length: Annotated[
         str | None, typer.Option("--length", help="Records in one chain; other models know their size.")
     ] = None,
@@ -23,6 +25,11 @@ def plan(
     adversary: options.AdversaryName = "bdp",
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
+    eta: Annotated[str | None, typer.Option("--eta", help="For a flow: radius of the orbit of chains.")] = None,
+    tau: Annotated[str | None, typer.Option("--tau", help="For a flow: the promise, a total variation.")] = None,
+    privacy: options.PrivacyName = "joint",
+    add: options.Sum = False,
+    centre_only: options.CentreOnly = False,
     beta: options.Beta = "0.05",
     figure: options.FigureFile = None,
     as_json: options.AsJson = False,
@@ -33,6 +40,7 @@ def plan(
     from pufferdp.planning import plan as make_plan
     from pufferdp.secrets import load_secrets
 
+    _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint")
     if length is not None and lengths is not None:
         raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
     parts = None if lengths is None else lengths.split(",")
@@ -41,12 +49,33 @@ def plan(
     several = None if parts is None else [_whole(part) for part in parts]
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    if query == "flow":
+        from pufferdp.flowing import plan_flow
+
+        if figure is not None:
+            raise ParameterError("a plan of a flow has no figure; pufferdp flow --figure draws the flow itself")
+        with options.progress() as progress:
+            progress("reading the model")
+            planned = plan_flow(
+                load_model(model),
+                eta=options.number("eta", eta or ""),
+                tau=options.number("tau", tau or ""),
+                privacy=privacy,
+                length=None if length is None else _whole(length),
+                lengths=several,
+                add=add,
+                centre_only=centre_only,
+                beta=options.number("beta", beta),
+                progress=progress,
+            )
+        options.show(planned.to_dict(), str(planned), as_json)
+        return
     with options.progress() as progress:
         progress("reading the model")
         result = make_plan(
             load_model(model),
             query,
-            epsilon=options.number("epsilon", epsilon),
+            epsilon=options.number("epsilon", epsilon or ""),
             length=None if length is None else _whole(length),
             lengths=several,
             adversary=adversary,
@@ -60,6 +89,19 @@ def plan(
 
             plan_figure(result.to_dict(), figure)
     options.show(result.to_dict(), f"{result}\n\n{result.chart()}", as_json)
+
+
+def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool) -> None:
+    """A flow is promised in total variation, everything else for an epsilon."""
+    if query == "flow":
+        if epsilon is not None:
+            raise ParameterError("a flow is promised in total variation: give --tau and --eta in place of --epsilon")
+        if eta is None or tau is None:
+            raise ParameterError("a flow needs --eta (radius of the orbit) and --tau (the promise, below 1)")
+    elif epsilon is None:
+        raise ParameterError("epsilon is missing; give the promise with --epsilon, for example 1")
+    elif eta is not None or tau is not None or more:
+        raise ParameterError("--eta, --tau, --privacy, --sum and --centre-only are for --query flow: leave them out")
 
 
 def _whole(text: str) -> int:

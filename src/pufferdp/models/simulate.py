@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,6 +50,28 @@ def sample_chain(chain: MarkovChain, length: int, size: int, generator: np.rando
     for t in range(1, length):
         drawn[:, t] = _draw(chain.transition[drawn[:, t - 1]], generator)
     return drawn
+
+
+def sample_flows(
+    chain: MarkovChain, lengths: Sequence[tuple[int, int]], size: int, generator: np.random.Generator
+) -> Outcomes:
+    """How often each transition occurs in all chains together, drawn ``size`` times: one k×k table a draw.
+
+    ``lengths`` holds pairs: records in a chain, how many such chains. A start that is left open is drawn as stationary.
+    """
+    k = chain.size
+    known = replace(chain, start="stationary") if chain.any_start else chain
+    counts = np.zeros((size, k * k), dtype=np.int64)
+    for length, count in lengths:
+        series = sample_chain(known, length, size * count, generator)
+        moves = (series[:, :-1] * k + series[:, 1:]).reshape(size, -1) + np.arange(size)[:, None] * k * k
+        counts += np.bincount(moves.ravel(), minlength=size * k * k).reshape(size, k * k)
+    return counts.reshape(size, k, k)
+
+
+def seeded(seed: int) -> np.random.Generator:
+    """Randomness that anyone can repeat, for what is simulated and never released."""
+    return np.random.default_rng(seed)
 
 
 def _draw(laws: Law, generator: np.random.Generator) -> Outcomes:

@@ -26,6 +26,9 @@ _MOST_ACROSS: Final = 3
 def experiment_figure(result: Result, title: str, path: str | os.PathLike[str]) -> None:
     """One panel for each value of the drawing's ``by``, one line for each of its columns."""
     drawing, by, only = result.drawing, result.drawing.by, result.drawing.only
+    if drawing.heat:
+        _heat_maps(result, title, path)
+        return
     rows = [row for row in result.rows if only is None or row[only[0]] == only[1]]
     panels = list(dict.fromkeys(row[by] for row in rows)) if by is not None else [None]
     across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
@@ -53,6 +56,18 @@ def experiment_figure(result: Result, title: str, path: str | os.PathLike[str]) 
     grid.flat[0].legend(frameon=False, fontsize=8)
     figure.suptitle(textwrap.fill(title, 90), fontsize=10)
     save_figure(figure, path)
+
+
+def _heat_maps(result: Result, title: str, path: str | os.PathLike[str]) -> None:
+    from pufferdp.report.flow import heat_maps
+
+    drawing = result.drawing
+    labels = [str(label) for label in dict.fromkeys(row[drawing.x] for row in result.rows)]
+    tables: dict[str, Any] = {}
+    for name, label in drawing.lines.items():
+        cells = {(str(row[drawing.y]), str(row[drawing.x])): row[name] for row in result.rows}
+        tables[label] = [[cells[a, b] for b in labels] for a in labels]
+    heat_maps(tables, labels, path, title)
 
 
 def _title(name: str, value: float | str | None) -> str:

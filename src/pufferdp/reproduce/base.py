@@ -42,6 +42,8 @@ class Drawing:
     """A column and its value in the rows to draw; None draws all."""
     log_x: bool = False
     log_y: bool = False
+    heat: bool = False
+    """Heat maps, one for each column of ``lines``: ``x`` across, ``y`` (a column too) down."""
 
 
 @dataclass(frozen=True, kw_only=True)

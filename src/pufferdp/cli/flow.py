@@ -1,0 +1,75 @@
+"""``pufferdp flow``: a private transition flow from a file."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from pufferdp.cli import options
+
+
+def flow(
+    data: Annotated[str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
+    model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain in the centre of the orbit.")],
+    column: options.Column,
+    eta: options.Eta,
+    tau: options.Tau,
+    privacy: options.PrivacyName = "joint",
+    order: options.Order = None,
+    by: options.By = None,
+    gap: options.Gap = None,
+    missing: options.Missing = "refuse",
+    bins: options.Bins = None,
+    add: options.Sum = False,
+    centre_only: options.CentreOnly = False,
+    mechanism: Annotated[
+        str | None, typer.Option("--mechanism", help="A line of the plan by name; the best by default.")
+    ] = None,
+    beta: options.Beta = "0.05",
+    out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
+    figure: options.FigureFile = None,
+    seed: Annotated[
+        str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Release how a process moves between states, without its fine structure or any one step."""
+    from pufferdp.flowing import flow as make_flow
+    from pufferdp.models import load_model
+    from pufferdp.models.files import check_file, write_whole
+
+    # A release that cannot be kept is not made.
+    if out is not None:
+        check_file(out, "out")
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    with options.progress() as progress:
+        result = make_flow(
+            data,
+            model=load_model(model),
+            column=column,
+            eta=options.number("eta", eta),
+            tau=options.number("tau", tau),
+            privacy=privacy,
+            order=order,
+            by=by,
+            gap=options.gap_of(gap),
+            missing=missing,
+            bins=bins,
+            add=add,
+            centre_only=centre_only,
+            mechanism=mechanism,
+            beta=options.number("beta", beta),
+            sampler=options.sampler_of(seed),
+            progress=progress,
+        )
+        if out is not None:
+            write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        if figure is not None:
+            from pufferdp.report.flow import flow_figure
+
+            flow_figure(result.certificate.to_dict(), figure)
+    where = f"\nCertificate: {out}" if out else "\nKeep the certificate with --out FILE."
+    options.show(result.to_dict(), f"{result}{where}", as_json)
