@@ -22,6 +22,8 @@ from pufferdp.models.markov import MarkovChain
 from pufferdp.models.records import RecordModel
 
 SCHEMA = "pufferdp-certificate/1"
+SCHEMAS = (SCHEMA, "pufferdp-redaction/1")
+"""Every kind of certificate: of an answer, of a redacted series."""
 SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 EXACT_ANSWER = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
@@ -177,7 +179,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
         raw = raw["certificate"]
-    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+    if not isinstance(raw, dict) or raw.get("schema") not in SCHEMAS:
         schema = raw.get("schema") if isinstance(raw, dict) else None
         found = "no schema" if schema is None else f"schema {found_text(schema)}"
         raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {SCHEMA!r}", value=path)

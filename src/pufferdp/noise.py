@@ -7,14 +7,19 @@ up to a double. A seeded sampler exists for tests and experiments; whatever it t
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp import checks
 from pufferdp.errors import ParameterError
+
+Words = npt.NDArray[np.uint64]
 
 
 class NoiseKind(StrEnum):
@@ -101,6 +106,9 @@ class Sampler(Protocol):
     def laplace(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Laplace noise."""
 
+    def words(self, count: int) -> Words:
+        """Uniform 64-bit integers."""
+
 
 class SystemSampler:
     """OpenDP's exact samplers on the operating system's randomness."""
@@ -121,6 +129,10 @@ class SystemSampler:
         noisy = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)([float(v) for v in exact])
         return [float(v) for v in noisy]
 
+    def words(self, count: int) -> Words:
+        """Uniform 64-bit integers from the operating system."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
 
 class SeededSampler:
     """Reproducible noise for tests and experiments. Never for a release that matters: anyone can subtract it."""
@@ -140,6 +152,10 @@ class SeededSampler:
         """Numbers plus Laplace noise."""
         return [float(v) for v in np.asarray(exact) + self._generator.laplace(0.0, scale, len(exact))]
 
+    def words(self, count: int) -> Words:
+        """Uniform 64-bit integers."""
+        return self._generator.integers(0, 2**64, count, dtype=np.uint64)
+
 
 def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
     """The exact answer plus noise, in whole counts for discrete laws and in the answer's units otherwise."""
@@ -154,6 +170,19 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
     if not all(math.isfinite(v) for v in values):
         raise ParameterError("the exact answer is not a finite number; noise cannot protect it")
     return sampler.laplace(values, math.nextafter(law.scale, math.inf))
+
+
+def thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:
+    """For each probability the integer below which a 64-bit word means yes, rounded up: towards more redaction."""
+    return [math.ceil(Fraction(float(p)) * 2**64) for p in np.ravel(probabilities)]
+
+
+def happens(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDArray[np.bool_]:
+    """Independent events of these probabilities, by comparing whole numbers: no floating point is drawn."""
+    limits = thresholds(probabilities)
+    below = np.array([min(limit, 2**64 - 1) for limit in limits], dtype=np.uint64)
+    sure = np.array([limit >= 2**64 for limit in limits], dtype=bool)
+    return np.asarray((sampler.words(len(limits)) < below) | sure)
 
 
 def _opendp() -> Any:

@@ -30,6 +30,7 @@ from pufferdp.models.files import canonical_json, found_text, model_digest, mode
 from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
+from pufferdp.redaction_certificate import REDACTION_SCHEMA, RedactionCertificate, redaction_problems
 from pufferdp.secrets import Secrets
 
 
@@ -46,12 +47,16 @@ class Verification:
         return {"valid": self.valid, "problems": list(self.problems), "warnings": list(self.warnings)}
 
 
-def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = None) -> Verification:
-    """Recompute the hash, the calibration and the estimates of a certificate.
+def verify(
+    certificate: Certificate | RedactionCertificate | dict[str, Any], *, query: Query | None = None
+) -> Verification:
+    """Recompute the hash, the calibration and the estimates of a certificate; of a redaction its leakage and utility.
 
     A release of a function of one's own by ``wasserstein`` needs that function again: hand it over as ``query``.
     """
-    raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
+    raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    if raw.get("schema") == REDACTION_SCHEMA:
+        return _verify_redaction(raw)
     problems: list[str] = []
     try:
         parsed = Certificate.model_validate(raw)
@@ -66,6 +71,18 @@ def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = N
         problems += _recompute(parsed, query)
     except (PufferdpError, ValueError) as error:
         problems.append(str(error))
+    return Verification(not problems, tuple(problems), tuple(parsed.warnings))
+
+
+def _verify_redaction(raw: dict[str, Any]) -> Verification:
+    try:
+        parsed = RedactionCertificate.model_validate(raw)
+        canonical_json(raw)
+        problems = redaction_problems(parsed, raw)
+    except ValidationError as error:
+        return Verification(False, tuple(plain_errors(error)[:5]), ())
+    except (PufferdpError, ValueError) as error:
+        return Verification(False, (str(error),), ())
     return Verification(not problems, tuple(problems), tuple(parsed.warnings))
 
 

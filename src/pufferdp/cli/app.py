@@ -10,6 +10,7 @@ from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
 from pufferdp.cli.leakage import leakage
 from pufferdp.cli.plan import plan
+from pufferdp.cli.redact import redact
 from pufferdp.cli.release import release
 from pufferdp.cli.reproduce import reproduce
 from pufferdp.cli.robustness import robustness
@@ -42,5 +43,5 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, leakage, robustness, fit, reproduce, demo):
+for verb in (plan, release, redact, verify, leakage, robustness, fit, reproduce, demo):
     app.command()(verb)

@@ -160,6 +160,10 @@ def _listed(value: Any) -> list[Any]:
 
 def promise(certificate: dict[str, Any]) -> str:
     """What a certificate promises, in sentences."""
+    if "query" not in certificate:
+        from pufferdp.report.redaction_text import redaction_promise  # it takes its tables from here
+
+        return redaction_promise(certificate)
     accuracy, guarantee = certificate["accuracy"], certificate["guarantee"]
     sentences = [
         guarantee["statement"],
