@@ -86,23 +86,40 @@ def windows(run: Run, more: int = 0) -> list[tuple[int, int]]:
         max(min(side.records, total - other), least)
         for side, other, least in zip(run.sides, low[::-1], low, strict=True)
     ]
-    lefts, rights = (run.wholes(most[side], side) for side in (0, 1))
-    middle = run.last - run.first
+    fits = _window_fits(run, most)
     j = most[1]
     for i in range(low[0], most[0] + 1):
         # Each private record sees the window end farther away on one side; the two at the ends decide.
-        while j > low[1] and _fits(run, lefts, rights, i, j - 1, middle):
+        while j > low[1] and fits(i, j - 1):
             j -= 1
-        if _fits(run, lefts, rights, i, j, middle) and i + j <= total:
+        if fits(i, j) and i + j <= total:
             found.add((i, j))
     return sorted((pair for pair in found if sum(pair) <= total), key=lambda pair: (sum(pair), abs(pair[0] - pair[1])))
 
 
-def _fits(run: Run, lefts: Matrix, rights: Matrix, i: int, j: int, middle: int) -> bool:
-    if middle == 0:
-        return bool((lefts[i] + rights[j]).max() <= run.hiding.epsilon)
-    first, marks = run.stretch(np.ones((i, lefts.shape[-1])), np.ones((j, lefts.shape[-1])))
-    return bool(run.keeps(first, marks))
+def _window_fits(run: Run, most: list[int]) -> Callable[[int, int], bool]:
+    """Whether a window that redacts so many records to the left and right of a run keeps the promise."""
+    left, right = run.sides
+    middle = run.last - run.first
+    lefts, rights = (run.wholes(most[side] + middle, side) for side in (0, 1))
+    nothing = np.zeros(lefts[0].shape)
+
+    def fits(i: int, j: int) -> bool:
+        for p in run.looked_at:
+            # A side that is redacted whole says nothing.
+            before = nothing if i == left.records else lefts[i + p - run.first]
+            after = nothing if j == right.records else rights[j + run.last - p]
+            if (before + after).max() > run.hiding.epsilon:
+                return False
+        return True
+
+    if run.hiding.known:  # the nearest known record differs from one private record to the next
+
+        def fits(i: int, j: int) -> bool:
+            size = run.hiding.chain.size
+            return bool(run.keeps(*run.stretch(np.ones((i, size)), np.ones((j, size)))))
+
+    return fits
 
 
 def relaxed(hiding: Hiding, *, each: bool = False) -> Design:

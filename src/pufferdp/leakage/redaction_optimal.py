@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from pufferdp.checks import Adversary
-from pufferdp.leakage.redaction import Block, Design, Hiding, blocks_of, design_of
+from pufferdp.leakage.redaction import Block, Design, Hiding, blocks_of, design_of, leakages
 from pufferdp.leakage.redaction_methods import (
     Stretch,
     numerical,
@@ -26,7 +26,7 @@ from pufferdp.leakage.redaction_methods import (
     windows,
 )
 from pufferdp.leakage.redaction_runs import Run
-from pufferdp.leakage.redaction_sides import Side, log_ratios
+from pufferdp.leakage.redaction_sides import Side, log_ratios, shifted
 from pufferdp.models.markov import Mask, Matrix, Vector
 
 SHARES = (0.5, 0.0, 1.0)
@@ -35,7 +35,8 @@ WINDOWS = 6
 POLISHED = 3
 MOST_FREE = 400
 """With more free probabilities than this the linear programmes take too long, and constant ones are kept."""
-STEPS = 25
+MOST_BINDING = 4
+STEPS, FEW = 25, 6
 OPEN = 1 - 2.0**-20
 """A probability near 1: the value can be seen, and hardly ever is."""
 
@@ -81,8 +82,9 @@ def _outwards(run: Run, first: int, marks: Matrix, free: Mask) -> Stretch:
             if not run.keeps(first - left, wider + OPEN * rise):
                 continue
             start = wider + run.least(first - left, wider, rise, OPEN, rounds=3) * rise
-            found = polish(run, first - left, start, open_)
-            if run.released(first - left, found) > run.released(first, marks) + 1e-6:
+            found = polish(run, first - left, start, open_, FEW)
+            if run.released(first - left, found) > run.released(first, marks) + 1e-4:
+                found = polish(run, first - left, found, open_)
                 first, marks, free, better = first - left, found, open_, True
                 break
     return first, marks
@@ -109,7 +111,7 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
     most = [side.records for side in run.sides]
     pairs += [pair for pair in around if 0 <= pair[0] <= most[0] and 0 <= pair[1] <= most[1] and pair not in pairs]
     reach = [max(pair[side] for pair in pairs) + run.last - run.first for side in (0, 1)]
-    wholes = [run.wholes(min(reach[n], most[n]), n) for n in (0, 1)]
+    wholes = [run.wholes(reach[n], n) for n in (0, 1)]
     said = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
     looked: set[tuple[int, int, bytes]] = set()
     for pair in pairs:
@@ -132,9 +134,7 @@ def _entries(side: Side, most: int) -> Matrix:
     """What a first release at each distance says: (distance, x, x', value), with what a known record adds."""
     out, law = [], side.kernel
     for t in range(1, most + 1):
-        after = side.after(t)
-        ratio = log_ratios(law)
-        out.append(np.nan_to_num(ratio if after is None else ratio + after, nan=-np.inf, posinf=np.inf, neginf=-np.inf))
+        out.append(shifted(log_ratios(law), side.after(t)))
         law = law @ side.kernel
     return np.array(out).reshape(most, side.size, side.size, side.size)
 
@@ -146,8 +146,9 @@ def _allowed(
     middle = run.last - run.first
     out = []
     for n, (own, other, part) in enumerate(((pair[0], pair[1], share), (pair[1], pair[0], 1 - share))):
-        here = wholes[n][own]
-        there = wholes[1 - n][min(other + middle, len(wholes[1 - n]) - 1)]
+        nothing = np.zeros(wholes[n][0].shape)
+        here = nothing if own == run.sides[n].records else wholes[n][own]
+        there = nothing if other == run.sides[1 - n].records else wholes[1 - n][other + middle]
         budget = here + part * np.maximum(run.hiding.epsilon - here - there, 0.0)
         budget = np.where(np.eye(len(budget), dtype=bool), np.inf, budget)
         out.append(np.asarray((said[n][:own] <= budget[..., None]).all(axis=(1, 2))))
@@ -170,11 +171,11 @@ def _scan(run: Run, first: int, base: Matrix) -> float | None:
     )
 
 
-def polish(run: Run, first: int, marks: Matrix, free: Mask) -> Matrix:
+def polish(run: Run, first: int, marks: Matrix, free: Mask, steps: int = STEPS) -> Matrix:
     """Better probabilities for the free entries, by linear programmes over small steps, each checked exactly."""
     law = run.hiding.chain.stationary
     trust, best = 0.25, run.released(first, marks)
-    for _ in range(STEPS):
+    for _ in range(steps):
         free = free & (marks < 1)
         count = int(free.sum())
         if not 0 < count <= MOST_FREE or trust < 1e-5:
@@ -193,7 +194,7 @@ def polish(run: Run, first: int, marks: Matrix, free: Mask) -> Matrix:
         if value <= best or not run.keeps(first, new):
             trust *= 0.4
             continue
-        small = value - best < 1e-6
+        small = value - best < 1e-5
         marks, best = new, value
         if small:
             break
@@ -208,7 +209,7 @@ def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, ga
     number[free] = np.arange(count)
     rows, bounds, budgets = [], [], []
     extra = 0  # variables beyond the step: the largest log-ratio of each side, for each pair of values
-    for p in run.private:
+    for p in _binding(run, first, marks):
         at = p - first
         left, right = run.hiding.sides(p)
         parts = []
@@ -217,8 +218,6 @@ def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, ga
             values, slopes = side.gradients(marks[part][turn], free[part][turn])
             parts.append((values, slopes, number[part][turn][free[part][turn]]))
         tops = [values.max(axis=0) for values, _, _ in parts]
-        if (tops[0] + tops[1]).max() < run.hiding.epsilon - 2.0:
-            continue
         for x, y in zip(*np.where(~np.eye(size, dtype=bool)), strict=True):
             for (values, slopes, index), top in zip(parts, tops, strict=True):
                 near = np.flatnonzero(values[:, x, y] >= top[x, y] - 1.0)
@@ -246,6 +245,14 @@ def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, ga
         method="highs",
     )
     return None if found.x is None else np.asarray(found.x[:count])
+
+
+def _binding(run: Run, first: int, marks: Matrix) -> list[int]:
+    """The private records that are hardest to hide; the others are looked at when a step is checked."""
+    if len(run.looked_at) <= MOST_BINDING:
+        return list(run.looked_at)
+    leaks = {p: float(leakages(run.hiding, p, first, marks)) for p in run.private}
+    return sorted(leaks, key=lambda p: -leaks[p])[:MOST_BINDING]
 
 
 def _jointly(design: Design) -> Design:

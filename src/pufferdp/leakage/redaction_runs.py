@@ -23,6 +23,14 @@ class Run:
 
     hiding: Hiding
     private: tuple[int, ...]
+    ends_only: bool = False
+    """Look at the first and the last private record only, which are nearest to a release: for a search, whose result
+    is then checked for all."""
+
+    @property
+    def looked_at(self) -> tuple[int, ...]:
+        """The private records whose leakage is computed."""
+        return (self.private[0], self.private[-1]) if self.ends_only and len(self.private) > 2 else self.private
 
     @property
     def first(self) -> int:
@@ -46,7 +54,7 @@ class Run:
 
     def leakage(self, first: int, marks: Matrix) -> Vector:
         """The exact leakage about the hardest private record, for one or several designs."""
-        each = [leakages(self.hiding, p, first, marks) for p in self.private]
+        each = [leakages(self.hiding, p, first, marks) for p in self.looked_at]
         return np.asarray(np.max(each, axis=0))
 
     def keeps(self, first: int, marks: Matrix) -> Mask:
@@ -75,9 +83,12 @@ class Run:
         return high
 
     def wholes(self, most: int, side: int) -> Matrix:
-        """The largest log-ratios (x, x') of a side when its first 0, 1, …, ``most`` records are redacted, no others."""
-        one, size = self.sides[side], self.hiding.chain.size
-        return np.array([one.worst(np.ones((h, size))) for h in range(most + 1)])
+        """The largest log-ratios (x, x') of a side when its first 0, 1, …, ``most`` records are redacted, no others.
+
+        Seen from the private record at the other end of the run, whose side is longer by the run.
+        """
+        far = self.hiding.sides(self.last)[0] if side == 0 else self.hiding.sides(self.first)[1]
+        return np.array([far.worst(np.ones((h, far.size))) for h in range(most + 1)])
 
 
 def runs(hiding: Hiding) -> Iterator[Run]:
@@ -90,9 +101,9 @@ def runs(hiding: Hiding) -> Iterator[Run]:
         if p - group[-1] <= right + left + 1:
             group.append(p)
         else:
-            yield Run(hiding=hiding, private=tuple(group))
+            yield Run(hiding=hiding, private=tuple(group), ends_only=True)
             group = [p]
-    yield Run(hiding=hiding, private=tuple(group))
+    yield Run(hiding=hiding, private=tuple(group), ends_only=True)
 
 
 def nearest(side: Side, epsilon: float) -> int:

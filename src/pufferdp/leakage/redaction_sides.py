@@ -95,7 +95,7 @@ class Side:
         slopes: list[Matrix] = []
 
         def note(law: Matrix, change: Matrix, offset: Matrix | None, columns: Mask) -> None:
-            ratio = log_ratios(law) if offset is None else log_ratios(law) + offset
+            ratio = shifted(log_ratios(law), offset)
             with np.errstate(divide="ignore", invalid="ignore"):
                 slope = np.where(law > 0, change / law, 0.0)
             values.extend(np.moveaxis(ratio, -1, 0)[columns])
@@ -131,8 +131,7 @@ class Side:
                     note(law.sum(-1, keepdims=True), change.sum(-1, keepdims=True), None, every[:1])
         if not values:
             return np.zeros((1, k, k)), np.zeros((1, k, count))
-        ratios = np.nan_to_num(np.array(values), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-        return ratios, np.array(slopes)
+        return np.array(values), np.array(slopes)
 
     def _reach(self, marks: Matrix) -> tuple[int, int]:
         """How many records are looked at, and the first of them that is not surely redacted."""
@@ -189,13 +188,17 @@ def log_ratios(law: Matrix) -> Matrix:
         return np.asarray(logs[..., :, None, :] - logs[..., None, :, :])
 
 
-def _pairs(law: Matrix, offset: Matrix | None, which: Mask | None = None) -> Matrix:
-    """The largest log-ratio over the values that can be seen; an outcome that is impossible either way is skipped."""
-    ratio = log_ratios(law)
+def shifted(ratio: Matrix, offset: Matrix | None) -> Matrix:
+    """Ratios with what a known record adds; minus infinity where an outcome is impossible either way."""
     if offset is not None:
         with np.errstate(invalid="ignore"):
             ratio = ratio + offset
-    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+    return np.where(np.isnan(ratio), -np.inf, ratio)
+
+
+def _pairs(law: Matrix, offset: Matrix | None, which: Mask | None = None) -> Matrix:
+    """The largest log-ratio over the values that can be seen; an outcome that is impossible either way is skipped."""
+    ratio = shifted(log_ratios(law), offset)
     if which is not None:
         ratio = np.where(which[..., None, None, :], ratio, -np.inf)
     return np.asarray(ratio.max(axis=-1))

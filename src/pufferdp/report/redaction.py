@@ -62,9 +62,11 @@ def _regions(axes: Axes, redaction: Redaction, block: Block, low: int, high: int
 def _series(axes: Axes, redaction: Redaction, output: tuple[str | os.PathLike[str], str], low: int, high: int) -> None:
     """What was published: points for values, crosses for marks."""
     path, column = output
-    found = rows(open_series(os.fspath(path), Layout(column=column)).table.frame.sort("order").head(high))
+    found = rows(
+        open_series(os.fspath(path), Layout(column=column)).table.frame.sort("order").select("value").head(high)
+    )
     labels, bins = redaction.hiding.chain.labels, redaction.hiding.chain.bins
-    names = [str(value) for value, *_ in found][low - 1 :]
+    names = [str(value) for (value,) in found][low - 1 :]
     for row, name in enumerate(names, start=low):
         if name == redaction.mark:
             axes.plot([row], [(len(labels) - 1) / 2], "x", color="black", markersize=6)
@@ -75,7 +77,7 @@ def _series(axes: Axes, redaction: Redaction, output: tuple[str | os.PathLike[st
             axes.plot([row], [labels.index(name)], "o", color=INK, markersize=4)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(-0.5, len(labels) - 0.5)
-    axes.set_ylabel("published (× redacted)")
+    axes.set_ylabel("published\n(× redacted)")
 
 
 def _chances(axes: Axes, redaction: Redaction, low: int, high: int) -> None:
