@@ -10,37 +10,35 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import numpy as np
-
 from pufferdp import checks
 from pufferdp.bins import with_bins
 from pufferdp.checks import Adversary
 from pufferdp.data import Coding, Layout, open_series
-from pufferdp.data.rewriting import Rows, Span, codes_between, rewrite_file, rewrite_frame, spans_around
-from pufferdp.data.series import Series
+from pufferdp.data.rewriting import Rows, Span, rewrite_file, rewrite_frame, spans_around
 from pufferdp.errors import ParameterError
 from pufferdp.leakage.redaction import Block, Design, Hiding
+from pufferdp.leakage.redaction_again import again
 from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.classes import Model
 from pufferdp.models.files import model_digest, model_to_dict
 from pufferdp.models.markov import MarkovChain
-from pufferdp.noise import Sampler, SystemSampler, happens, thresholds
+from pufferdp.noise import Sampler, SystemSampler, thresholds
 from pufferdp.redaction_certificate import (
     REDACTION_SCHEMA,
     RedactionCertificate,
     knows_text,
     public_facts,
+    read_designs,
     seal_redaction,
     statement,
 )
+from pufferdp.redaction_drawing import draw, draw_again, marked_rows
 from pufferdp.report import redaction_text
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""
 LISTED: Final = 100_000
 """Up to so many records every one has its list in the JSON; beyond, only the blocks that are not all 0."""
-BATCH: Final = 65_536
-"""Records drawn at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +203,8 @@ def redact(
     missing: str = "refuse",
     bins: str | None = None,
     mark: str = MARK,
+    after: RedactionCertificate | dict[str, Any] | None = None,
+    published: object = None,
     sampler: Sampler | None = None,
 ) -> Redaction:
     """Publish a series but for what gives private records away.
@@ -222,9 +222,13 @@ def redact(
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
         bins: edges that turn numbers into states, where the model has none.
         mark: what stands for a redacted record; it must be no state.
+        after: the certificate of an earlier redaction of the same data; its private records stay hidden, and the new
+            design is for both publications together.
+        published: the series that the earlier redaction published.
         sampler: where randomness comes from; the operating system by default.
     """
     sampler = sampler or SystemSampler()
+    earlier = _earlier(after, published, model)
     model = with_bins(model, bins)
     asked = [checks.length(p, "private row") for p in private]
     others = [checks.length(p, "known row") for p in known]
@@ -238,9 +242,20 @@ def redact(
     series = open_series(data, Layout(column=column, missing=missing))
     coding = Coding(labels=hiding.chain.labels, bins=hiding.chain.bins)
     found = spans_around(series, coding, asked)
-    designs = tuple((a, solve(_within(hiding, (a, b), asked, others))) for a, b in found.chains)
-    result = Redaction(designs=designs, rows=found.count, missing=found.missing, mark=mark)
-    spans = _draw(result, series, coding, sampler)
+    if earlier is None:
+        designs = tuple((a, solve(_within(hiding, (a, b), asked, others))) for a, b in found.chains)
+        result = Redaction(designs=designs, rows=found.count, missing=found.missing, mark=mark)
+        spans = draw(result.blocks, series, coding, sampler)
+    else:
+        if found.missing or earlier.hiding.length != found.count:
+            raise ParameterError(
+                f"the earlier redaction is of {earlier.hiding.length} records in one chain; the data has {found.count} "
+                f"rows, {found.missing} of them without a value: it must be the same series"
+            )
+        designs = ((1, again(earlier, asked, hiding.epsilon)),)
+        marked = marked_rows(published, column, _content(after)["mark"])
+        result = Redaction(designs=designs, rows=found.count, mark=mark)
+        spans = draw_again(result.blocks, earlier, series, coding, sampler, marked)
     frame = None
     if isinstance(data, (str, os.PathLike)):
         rewrite_file(data, column, spans, mark, os.fspath(out or ""))
@@ -277,31 +292,22 @@ def _check_mark(mark: str, chain: MarkovChain) -> None:
     raise ParameterError(f"mark is {mark!r}, a number that could be a value; take a word", value=mark)
 
 
-def _draw(result: Redaction, series: Series, coding: Coding, sampler: Sampler) -> list[Span]:
-    """Which rows are redacted, as spans. Values are read only where the decision depends on them."""
-    spans: list[Span] = []
+def _content(certificate: Any) -> dict[str, Any]:
+    """The plain content of a certificate."""
+    content: dict[str, Any] = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    return content
 
-    def add(first: int, last: int) -> None:
-        if spans and spans[-1][1] == first - 1:
-            spans[-1] = spans[-1][0], last
-        else:
-            spans.append((first, last))
 
-    for block in result.blocks:
-        sure = (block.marks == 1).all(axis=1)
-        edges = np.flatnonzero(np.diff(sure)) + 1
-        for part in np.split(np.arange(len(sure)), edges):
-            first, last = block.first + int(part[0]), block.first + int(part[-1])
-            if sure[part[0]]:
-                add(first, last)
-                continue
-            for start in range(first, last + 1, BATCH):
-                end = min(last, start + BATCH - 1)
-                codes = codes_between(series, coding, start, end)
-                chances = block.marks[np.arange(start, end + 1) - block.first, codes]
-                for n in np.flatnonzero(happens(chances, sampler)):
-                    add(start + int(n), start + int(n))
-    return spans
+def _earlier(after: Any, published: object, model: Model) -> Design | None:
+    """The design of an earlier redaction, from its certificate."""
+    if after is None:
+        return None
+    if published is None:
+        raise ParameterError("after names an earlier redaction; published must be the series it published")
+    designs = read_designs(_content(after))
+    if len(designs) != 1 or model_digest(designs[0].hiding.chain) != model_digest(model):
+        raise ParameterError("the earlier redaction must be of one chain, under the same model")
+    return designs[0]
 
 
 def _certify(result: Redaction, found: Rows, column: str, missing: str, warning: str | None) -> RedactionCertificate:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pufferdp import checks
 from pufferdp.certificate import MechanismPart, content_hash
 from pufferdp.checks import Adversary
-from pufferdp.errors import PufferdpError
+from pufferdp.errors import CertificateError, PufferdpError
 from pufferdp.leakage.redaction import Block, Design, Hiding
 from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.files import model_digest, model_from_dict
@@ -152,6 +152,22 @@ def redaction_problems(c: RedactionCertificate, raw: dict[str, Any]) -> list[str
     if c.mark in model.labels:
         problems.append(f"mark is {c.mark!r}, which is a state")
     return problems
+
+
+def read_designs(raw: dict[str, Any]) -> list[Design]:
+    """The designs of a certificate, one for each chain with private records; refused where it does not hold."""
+    try:
+        parsed = RedactionCertificate.model_validate(raw)
+        problems = redaction_problems(parsed, raw)
+    except ValueError:
+        raise CertificateError("this is not the certificate of a redaction") from None
+    if problems:
+        raise CertificateError(f"the certificate does not hold: {problems[0]}")
+    model = model_from_dict(parsed.model)
+    assert isinstance(model, MarkovChain)
+    found = _designs(parsed, model, checks.adversary(parsed.guarantee.adversary))
+    assert not isinstance(found, str)
+    return found
 
 
 def _designs(c: RedactionCertificate, model: MarkovChain, adversary: Adversary) -> list[Design] | str:

@@ -42,6 +42,10 @@ def redact(
     mark: Annotated[str, typer.Option("--mark", help="Word that stands for a redacted record; no state.")] = "*",
     missing: options.Missing = "refuse",
     bins: options.Bins = None,
+    after: Annotated[
+        str | None, typer.Option("--after", help="Certificate of an earlier redaction, whose records stay hidden.")
+    ] = None,
+    published: Annotated[str | None, typer.Option("--published", help="The file that the earlier one wrote.")] = None,
     certificate: Annotated[
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
     ] = None,
@@ -58,6 +62,7 @@ def redact(
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a series but for what gives private records away; the rest stays as it is."""
+    from pufferdp.certificate import read_certificate
     from pufferdp.models import load_model
     from pufferdp.models.files import check_file, save_model, write_whole
     from pufferdp.redacting import plan_redaction
@@ -104,6 +109,8 @@ def redact(
                 missing=missing,
                 bins=bins,
                 mark=mark,
+                after=None if after is None else read_certificate(after),
+                published=published,
                 sampler=options.sampler_of(seed),
             )
         said = str(result)
