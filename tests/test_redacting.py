@@ -27,7 +27,7 @@ from pufferdp.leakage.redaction import Block, Design, Hiding, blocks_of
 from pufferdp.leakage.redaction_again import again
 from pufferdp.leakage.redaction_optimal import optimal
 from pufferdp.models.markov import MarkovChain
-from pufferdp.noise import SeededSampler, SystemSampler, happens, thresholds
+from pufferdp.noise import SeededSampler, SystemSampler, happens, mark_thresholds
 from pufferdp.redaction_drawing import draw
 from pufferdp.tilting import tilted_model
 from tests.oracles import redaction as oracle
@@ -153,7 +153,7 @@ def test_what_is_drawn_has_the_probabilities_of_the_design() -> None:
 
 
 def test_thresholds_round_towards_more_redaction() -> None:
-    assert thresholds(np.array([0.0, 0.5, 1.0, 2.0**-64, 2.0**-70])) == [0, 2**63, 2**64, 1, 1]
+    assert mark_thresholds(np.array([0.0, 0.5, 1.0, 2.0**-64, 2.0**-70])) == [0, 2**63, 2**64, 1, 1]
     chances = np.array([0.0, 1.0] * 500)
     assert happens(chances, SystemSampler()).tolist() == [False, True] * 500
     assert abs(happens(np.full(100_000, 0.3), SeededSampler(1)).mean() - 0.3) < 0.01  # 7 standard deviations
@@ -193,7 +193,7 @@ def test_a_private_record_is_never_released(
         ({"model": MarkovChain(transition=CHAIN.transition, start="any")}, NotApplicableError, "stationary"),
         ({"column": "nothing"}, DataError, "no column 'nothing'"),
         ({"out": None}, ParameterError, "--out"),
-        ({"after": {"schema": "pufferdp-redaction/1"}}, ParameterError, "published"),
+        ({"after": {"schema": "pufferdp-redaction-certificate/1"}}, ParameterError, "published"),
         ({"after": {"schema": "x"}, "published": "o.csv"}, CertificateError, "not the certificate"),
     ],
 )
@@ -263,9 +263,8 @@ def test_an_owner_decides_alone_as_the_library_does(tmp_path: Path) -> None:
     class Fixed(SeededSampler):
         """Words that are known beforehand."""
 
-        def words(self, count: int) -> Any:
-            self.drawn = np.array([random.Random(5).getrandbits(64) for _ in range(count)], dtype=np.uint64)
-            return self.drawn
+        def bytes(self, count: int) -> bytes:
+            return np.full(count // 8, random.Random(5).getrandbits(64), dtype=np.uint64).tobytes()
 
     values = series()
     data, out, sampler = write(tmp_path / "d.csv", values), tmp_path / "o.csv", Fixed(0)

@@ -22,7 +22,7 @@ from pufferdp.models.markov import MarkovChain
 from pufferdp.models.records import RecordModel
 
 SCHEMA = "pufferdp-certificate/1"
-SCHEMAS = (SCHEMA, "pufferdp-redaction/1")
+SCHEMAS = (SCHEMA, "pufferdp-redaction-certificate/1")
 """Every kind of certificate: of an answer, of a redacted series."""
 SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 EXACT_ANSWER = (

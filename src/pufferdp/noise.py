@@ -1,7 +1,9 @@
 """The only door through which randomness enters a release.
 
 Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
-up to a double. A seeded sampler exists for tests and experiments; whatever it touches is marked unsafe.
+up to a double. Records are redacted by comparing 64 bits from the operating system with whole thresholds, rounded
+towards more redaction: no floating point is drawn. A seeded sampler exists for tests and experiments; whatever it
+touches is marked unsafe.
 """
 
 from __future__ import annotations
@@ -18,8 +20,6 @@ import numpy.typing as npt
 
 from pufferdp import checks
 from pufferdp.errors import ParameterError
-
-Words = npt.NDArray[np.uint64]
 
 
 class NoiseKind(StrEnum):
@@ -106,8 +106,8 @@ class Sampler(Protocol):
     def laplace(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Laplace noise."""
 
-    def words(self, count: int) -> Words:
-        """Uniform 64-bit integers."""
+    def bytes(self, count: int) -> bytes:
+        """So many random bytes."""
 
 
 class SystemSampler:
@@ -129,9 +129,9 @@ class SystemSampler:
         noisy = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)([float(v) for v in exact])
         return [float(v) for v in noisy]
 
-    def words(self, count: int) -> Words:
-        """Uniform 64-bit integers from the operating system."""
-        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+    def bytes(self, count: int) -> bytes:
+        """Straight from the operating system."""
+        return os.urandom(count)
 
 
 class SeededSampler:
@@ -152,9 +152,9 @@ class SeededSampler:
         """Numbers plus Laplace noise."""
         return [float(v) for v in np.asarray(exact) + self._generator.laplace(0.0, scale, len(exact))]
 
-    def words(self, count: int) -> Words:
-        """Uniform 64-bit integers."""
-        return self._generator.integers(0, 2**64, count, dtype=np.uint64)
+    def bytes(self, count: int) -> bytes:
+        """Bytes that anyone can repeat."""
+        return self._generator.bytes(count)
 
 
 def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
@@ -172,17 +172,18 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
     return sampler.laplace(values, math.nextafter(law.scale, math.inf))
 
 
-def thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:
+def mark_thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:
     """For each probability the integer below which a 64-bit word means yes, rounded up: towards more redaction."""
     return [math.ceil(Fraction(float(p)) * 2**64) for p in np.ravel(probabilities)]
 
 
 def happens(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDArray[np.bool_]:
     """Independent events of these probabilities, by comparing whole numbers: no floating point is drawn."""
-    limits = thresholds(probabilities)
+    limits = mark_thresholds(probabilities)
     below = np.array([min(limit, 2**64 - 1) for limit in limits], dtype=np.uint64)
     sure = np.array([limit >= 2**64 for limit in limits], dtype=bool)
-    return np.asarray((sampler.words(len(limits)) < below) | sure)
+    words = np.frombuffer(sampler.bytes(8 * len(limits)), dtype=np.uint64)
+    return np.asarray((words < below) | sure)
 
 
 def _opendp() -> Any:

@@ -22,7 +22,7 @@ from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.classes import Model
 from pufferdp.models.files import model_digest, model_to_dict
 from pufferdp.models.markov import MarkovChain
-from pufferdp.noise import Sampler, SystemSampler, thresholds
+from pufferdp.noise import Sampler, SystemSampler, mark_thresholds
 from pufferdp.redaction_certificate import (
     REDACTION_SCHEMA,
     RedactionCertificate,
@@ -121,7 +121,7 @@ class Redaction:
             "rows": self.rows,
             # As text: they go up to 2^64, more than most JSON readers hold exactly.
             "blocks": [
-                {"first": b.first, "thresholds": [[str(t) for t in thresholds(row)] for row in b.marks]}
+                {"first": b.first, "thresholds": [[str(t) for t in mark_thresholds(row)] for row in b.marks]}
                 for b in self.blocks
             ],
         }

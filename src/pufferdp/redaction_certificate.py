@@ -19,7 +19,7 @@ from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.files import model_digest, model_from_dict
 from pufferdp.models.markov import MarkovChain
 
-REDACTION_SCHEMA: Final = "pufferdp-redaction/1"
+REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
 
 
 class _Part(BaseModel):
@@ -57,7 +57,7 @@ class SeriesPart(_Part):
 class RedactionCertificate(_Part):
     """Everything needed to check a redaction later, without the data."""
 
-    schema_: Literal["pufferdp-redaction/1"] = Field(alias="schema")
+    schema_: Literal["pufferdp-redaction-certificate/1"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
     guarantee: HidingPart
