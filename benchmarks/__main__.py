@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import denoising, leakage, ledger, networks, package, quilts
+from benchmarks import denoising, leakage, ledger, networks, package, quilts, redaction
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -13,6 +13,7 @@ ROOMS = {
     "networks": networks,
     "denoising": denoising,
     "ledger": ledger,
+    "redaction": redaction,
     "package": package,
 }
 

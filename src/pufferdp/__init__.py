@@ -60,8 +60,11 @@ if TYPE_CHECKING:
     )
     from pufferdp.planning import Candidate, Plan, plan
     from pufferdp.queries import Query
+    from pufferdp.redacting import Redaction, plan_redaction, redact
+    from pufferdp.redaction_certificate import RedactionCertificate
     from pufferdp.releasing import Release, release
     from pufferdp.secrets import Secret, Secrets, load_secrets
+    from pufferdp.tilting import tilted_model
     from pufferdp.verification import Verification, verify
 
 _HOME = {
@@ -116,8 +119,11 @@ _HOME = {
     ),
     "planning": ("Candidate", "Plan", "plan"),
     "queries": ("Query",),
+    "redacting": ("Redaction", "plan_redaction", "redact"),
+    "redaction_certificate": ("RedactionCertificate",),
     "releasing": ("Release", "release"),
     "secrets": ("Secret", "Secrets", "load_secrets"),
+    "tilting": ("tilted_model",),
     "verification": ("Verification", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -168,6 +174,8 @@ __all__ = [
     "Query",
     "QueryError",
     "Receipt",
+    "Redaction",
+    "RedactionCertificate",
     "RefusedError",
     "Release",
     "Robustness",
@@ -186,10 +194,13 @@ __all__ = [
     "load_secrets",
     "plan",
     "plan_flow",
+    "plan_redaction",
     "read_certificate",
+    "redact",
     "release",
     "robustness",
     "save_model",
+    "tilted_model",
     "verify",
 ]
 

@@ -23,8 +23,9 @@ from pufferdp.models.records import RecordModel
 
 SCHEMA = "pufferdp-certificate/1"
 FLOW_SCHEMA = "pufferdp-flow-certificate/1"
-SCHEMAS = (SCHEMA, FLOW_SCHEMA)
-"""Every form of certificate there is; ``verify`` knows them all."""
+REDACTION_SCHEMA = "pufferdp-redaction-certificate/1"
+SCHEMAS = (SCHEMA, FLOW_SCHEMA, REDACTION_SCHEMA)
+"""Every kind of certificate: of an answer, of a flow, of a redacted series. ``verify`` knows them all."""
 SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 EXACT_ANSWER = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"

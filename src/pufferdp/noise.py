@@ -1,18 +1,23 @@
 """The only door through which randomness enters a release.
 
 Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
-up to a double. A seeded sampler exists for tests and experiments; whatever it touches is marked unsafe.
+up to a double. Records are redacted by comparing 64 bits from the operating system with whole thresholds, rounded
+towards more redaction: no floating point is drawn. A seeded sampler exists for tests and experiments; whatever it
+touches is marked unsafe.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp import checks
 from pufferdp.errors import ParameterError
@@ -113,6 +118,9 @@ class Sampler(Protocol):
     def gaussian(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Gaussian noise of this standard deviation."""
 
+    def bytes(self, count: int) -> bytes:
+        """So many random bytes."""
+
 
 class SystemSampler:
     """OpenDP's exact samplers on the operating system's randomness."""
@@ -140,6 +148,10 @@ class SystemSampler:
         noisy = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)([float(v) for v in exact])
         return [float(v) for v in noisy]
 
+    def bytes(self, count: int) -> bytes:
+        """Straight from the operating system."""
+        return os.urandom(count)
+
 
 class SeededSampler:
     """Reproducible noise for tests and experiments. Never for a release that matters: anyone can subtract it."""
@@ -163,6 +175,10 @@ class SeededSampler:
         """Numbers plus Gaussian noise."""
         return [float(v) for v in np.asarray(exact) + self._generator.normal(0.0, scale, len(exact))]
 
+    def bytes(self, count: int) -> bytes:
+        """Bytes that anyone can repeat."""
+        return self._generator.bytes(count)
+
 
 def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
     """The exact answer plus noise: in counts for discrete and Gaussian laws, in the answer's units for Laplace's."""
@@ -179,6 +195,20 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
     if law.kind is NoiseKind.GAUSSIAN:
         return sampler.gaussian(values, law.counts_scale)
     return sampler.laplace(values, math.nextafter(law.scale, math.inf))
+
+
+def mark_thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:
+    """For each probability the integer below which a 64-bit word means yes, rounded up: towards more redaction."""
+    return [math.ceil(Fraction(float(p)) * 2**64) for p in np.ravel(probabilities)]
+
+
+def happens(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDArray[np.bool_]:
+    """Independent events of these probabilities, by comparing whole numbers: no floating point is drawn."""
+    limits = mark_thresholds(probabilities)
+    below = np.array([min(limit, 2**64 - 1) for limit in limits], dtype=np.uint64)
+    sure = np.array([limit >= 2**64 for limit in limits], dtype=bool)
+    words = np.frombuffer(sampler.bytes(8 * len(limits)), dtype=np.uint64)
+    return np.asarray((words < below) | sure)
 
 
 def _opendp() -> Any:

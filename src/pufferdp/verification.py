@@ -33,6 +33,7 @@ from pufferdp.models.files import canonical_json, found_text, model_digest, mode
 from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
+from pufferdp.redaction_certificate import REDACTION_SCHEMA, RedactionCertificate, redaction_problems
 from pufferdp.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -53,9 +54,12 @@ class Verification:
 
 
 def verify(
-    certificate: Certificate | FlowCertificate | dict[str, Any], *, query: Query | None = None, head: str | None = None
+    certificate: Certificate | FlowCertificate | RedactionCertificate | dict[str, Any],
+    *,
+    query: Query | None = None,
+    head: str | None = None,
 ) -> Verification:
-    """Recompute the hash, the calibration and the estimates of a certificate.
+    """Recompute the hash, the calibration and the estimates of a certificate; of a redaction its leakage and utility.
 
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``.
@@ -66,6 +70,8 @@ def verify(
 
         found, warnings = flow_problems(raw)
         return Verification(not found, tuple(found), tuple(warnings))
+    if raw.get("schema") == REDACTION_SCHEMA:
+        return _verify_redaction(raw)
     problems: list[str] = []
     try:
         parsed = Certificate.model_validate(raw)
@@ -81,6 +87,18 @@ def verify(
         problems += _ledger_problems(parsed, head)
     except (PufferdpError, ValueError) as error:
         problems.append(str(error))
+    return Verification(not problems, tuple(problems), tuple(parsed.warnings))
+
+
+def _verify_redaction(raw: dict[str, Any]) -> Verification:
+    try:
+        parsed = RedactionCertificate.model_validate(raw)
+        canonical_json(raw)
+        problems = redaction_problems(parsed, raw)
+    except ValidationError as error:
+        return Verification(False, tuple(plain_errors(error)[:5]), ())
+    except (PufferdpError, ValueError) as error:
+        return Verification(False, (str(error),), ())
     return Verification(not problems, tuple(problems), tuple(parsed.warnings))
 
 

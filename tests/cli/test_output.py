@@ -17,7 +17,7 @@ from pufferdp import noise
 from pufferdp.cli.app import app
 from tests.cli.conftest import CHAIN, Run, write
 
-VERBS = ("plan", "release", "verify", "leakage", "robustness", "flow", "fit", "reproduce", "demo")
+VERBS = ("plan", "release", "redact", "verify", "leakage", "robustness", "flow", "fit", "reproduce", "demo")
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""
 RELEASE = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "1"]

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.denoising import gains
+from benchmarks.redaction_gap import gap_rows
 
 import pufferdp
 
@@ -204,6 +205,7 @@ TOURED = [
     "guide/budget.md",
     "operating.md",
     "guide/flow.md",
+    "guide/redaction.md",
     "theory/intervals.md",
     "theory/transport.md",
     "theory/network-quilts.md",
@@ -267,6 +269,11 @@ def test_denoising_page_has_the_table_of_the_benchmark() -> None:
     rows = [found.row() for found in gains()]
     assert len(rows) == 9
     assert not [row for row in rows if row not in text]
+
+
+def test_redaction_page_has_the_table_of_the_benchmark() -> None:
+    text = (DOCS / "theory" / "redaction.md").read_text(encoding="utf-8")
+    assert not [row for row in gap_rows() if row not in text]
 
 
 def test_certificate_schema_is_the_one_in_the_code() -> None:

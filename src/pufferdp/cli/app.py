@@ -12,6 +12,7 @@ from pufferdp.cli.flow import flow
 from pufferdp.cli.leakage import leakage
 from pufferdp.cli.ledger import ledger
 from pufferdp.cli.plan import plan
+from pufferdp.cli.redact import redact
 from pufferdp.cli.release import release
 from pufferdp.cli.reproduce import reproduce
 from pufferdp.cli.robustness import robustness
@@ -44,6 +45,6 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, leakage, robustness, flow, fit, reproduce, demo):
+for verb in (plan, release, redact, verify, leakage, robustness, flow, fit, reproduce, demo):
     app.command()(verb)
 app.add_typer(ledger, name="ledger")

@@ -52,6 +52,7 @@ DatasetName = Annotated[str | None, typer.Option("--dataset", help="Data set of 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
 FIGURES = (".png", ".svg", ".pdf")
+MOST_ROWS = 10_000
 
 
 def number(name: str, value: str) -> float:
@@ -141,3 +142,31 @@ def progress() -> Iterator[Progress]:
         yield watch
     finally:
         watch.stop()
+
+
+def rows(texts: list[str]) -> list[int]:
+    """Row numbers from the command line: 5, or 100-111, or several with commas."""
+    from pufferdp import checks
+
+    out: list[int] = []
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        first, dash, last = part.partition("-")
+        low = checks.length(first, "row")
+        high = checks.length(last, "row") if dash else low
+        if high < low or high - low >= MOST_ROWS:
+            raise ParameterError(
+                f"rows are {part!r}; the first comes first, and at most {MOST_ROWS:,} rows are hidden at once",
+                value=part,
+            )
+        out += range(low, high + 1)
+    return out
+
+
+def sampler_of(seed: str | None) -> Any:
+    """A seeded sampler, for experiments only; None for the operating system's randomness."""
+    if seed is None:
+        return None
+    from pufferdp import checks
+    from pufferdp.noise import SeededSampler
+
+    return SeededSampler(checks.length(seed, "seed", least=0))

@@ -167,6 +167,10 @@ def _charged(row: dict[str, Any] | None) -> list[str]:
 
 def promise(certificate: dict[str, Any]) -> str:
     """What a certificate promises, in sentences."""
+    if "query" not in certificate:
+        from pufferdp.report.redaction_text import redaction_promise  # it takes its tables from here
+
+        return redaction_promise(certificate)
     accuracy, guarantee = certificate["accuracy"], certificate["guarantee"]
     sentences = [
         guarantee["statement"],

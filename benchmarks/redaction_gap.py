@@ -1,0 +1,41 @@
+"""The gap between methods of redaction, as the table of docs/theory/redaction.md: ``python -m benchmarks.redaction_gap``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pufferdp.leakage.redaction import Hiding
+from pufferdp.leakage.redaction_influence import independent_bound
+from pufferdp.leakage.redaction_methods import numerical, relaxed, window
+from pufferdp.leakage.redaction_optimal import optimal
+from pufferdp.models.markov import MarkovChain
+
+CASES = (
+    (0.01, 0.8, 10, 1, 1.0),
+    (0.01, 0.8, 10, 1, 2.0),
+    (0.01, 0.8, 100, 50, 1.0),
+    (0.25, 0.5, 2, 1, 0.5),
+    (0.2, 0.4, 6, 3, 1.6),
+    (0.118, 0.305, 288, 144, 0.5),
+    (0.118, 0.305, 288, 144, 1.0),
+    (0.02, 0.3, 288, 144, 1.0),
+    (0.4, 0.1, 40, 33, 1.0),
+    (0.3, 0.3, 40, 20, 1.0),
+    (0.7, 0.9, 40, 20, 1.0),
+)
+"""alpha, beta, records, the private one, epsilon."""
+
+
+def gap_rows() -> Iterator[str]:
+    """One row of the table a case: expected number of records redacted."""
+    for alpha, beta, n, p, epsilon in CASES:
+        chain = MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
+        hiding = Hiding(chain=chain, length=n, private=(p,), epsilon=epsilon)
+        printed, bound = (n * (1 - independent_bound(chain, n, p, epsilon, printed=b)) for b in (True, False))
+        found = [design(hiding).redacted for design in (window, relaxed, numerical, optimal)]
+        cells = [f"{v:.3f}" for v in found]
+        yield f"| {alpha:g}, {beta:g} | {n} | {p} | {epsilon:g} | {printed:.0f} | {bound:.0f} | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    print("\n".join(gap_rows()))

@@ -1,0 +1,208 @@
+"""Redaction around private records: the problem, a design, its exact leakage and its utility.
+
+A design gives each record and value a probability of being replaced by a mark; each owner decides alone. The leakage
+about a private record is the largest log-ratio of the law of the output between two of its values. Private records are
+always redacted. Probabilities differ from 0 only near private records, so nothing here grows with the series.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pufferdp import checks
+from pufferdp.checks import Adversary
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.redaction_sides import ANY, Side
+from pufferdp.models.markov import MarkovChain, Matrix, Vector, read_only
+
+METHODS = ("window", "3r-relaxed", "3r-numerical", "3r-optimal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hiding:
+    """What is to be hidden: private records of one series, from whom, and how well."""
+
+    chain: MarkovChain
+    """The belief; it must be stationary, with every state possible."""
+    length: int
+    """Records in the series."""
+    private: tuple[int, ...]
+    """The private records, counted from 1."""
+    epsilon: float
+    """The promise: odds between two values of a private record shift by at most e^epsilon."""
+    adversary: Adversary = Adversary.PUFFERFISH
+    """What else the adversary knows: nothing, any set of other records, or all of them."""
+    known: tuple[int, ...] = ()
+    """Records that the adversary is known to know, counted from 1; only with ``pufferfish``."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.chain, MarkovChain) or self.chain.any_start or self.chain.given_start is not None:
+            raise NotApplicableError(
+                'redaction needs one Markov chain with "start": "stationary"; this model is '
+                f"{self.chain!r}: name its stationary chain, or list the records that are known instead",
+                value=self.chain,
+            )
+        _ = self.chain.reversal  # refuses states of probability 0
+        set_field = object.__setattr__
+        set_field(self, "length", checks.length(self.length))
+        set_field(self, "epsilon", checks.epsilon(self.epsilon))
+        set_field(self, "adversary", checks.adversary(self.adversary))
+        set_field(self, "private", self._rows(self.private, "private"))
+        set_field(self, "known", self._rows(self.known, "known"))
+        if not self.private:
+            raise ParameterError("no private record is named; name at least one row with --private")
+        both = sorted(set(self.private) & set(self.known))
+        if both:
+            raise ParameterError(
+                f"record {both[0]} is private and known; what is known cannot be hidden: leave it out of one of them",
+                value=both[0],
+            )
+        if self.known and self.adversary is not Adversary.PUFFERFISH:
+            raise ParameterError(
+                f"known records are listed, and the adversary is {self.adversary}; list them with pufferfish, "
+                "or leave them out",
+                value=self.known,
+            )
+
+    def _rows(self, rows: Sequence[int], name: str) -> tuple[int, ...]:
+        out = set()
+        for row in rows:
+            number = checks.length(row, f"{name} row")
+            if number > self.length:
+                raise ParameterError(
+                    f"{name} row is {number}; the series has {self.length} records, and rows are counted from 1",
+                    value=row,
+                )
+            out.add(number)
+        return tuple(sorted(out))
+
+    def sides(self, record: int) -> tuple[Side, Side]:
+        """What lies to the left and to the right of a record."""
+        left, right = record - 1, self.length - record
+        if self.adversary is Adversary.BDP:
+            near: tuple[int | None, int | None] = ANY, ANY
+        elif self.adversary is Adversary.DP:
+            near = (1 if left else None, 1 if right else None)
+        else:
+            before, after = [r for r in self.known if r < record], [r for r in self.known if r > record]
+            near = (record - before[-1] if before else None, after[0] - record if after else None)
+        return Side(self.chain.reversal, left, near[0]), Side(self.chain.transition, right, near[1])
+
+    def only(self, *private: int) -> Hiding:
+        """The same with other private records."""
+        return Hiding(
+            chain=self.chain,
+            length=self.length,
+            private=private,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            known=self.known,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A stretch of records that are not all surely released, with one released record or an end on either side."""
+
+    first: int
+    """Its first record, counted from 1."""
+    marks: Matrix
+    """Redaction probabilities, one row a record, one column a value."""
+
+    @property
+    def last(self) -> int:
+        """Its last record."""
+        return self.first + len(self.marks) - 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Redaction probabilities for a series; records outside the blocks are always released."""
+
+    hiding: Hiding
+    method: str
+    """Which method found it."""
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def leakage(self) -> float:
+        """The exact leakage about the private record that is hardest to hide."""
+        return max(leakage_about(self.hiding, p, self._block(p)) for p in self.hiding.private)
+
+    def leakage_to(self, adversary: Adversary) -> float:
+        """The exact leakage to somebody who knows more, or less."""
+        other = self.hiding
+        hiding = Hiding(
+            chain=other.chain, length=other.length, private=other.private, epsilon=other.epsilon, adversary=adversary
+        )
+        return max(leakage_about(hiding, p, self._block(p)) for p in hiding.private)
+
+    @cached_property
+    def redacted(self) -> float:
+        """Expected number of redacted records."""
+        law = self.hiding.chain.stationary
+        return math.fsum(float(row @ law) for block in self.blocks for row in block.marks)
+
+    @property
+    def utility(self) -> float:
+        """Expected fraction of records that are released."""
+        return 1 - self.redacted / self.hiding.length
+
+    def _block(self, record: int) -> Block:
+        return next(b for b in self.blocks if b.first <= record <= b.last)
+
+    def probabilities(self) -> list[list[float]]:
+        """One list a record, one redaction probability a value."""
+        out = [[0.0] * self.hiding.chain.size] * self.hiding.length
+        for block in self.blocks:
+            out[block.first - 1 : block.last] = [[float(q) for q in row] for row in block.marks]
+        return out
+
+    def of(self, record: int) -> Vector:
+        """The redaction probabilities of one record."""
+        for block in self.blocks:
+            if block.first <= record <= block.last:
+                return np.asarray(block.marks[record - block.first], dtype=float)
+        return np.zeros(self.hiding.chain.size)
+
+
+def leakage_about(hiding: Hiding, record: int, block: Block) -> float:
+    """The exact leakage about one private record, in linear time."""
+    return float(leakages(hiding, record, block.first, block.marks))
+
+
+def leakages(hiding: Hiding, record: int, first: int, marks: Matrix) -> Matrix:
+    """The same for several designs of one block: leading axes of ``marks`` are designs."""
+    left, right = hiding.sides(record)
+    at = record - first
+    if hiding.chain.size == 1:
+        return np.zeros(marks.shape[:-2])
+    both = left.worst(marks[..., :at, :][..., ::-1, :]) + right.worst(marks[..., at + 1 :, :])
+    return np.asarray(both.max(axis=(-1, -2)))
+
+
+def blocks_of(hiding: Hiding, first: int, marks: Matrix) -> tuple[Block, ...]:
+    """Cut a stretch where records are surely released; the private records are redacted whatever ``marks`` says.
+
+    Probabilities are rounded up to multiples of 2^-64, which doubles hold exactly: what is certified is what is drawn.
+    """
+    marks = np.clip(np.ceil(np.ldexp(np.asarray(marks, dtype=float), 64)), 0, 2.0**64) / 2.0**64
+    for p in hiding.private:
+        if first <= p < first + len(marks):
+            marks[p - first] = 1.0
+    held = np.flatnonzero((marks > 0).any(axis=1))
+    if not len(held):
+        return ()
+    parts = np.split(held, np.flatnonzero(np.diff(held) > 1) + 1)
+    return tuple(Block(first + int(part[0]), read_only(marks[part[0] : part[-1] + 1].copy())) for part in parts)
+
+
+def design_of(hiding: Hiding, method: str, blocks: Sequence[Block]) -> Design | None:
+    """The design, if it keeps the promise."""
+    design = Design(hiding=hiding, method=method, blocks=tuple(blocks))
+    return design if design.leakage <= hiding.epsilon else None

@@ -1,0 +1,267 @@
+"""The best design we know: per-record probabilities, the split of the budget and the regions, chosen together.
+
+The law of everything redacted so far is linear in the probabilities of each single record, so a linear programme over
+small steps improves all of them at once; how much of the budget each side gets, for each pair of values, is a variable
+of the same programme. Regions are tried: a few windows, and inside each a few ways to share what the window leaves of
+the budget. Every step is checked by the exact leakage, and what is returned is never worse than the other methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.optimize import linprog
+
+from pufferdp.checks import Adversary
+from pufferdp.leakage.redaction import Block, Design, Hiding, blocks_of, design_of, leakages
+from pufferdp.leakage.redaction_methods import (
+    Stretch,
+    numerical,
+    numerical_designs,
+    relaxed,
+    relaxed_designs,
+    together,
+    window,
+    windows,
+)
+from pufferdp.leakage.redaction_runs import Run
+from pufferdp.leakage.redaction_sides import Side, log_ratios, shifted
+from pufferdp.models.markov import Mask, Matrix, Vector
+
+SHARES = (0.5, 0.0, 1.0)
+"""How what a window leaves of the budget is shared between the sides, at the start."""
+WINDOWS = 6
+POLISHED = 3
+MOST_FREE = 400
+"""With more free probabilities than this the linear programmes take too long, and constant ones are kept."""
+MOST_BINDING = 4
+STEPS, FEW = 25, 6
+OPEN = 1 - 2.0**-20
+"""A probability near 1: the value can be seen, and hardly ever is."""
+
+
+def optimal(hiding: Hiding) -> Design:
+    """The design that releases most, among all that are tried, and never less than any other method does."""
+    rivals = [window(hiding), numerical(hiding)]
+    if hiding.adversary is Adversary.PUFFERFISH and not hiding.known:
+        rivals += [relaxed(hiding), relaxed(hiding, each=True)]
+    own = together(hiding, "3r-optimal", _best)
+    if len(hiding.private) > 1:
+        own = _jointly(own)
+    best = max([own, *rivals], key=lambda design: design.utility)
+    return Design(hiding=hiding, method="3r-optimal", blocks=best.blocks)
+
+
+def _best(run: Run) -> Stretch:
+    starts = sorted(_starts(run), key=lambda one: -run.released(*one[:2]))
+    kept: list[tuple[int, Matrix, Mask]] = []
+    seen: list[float] = []
+    for first, marks, free in starts:
+        value = run.released(first, marks)
+        if len(kept) < POLISHED and not any(abs(value - other) < 1e-9 for other in seen):
+            seen.append(value)
+            kept.append((first, polish(run, first, marks, free), free))
+    best = max(kept, key=lambda one: run.released(*one[:2]))
+    return _outwards(run, *best)
+
+
+def _outwards(run: Run, first: int, marks: Matrix, free: Mask) -> Stretch:
+    """Move the ends outwards as long as that helps: common values stay free there, and marks say less further away."""
+    better = bool(free.any())
+    while better:
+        better = False
+        for left, right in ((0, 1), (1, 0), (1, 1)):
+            if first - left < 1 or first + len(marks) - 1 + right > run.hiding.length:
+                continue
+            wider = np.concatenate([marks[:left], marks, marks[len(marks) - right :]])
+            open_ = np.concatenate([free[:left], free, free[len(marks) - right :]])
+            if not open_[0].any() * left and not open_[-1].any() * right:
+                continue
+            rise = np.where(open_, 1.0 - wider, 0.0)
+            if not run.keeps(first - left, wider + OPEN * rise):
+                continue
+            start = wider + run.least(first - left, wider, rise, OPEN, rounds=3) * rise
+            found = polish(run, first - left, start, open_, FEW)
+            if run.released(first - left, found) > run.released(first, marks) + 1e-4:
+                found = polish(run, first - left, found, open_)
+                first, marks, free, better = first - left, found, open_, True
+                break
+    return first, marks
+
+
+def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
+    """Designs with one probability for all values that may be seen, and which values those are."""
+    best = -np.inf
+    for first, marks in numerical_designs(run):
+        best = max(best, run.released(first, marks))
+        yield first, marks, (marks < 1) & (marks > 0)
+    if run.hiding.adversary is Adversary.PUFFERFISH and not run.hiding.known:
+        for first, marks in relaxed_designs(run, each=True):
+            if run.keeps(first, marks):
+                yield first, marks, (marks < 1) & (marks > 0)
+    pairs = windows(run, more=1)[:WINDOWS]
+    i, j = pairs[0]
+    first, base = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in pairs[0]))
+    best = max(best, run.released(first, base))
+    yield first, base, np.zeros(base.shape, dtype=bool)
+    # One step outside, where common values may still be seen; one step inside the smallest window, where marks may
+    # take back some of what a release says.
+    around = ((i, j + 1), (i + 1, j), (i + 1, j + 1), (i - 1, j), (i, j - 1))
+    most = [side.records for side in run.sides]
+    pairs += [pair for pair in around if 0 <= pair[0] <= most[0] and 0 <= pair[1] <= most[1] and pair not in pairs]
+    reach = [max(pair[side] for pair in pairs) + run.last - run.first for side in (0, 1)]
+    wholes = [run.wholes(reach[n], n) for n in (0, 1)]
+    said = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
+    looked: set[tuple[int, int, bytes]] = set()
+    for pair in pairs:
+        for share in SHARES if min(pair) > 0 else (1.0 if pair[0] else 0.0,):
+            allowed = _allowed(run, pair, share, wholes, said)
+            first, base = run.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
+            key = first, len(base), np.packbits(base > 0).tobytes()
+            # With every free probability at 0 it could release no more.
+            if key in looked or not (base < 1).any() or run.released(first, base) <= best:
+                continue
+            looked.add(key)
+            least = _scan(run, first, base)
+            if least is not None:
+                marks = base + least * (1 - base)
+                best = max(best, run.released(first, marks))
+                yield first, marks, (base < 1)
+
+
+def _entries(side: Side, most: int) -> Matrix:
+    """What a first release at each distance says: (distance, x, x', value), with what a known record adds."""
+    out, law = [], side.kernel
+    for t in range(1, most + 1):
+        out.append(shifted(log_ratios(law), side.after(t)))
+        law = law @ side.kernel
+    return np.array(out).reshape(most, side.size, side.size, side.size)
+
+
+def _allowed(
+    run: Run, pair: tuple[int, int], share: float, wholes: list[Matrix], said: list[Matrix]
+) -> tuple[Mask, Mask]:
+    """Which values at which distances may be seen on each side, when the slack of a window is shared."""
+    middle = run.last - run.first
+    out = []
+    for n, (own, other, part) in enumerate(((pair[0], pair[1], share), (pair[1], pair[0], 1 - share))):
+        nothing = np.zeros(wholes[n][0].shape)
+        here = nothing if own == run.sides[n].records else wholes[n][own]
+        there = nothing if other == run.sides[1 - n].records else wholes[1 - n][other + middle]
+        budget = here + part * np.maximum(run.hiding.epsilon - here - there, 0.0)
+        budget = np.where(np.eye(len(budget), dtype=bool), np.inf, budget)
+        out.append(np.asarray((said[n][:own] <= budget[..., None]).all(axis=(1, 2))))
+    return out[0], out[1]
+
+
+def _scan(run: Run, first: int, base: Matrix) -> float | None:
+    """The smallest constant probability that keeps the promise, or None."""
+    rise = 1.0 - base
+    grid = np.append(np.linspace(0.0, 1.0, 33)[:-1], OPEN)
+    fine = run.keeps(first, np.clip(base + grid[:, None, None] * rise, 0.0, 1.0))
+    if not fine.any():
+        return None
+    at = int(np.argmax(fine))
+    if at == 0:
+        return 0.0
+    below = base + grid[at - 1] * rise
+    return float(
+        grid[at - 1] + run.least(first, below, (grid[at] - grid[at - 1]) * rise, rounds=2) * (grid[at] - grid[at - 1])
+    )
+
+
+def polish(run: Run, first: int, marks: Matrix, free: Mask, steps: int = STEPS) -> Matrix:
+    """Better probabilities for the free entries, by linear programmes over small steps, each checked exactly."""
+    law = run.hiding.chain.stationary
+    trust, best = 0.25, run.released(first, marks)
+    for _ in range(steps):
+        free = free & (marks < 1)
+        count = int(free.sum())
+        if not 0 < count <= MOST_FREE or trust < 1e-5:
+            break
+        step = _programme(run, first, marks, free, trust, np.broadcast_to(law, marks.shape)[free])
+        if step is None:
+            trust *= 0.4
+            continue
+        new = marks.copy()
+        new[free] = np.clip(new[free] + step, 0.0, 1.0)
+        if not run.keeps(first, new):
+            rise = np.where(free, 1.0 - new, 0.0)
+            s = run.least(first, new, rise, rounds=5)
+            new = np.clip(new + s * rise, 0.0, 1.0)
+        value = run.released(first, new)
+        if value <= best or not run.keeps(first, new):
+            trust *= 0.4
+            continue
+        small = value - best < 1e-5
+        marks, best = new, value
+        if small:
+            break
+        trust = min(0.5, trust * 1.5)
+    return marks
+
+
+def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, gain: Matrix) -> Vector | None:
+    """The step that releases most, to first order, within the budget and the trust region."""
+    size, count = run.hiding.chain.size, int(free.sum())
+    number = np.full(free.shape, -1)
+    number[free] = np.arange(count)
+    rows, bounds, budgets = [], [], []
+    extra = 0  # variables beyond the step: the largest log-ratio of each side, for each pair of values
+    for p in _binding(run, first, marks):
+        at = p - first
+        left, right = run.hiding.sides(p)
+        parts = []
+        for side, part in ((left, slice(None, at)), (right, slice(at + 1, None))):
+            turn = slice(None, None, -1 if side is left else 1)
+            values, slopes = side.gradients(marks[part][turn], free[part][turn])
+            parts.append((values, slopes, number[part][turn][free[part][turn]]))
+        tops = [values.max(axis=0) for values, _, _ in parts]
+        for x, y in zip(*np.where(~np.eye(size, dtype=bool)), strict=True):
+            for (values, slopes, index), top in zip(parts, tops, strict=True):
+                near = np.flatnonzero(values[:, x, y] >= top[x, y] - 1.0)
+                for o in near:
+                    row = np.zeros(count)
+                    row[index] = slopes[o, x] - slopes[o, y]
+                    rows.append((row, extra))
+                    bounds.append(-values[o, x, y])
+                extra += 1
+            budgets.append(extra - 2)
+    if not rows:
+        return None
+    limits = np.zeros((len(rows) + len(budgets), count + extra))
+    for n, (row, top) in enumerate(rows):
+        limits[n, :count], limits[n, count + top] = row, -1.0
+    for n, budget in enumerate(budgets):
+        limits[len(rows) + n, count + budget : count + budget + 2] = 1.0
+    now = marks[free]
+    reach = [(max(-trust, -q), min(trust, 1 - q)) for q in now]
+    found = linprog(
+        np.concatenate([gain, np.zeros(extra)]),
+        A_ub=limits,
+        b_ub=np.concatenate([bounds, np.full(len(budgets), run.hiding.epsilon)]),
+        bounds=reach + [(None, None)] * extra,
+        method="highs",
+    )
+    return None if found.x is None else np.asarray(found.x[:count])
+
+
+def _binding(run: Run, first: int, marks: Matrix) -> list[int]:
+    """The private records that are hardest to hide; the others are looked at when a step is checked."""
+    if len(run.looked_at) <= MOST_BINDING:
+        return list(run.looked_at)
+    leaks = {p: float(leakages(run.hiding, p, first, marks)) for p in run.private}
+    return sorted(leaks, key=lambda p: -leaks[p])[:MOST_BINDING]
+
+
+def _jointly(design: Design) -> Design:
+    """Polish blocks that hold several private records, for all of them together."""
+    hiding = design.hiding
+    blocks: list[Block] = []
+    for block in design.blocks:
+        inside = tuple(p for p in hiding.private if block.first <= p <= block.last)
+        free = (block.marks < 1) & (block.marks > 0)
+        marks = polish(Run(hiding=hiding, private=inside), block.first, np.array(block.marks), free)
+        blocks += blocks_of(hiding, block.first, marks)
+    return design_of(hiding, design.method, blocks) or design

@@ -1,0 +1,102 @@
+"""``pufferdp redact``: the JSON that others rely on, files written, refusals with the right exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CHAIN, Run, listing, series, write
+
+PAPER = {"type": "markov_chain", "transition": [[0.99, 0.01], [0.8, 0.2]], "start": "stationary"}
+DESIGN = ["redact", "--model", "m.json", "--length", "10", "--private", "1", "--epsilon", "1"]
+DATA = ["redact", "d.csv", "--model", "m.json", "--column", "activity", "--private", "6", "--epsilon", "1"]
+
+
+@pytest.mark.parametrize(
+    ("method", "utility", "leakage"),
+    [("window", 0.7, 0.444311), ("3r-relaxed", 0.747918, 0.679971), ("3r-numerical", 0.789496, 1.0)],
+)
+def test_the_designs_of_the_paper(method: str, utility: float, leakage: float, run: Run, folder: Path) -> None:
+    write(folder, {"m.json": PAPER})
+    found = run(*DESIGN, "--method", method, "--json").json
+    assert found["method"] == method
+    assert found["utility"] == pytest.approx(utility, abs=5e-7)
+    assert found["leakage"] == pytest.approx(leakage, abs=5e-7)
+    assert len(found["redaction_probabilities"]) == 10
+    assert found["redaction_probabilities"][0] == [1, 1]
+    assert found["certificate"] is None
+
+
+def test_the_best_is_the_default(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": PAPER})
+    found = run(*DESIGN, "--json").json
+    assert found["method"] == "3r-optimal"
+    assert found["utility"] > 0.7923
+    assert found["leakage"] <= 1
+    shown = run(*DESIGN)
+    assert (shown.code, shown.err) == (0, "")
+    assert all(len(line) <= 100 for line in shown.out.splitlines())
+    assert "3r-optimal" in shown.out
+
+
+def test_data_is_redacted_and_certified(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN, "d.csv": series()})
+    files = ["--out", "o.csv", "--certificate", "c.json", "--rule", "r.json", "--tilted", "t.json"]
+    done = run(*DATA, *files, "--figure", "f.png", "--seed", "1", "--json")
+    assert (done.code, done.err) == (0, "")
+    rows = (folder / "o.csv").read_text().splitlines()
+    assert rows[6].split(",")[2] == "*"
+    assert len(rows) == 13
+    assert json.loads((folder / "r.json").read_text())["mark"] == "*"
+    assert run("verify", "c.json").code == 0
+    assert run("plan", "t.json", "--query", "count:active", "--epsilon", "1", "--adversary", "pufferfish").code == 0
+    assert done.json["certificate"] == json.loads((folder / "c.json").read_text())
+    more = ["--out", "o2.csv", "--after", "c.json", "--published", "o.csv"]
+    again = run("redact", "d.csv", *DATA[2:6], "--private", "5", "--epsilon", "3", *more, "--json")
+    assert again.code == 0, again.err
+    assert again.json["private"] == [5, 6]
+
+
+def test_rows_may_be_given_as_a_range(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN})
+    usual = ["redact", "--model", "m.json", "--length", "40", "--epsilon", "1", "--json"]
+    assert run(*usual, "--private", "10-12", "--private", "20,30").json["private"] == [10, 11, 12, 20, 30]
+
+
+def test_long_series_list_only_what_is_not_released(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN})
+    found = run("redact", "--model", "m.json", "--length", "1000000", "--private", "7", "--epsilon", "1", "--json").json
+    assert found["redaction_probabilities"] is None
+    assert sum(len(b["redaction_probabilities"]) for b in found["blocks"]) < 20
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["redact", "--model", "m.json", "--private", "1", "--epsilon", "1"], 2, "either a data file or --length"),
+        ([*DESIGN, "--out", "o.csv"], 2, "--out needs data"),
+        ([*DESIGN[:-1], "0"], 2, "epsilon is 0"),
+        ([*DESIGN[:-1], "inf"], 2, "epsilon is inf"),
+        ([*DESIGN, "--private", "11"], 2, "private row is 11; the series has 10 records"),
+        ([*DESIGN, "--private", "x"], 2, "row is 'x'"),
+        ([*DESIGN, "--private", "9-3"], 2, "the first comes first"),
+        ([*DESIGN, "--method", "3r-relaxed", "--adversary", "bdp"], 3, "knows no record"),
+        ([*DESIGN, "--known", "1"], 2, "private and known"),
+        (DATA, 2, "name one with --out"),
+        ([*DATA, "--out", "d.csv"], 2, "the data itself"),
+        ([*DATA, "--out", "o.csv", "--mark", "rest"], 2, "which is a state"),
+        ([*DATA[:-3], "13", "--epsilon", "1", "--out", "o.csv"], 2, "the data has 12 rows"),
+        ([*DATA[:2], "--model", "m.json", "--private", "1", "--epsilon", "1", "--out", "o.csv"], 2, "--column"),
+        (["redact", "d.csv", "--model", "any.json", *DATA[4:], "--out", "o.csv"], 3, "stationary"),
+    ],
+)
+def test_refusals(args: list[str], code: int, said: str, run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN, "any.json": {**CHAIN, "start": "any"}, "d.csv": series()})
+    before = listing(folder)
+    result = run(*args)
+    assert (result.code, result.out) == (code, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert listing(folder) == before
