@@ -1,4 +1,4 @@
-"""The gap between methods of redaction, as the table of docs/theory/redaction.md: ``python -m benchmarks.redaction_gap``."""
+"""The gap between methods of redaction, as in docs/theory/redaction.md: ``python -m benchmarks.redaction_gap``."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pufferdp import checks
 from pufferdp.bins import with_bins
+from pufferdp.certificate import REDACTION_SCHEMA
 from pufferdp.checks import Adversary
 from pufferdp.data import Coding, Layout, open_series
 from pufferdp.data.rewriting import Rows, Span, rewrite_file, rewrite_frame, spans_around
@@ -24,7 +25,6 @@ from pufferdp.models.files import model_digest, model_to_dict
 from pufferdp.models.markov import MarkovChain
 from pufferdp.noise import Sampler, SystemSampler, mark_thresholds
 from pufferdp.redaction_certificate import (
-    REDACTION_SCHEMA,
     RedactionCertificate,
     knows_text,
     public_facts,

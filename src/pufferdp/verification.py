@@ -12,6 +12,7 @@ from pufferdp import checks
 from pufferdp.certificate import (
     EXACT_ANSWER,
     FLOW_SCHEMA,
+    REDACTION_SCHEMA,
     Certificate,
     DataPart,
     DenoisedPart,
@@ -33,7 +34,7 @@ from pufferdp.models.files import canonical_json, found_text, model_digest, mode
 from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
-from pufferdp.redaction_certificate import REDACTION_SCHEMA, RedactionCertificate, redaction_problems
+from pufferdp.redaction_certificate import RedactionCertificate, redaction_problems
 from pufferdp.secrets import Secrets
 
 if TYPE_CHECKING:

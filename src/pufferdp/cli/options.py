@@ -160,13 +160,3 @@ def rows(texts: list[str]) -> list[int]:
             )
         out += range(low, high + 1)
     return out
-
-
-def sampler_of(seed: str | None) -> Any:
-    """A seeded sampler, for experiments only; None for the operating system's randomness."""
-    if seed is None:
-        return None
-    from pufferdp import checks
-    from pufferdp.noise import SeededSampler
-
-    return SeededSampler(checks.length(seed, "seed", least=0))
