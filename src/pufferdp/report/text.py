@@ -177,7 +177,7 @@ def promise(certificate: dict[str, Any]) -> str:
         f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
         f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
         f"than {number(accuracy['alpha'])}.",
-        *_charged(certificate["ledger"]),
+        *_charged(certificate.get("ledger")),
         *(f"Warning: {w}." for w in certificate["warnings"]),
     ]
     return "\n".join(textwrap.fill(s, 96) for s in sentences)
