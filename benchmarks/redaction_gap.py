@@ -1,4 +1,4 @@
-"""The gap between methods of redaction, as the table of docs/theory/redaction.md: ``python -m benchmarks.redaction_gap``."""
+"""The gap between methods of redaction: ``python -m benchmarks.redaction_gap`` makes the table of the theory page."""
 
 from __future__ import annotations
 
