@@ -35,7 +35,9 @@ def offenders(where: list[Path], forbidden: tuple[str, ...]) -> list[str]:
     ]
 
 
-UPPER = tuple(f"pufferdp.{n}" for n in ("planning", "releasing", "fitting", "certificate", "data", "report", "cli"))
+UPPER = tuple(
+    f"pufferdp.{n}" for n in ("planning", "releasing", "fitting", "certificate", "data", "ledger", "report", "cli")
+)
 
 
 def test_mathematics_knows_no_mechanism_and_no_file():
@@ -73,7 +75,7 @@ def test_randomness_enters_through_one_door():
 
 def test_imports_are_quick_to_come_by():
     """What ``import pufferdp`` and ``--help`` load: nothing heavy. A list of modules, not a stopwatch."""
-    heavy = {"scipy", "opendp", "matplotlib", "pandas", "polars", "duckdb", "pydantic"}
+    heavy = {"scipy", "opendp", "matplotlib", "pandas", "polars", "duckdb", "pydantic", "psycopg"}
     for code in ("import pufferdp", "from pufferdp.cli import app"):
         script = f"{code}; import sys; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
         out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout

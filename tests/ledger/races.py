@@ -25,16 +25,18 @@ RELEASES = 60
 """That many fit into the budget, and no more."""
 
 
-def work(place: str, name: str, answers: Path, seed: int) -> None:
+def work(place: str, name: str, answers: Path, seed: int, go: Path) -> None:
     """Release until the budget is spent: charge, then publish an answer. As a process of its own."""
     try:
         jitter = random.Random(seed)
         charge = Charge(kind="dp", dp_loss=LOSS, longest=50)
         with Ledger(place) as ledger, answers.open("ab", buffering=0) as out:
+            while not go.exists():  # a file: whoever is killed cannot leave it locked
+                time.sleep(0.002)
             while True:
                 receipt = ledger.charge(name, charge)
                 out.write(f"{receipt.position} {receipt.head}\n".encode())  # the answer exists from here on
-                time.sleep(jitter.random() * 0.01)
+                time.sleep(jitter.random() * 0.05)
     except BudgetError:
         os._exit(0)
     except BaseException:
@@ -50,9 +52,14 @@ def race(place: str, folder: Path, seed: int, processes: int = 50) -> int:
         ledger.create(name, model=CHAIN, adversary="dp", budget=RELEASES * LOSS)
     context = multiprocessing.get_context("fork")  # everything is imported already: fifty are up in a blink
     folder.mkdir()
-    workers = [context.Process(target=work, args=(place, name, folder / str(n), n)) for n in range(processes)]
+    go = folder.with_suffix(".go")  # so that all race at once, and none is killed before
+    workers = [context.Process(target=work, args=(place, name, folder / str(n), n, go)) for n in range(processes)]
     for worker in workers:
         worker.start()
+    go.touch()
+    began = time.monotonic()
+    while not any(path.stat().st_size for path in folder.iterdir()) and time.monotonic() - began < 60:
+        time.sleep(0.001)  # until the first answer is out: who is killed then is killed at work
     killed = set()
     for worker in chance.sample(workers, processes // 2):
         time.sleep(chance.random() * 0.012)

@@ -14,7 +14,7 @@ import pytest
 
 from pufferdp import BudgetError, Charge, Gaussian, Ledger, LedgerError, MarkovChain, ParameterError, RefusedError
 from pufferdp.ledger import store
-from pufferdp.ledger.charges import KINDS, channel_loss, flip, loss_of
+from pufferdp.ledger.charges import KINDS, channel_loss, flip, loss_of, redaction
 from pufferdp.ledger.totals import add_up
 from pufferdp.models.files import model_digest
 
@@ -155,6 +155,32 @@ def test_real_numbers_have_one_clipping_width(place: str) -> None:
 def test_kinds_that_do_not_exist_yet_are_refused_by_name(kind: str) -> None:
     with pytest.raises(RefusedError, match=kind):
         Charge(kind=kind, dp_loss=0.1, longest=5)
+
+
+def test_redactions_of_one_data_set_keep_the_same_records_private(place: str) -> None:
+    with Ledger(place, create=True) as ledger:
+        for who in ("bdp", "pufferfish"):
+            ledger.create(who, model=CHAIN, adversary=who, budget=2.0)
+            about = {"longest": 50, "model": model_digest(CHAIN), "adversary": who}
+            first = redaction(window=True, leakage=0.5, private="row 7", **about)
+            ledger.charge(who, first)
+            ledger.charge(who, SMALL)
+            found = ledger.dataset(who)
+            # What was released is known, so both read the curve for those who know records: .225783 at .01.
+            assert found.leakage == pytest.approx(0.725783, abs=5e-7)
+            assert found.private == "row 7"
+            with pytest.raises(RefusedError, match="for the same records"):
+                ledger.charge(who, redaction(window=True, leakage=0.1, private="row 8", **about))
+        about = {"longest": 50, "private": "row 7", "model": model_digest(CHAIN), "adversary": "bdp"}
+        with pytest.raises(BudgetError, match="redact more"):
+            ledger.charge("bdp", redaction(window=True, leakage=1.9, **about))
+        with pytest.raises(BudgetError, match="without end"):
+            ledger.charge("bdp", redaction(window=False, leakage=0.1, **about))
+        ledger.charge("bdp", redaction(window=True, leakage=0.1, **about))
+        with pytest.raises(RefusedError, match="design both together"):
+            ledger.charge("pufferfish", first)
+        assert ledger.verify().valid
+        assert len(ledger.verify().unchecked) > 0
 
 
 def test_flips_charge_the_largest_ratio_of_their_channel() -> None:

@@ -21,13 +21,13 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 def test_sqlite_keeps_the_budget_whoever_dies(tmp_path: Path) -> None:
     killed = sum(race(str(tmp_path / f"{n}.db"), tmp_path / f"answers{n}", n) for n in range(ROUNDS))
-    assert killed >= ROUNDS  # otherwise nothing was tried
+    assert killed >= 3 * ROUNDS  # otherwise little was tried
 
 
 def test_postgresql_keeps_the_budget_whoever_dies(postgres: str, tmp_path: Path) -> None:
     place = fresh_database(postgres)
     killed = sum(race(place, tmp_path / f"answers{n}", n) for n in range(ROUNDS))
-    assert killed >= ROUNDS
+    assert killed >= 3 * ROUNDS
 
 
 def test_ledgers_made_at_the_same_moment(place: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pufferdp import Charge, Groups, MarkovChain, Query, plan
 from pufferdp.checks import Adversary
-from pufferdp.ledger.charges import flip
+from pufferdp.ledger.charges import flip, redaction
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.mechanisms.base import Problem
 from pufferdp.mechanisms.exact import ExactLeakage
@@ -171,3 +171,65 @@ def test_secrets_of_ones_own_have_no_promise_about_records():
     made = plan(chain, "count:1", epsilon=1.0, length=4, adversary="pufferfish", secrets=secrets)
     charge = charge_of(made.problem, made.candidate("wasserstein"))
     assert charge.epsilon is None
+
+
+def redacted_leakage(P, start, n, i, released, channel, known):
+    """By enumeration: what released records and a flipped copy of the series together tell of record i.
+
+    ``known`` are sets of records that the adversary may know besides; records are counted from 0.
+    """
+    k = len(P)
+    paths = list(itertools.product(range(k), repeat=n))
+    prior = np.array([start[p[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(p)) for p in paths])
+    outs = list(itertools.product(range(len(channel[0])), repeat=n))
+    copies = np.array([[math.prod(channel[x][y] for x, y in zip(p, o, strict=True)) for o in outs] for p in paths])
+    worst = 0.0
+    for some in known:
+        for seen in itertools.product(range(k), repeat=len(some)):
+            for shown in itertools.product(range(k), repeat=len(released)):
+                laws = []
+                for x in range(k):
+                    told = {i: x, **dict(zip(some, seen, strict=True))}
+                    before = np.array([all(p[j] == v for j, v in told.items()) for p in paths])
+                    told |= dict(zip(released, shown, strict=True))
+                    now = before & np.array([all(p[j] == v for j, v in told.items()) for p in paths])
+                    if (prior * before).sum() > 0:
+                        laws.append((prior * now) @ copies / (prior * before).sum())
+                for a, b in itertools.permutations(laws, 2):
+                    if a.sum() > 0:
+                        assert b.sum() > 0, "the redaction alone tells the value"
+                        worst = max(worst, float(np.log(a / b).max()))
+    return worst
+
+
+@pytest.mark.parametrize("adversary", [BDP, PUFFERFISH])
+@pytest.mark.parametrize("P", [[[0.9, 0.1], [0.3, 0.7]], [[0.2, 0.8], [0.7, 0.3]]])
+@pytest.mark.parametrize("released", [(0, 3), (3,), (0,)])
+def test_a_redaction_and_a_flipped_copy_leak_no_more_than_the_total(P, adversary, released):
+    """Record 1 of four is private. The redaction's leakage is added to the curve for those who know records."""
+    n, i, start, channel = 4, 1, [0.5, 0.5], [[0.65, 0.35], [0.4, 0.6]]
+    others = [j for j in range(n) if j != i]
+    known = [()] if adversary is PUFFERFISH else [s for r in range(n) for s in itertools.combinations(others, r)]
+    nothing = [[1.0], [1.0]]
+    alone = redacted_leakage(P, start, n, i, released, nothing, known)
+    about = {"private": "row 2", "longest": n, "model": "m", "adversary": str(adversary)}
+    charges = [redaction(window=True, leakage=alone, **about), flip(channel, longest=n)]
+    rule = Rule(MarkovChain(transition=P, start=start), adversary, 100.0)
+    joint = redacted_leakage(P, start, n, i, released, channel, known)
+    for order in (charges, charges[::-1]):
+        assert joint <= rule.leakage(after(*order)) + 1e-12
+    assert rule.leakage(after(charges[0])) == pytest.approx(alone)
+    # Read for somebody who knows no record, the curve would not have to hold any more.
+    assert rule.leakage(after(*charges)) == pytest.approx(alone + rule.curve(n, False, True)(charges[1].dp_loss))
+
+
+def test_three_regions_close_their_data_set():
+    about = {"private": "row 2", "longest": 4, "model": "m", "adversary": "pufferfish"}
+    chain = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]])
+    rule, small = Rule(chain, PUFFERFISH, 2.0), Charge(kind="dp", dp_loss=1e-6, longest=4)
+    regions = redaction(window=False, leakage=0.8, **about)
+    assert rule.within(after(regions)) and rule.leakage(after(regions)) == 0.8
+    assert not rule.within(after(regions, small)) and not rule.within(after(small, regions))
+    window = redaction(window=True, leakage=0.8, **about)
+    assert rule.within(after(window, small)) and rule.within(after(small, window))
+    assert not rule.within(after(window, redaction(window=True, leakage=1.3, **about)))

@@ -16,10 +16,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pufferdp import checks
+from pufferdp.checks import LARGEST
 from pufferdp.errors import LedgerError, ParameterError, RefusedError
 from pufferdp.ledger import chain
 from pufferdp.ledger.charges import Charge
-from pufferdp.ledger.refusals import over_budget, refuse_other_model
+from pufferdp.ledger.refusals import over_budget, refuse_other_model, refuse_other_secrets
 from pufferdp.ledger.store import WAIT, Session, open_store
 from pufferdp.ledger.totals import Rule, State, refuse_other_width
 from pufferdp.models.classes import Model
@@ -70,6 +71,8 @@ class DataSet:
     curve: str | None
     """The curve that the total rests on, or "own" where it is the promise of the only release."""
     longest: int
+    private: str | None
+    """The records that the promise is about, once a redaction has released others; None: all."""
     position: int
     head: str
 
@@ -87,6 +90,7 @@ class DataSet:
             "curve": self.curve,
             "releases": self.releases,
             "longest": self.longest,
+            "private": self.private,
             "created": self.created,
             "position": self.position,
             "head": self.head,
@@ -174,6 +178,7 @@ class Ledger:
             left_dp=None if rule is None else rule.left(state),
             curve=_resting_on(rule, state, leakage),
             longest=state.longest,
+            private=state.private,
             position=state.position,
             head=state.head,
         )
@@ -207,6 +212,7 @@ class Ledger:
                 definition, state = found[name]
                 refuse_other_model(name, definition, state, charge.model, charge.adversary)
                 refuse_other_width(name, state, charge)
+                refuse_other_secrets(name, definition, state, charge)
                 when = _now()
                 head = chain.link(state.head, state.position + 1, when, charge.problem)
                 after = state.after(charge, head)
@@ -302,7 +308,9 @@ def _resting_on(rule: Rule | None, state: State, leakage: float | None) -> str |
         return None
     if state.epsilon is not None and leakage == state.epsilon:
         return "own"
-    return rule.curve(state.longest, state.clipped).which(state.spent).name
+    if state.spent > LARGEST:
+        return None
+    return rule.curve(state.longest, state.clipped, state.private is not None).which(state.spent).name
 
 
 def _now() -> str:

@@ -41,10 +41,9 @@ KINDS: Final = {
         Kind(name="dp", charges="the loss that the author of a pure DP algorithm states"),
         Kind(
             name="window-redaction",
-            charges="its leakage about the private record, added to the total; its released records become known",
-            exists=False,
+            charges="its leakage about the private records, added to the total; its released records become known",
         ),
-        Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain", exists=False),
+        Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain"),
         Kind(
             name="transition-flow",
             charges="a total-variation budget of its own kind, which never mixes with epsilon",
@@ -53,6 +52,9 @@ KINDS: Final = {
     )
 }
 """Every kind of release by name."""
+
+
+_REDACTIONS: Final = ("window-redaction", "3r")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,10 @@ class Charge:
     """The release's own promise about single records under ``model``; None where it makes none."""
     width: float | None = None
     """The clipping width of a sum or mean of real numbers: the Gaussian curves hold for these alone."""
+    leakage: float = 0.0
+    """Of a redaction by window: what it leaks about the private records, added to the total."""
+    private: str | None = None
+    """Of a redaction: which records stay private, in words; the data set's promise is about these from then on."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """From what the loss follows. Public, and in JSON's types."""
     model: str | None = None
@@ -84,7 +90,17 @@ class Charge:
                 f"a release of kind {self.kind} cannot be charged yet: it would charge {KINDS[self.kind].charges}",
                 value=self.kind,
             )
-        if not self.dp_loss > 0:  # NaN too
+        if (self.kind in _REDACTIONS) != (self.private is not None):
+            raise ParameterError("a redaction names its private records, and no other release does", value=self.private)
+        window = self.kind == "window-redaction"
+        if window:
+            # What it publishes is exact, but about records that are no secret any more; the others move nothing.
+            object.__setattr__(self, "dp_loss", 0.0)
+        if not 0 <= self.leakage < math.inf or (self.leakage and not window):
+            raise ParameterError(f"leakage is {self.leakage:g}; it must be a number from 0, for window redactions only")
+        if self.private is not None and (self.model is None or self.adversary is None):
+            raise ParameterError("a redaction is made for a model and an adversary: a charge must name them")
+        if not (self.dp_loss > 0 or window):  # NaN too
             raise ParameterError(f"dp_loss is {self.dp_loss:g}; it must be a number above 0", value=self.dp_loss)
         if self.dp_loss > LARGEST:
             object.__setattr__(self, "dp_loss", math.inf)
@@ -104,6 +120,8 @@ class Charge:
                 "longest": self.longest,
                 "epsilon": self.epsilon,
                 "width": self.width,
+                "leakage": self.leakage,
+                "private": self.private,
                 "facts": dict(self.facts),
             }
         )
@@ -216,3 +234,32 @@ def channel_loss(channel: Sequence[Sequence[float]]) -> float:
             widest = max(widest, math.log(max(column) / min(column)))
     # The quotient and its logarithm are each off by less than an ulp; below 1 the quotient's counts in full.
     return math.nextafter(widest + 2**-52 * (1 + widest), math.inf)
+
+
+def redaction(
+    *,
+    window: bool,
+    leakage: float,
+    private: str,
+    longest: int,
+    model: str,
+    adversary: str,
+    facts: Mapping[str, Any] | None = None,
+) -> Charge:
+    """A redacted series: what it leaks about its private records to the adversary.
+
+    By window, which records are released does not depend on the data: given those, whatever else is released leaks no
+    more than to an adversary who knows them, so leakages add. With three regions redaction depends on values, the
+    hidden records follow another chain from then on, and no curve of the model holds: nothing else may be released.
+    """
+    return Charge(
+        kind="window-redaction" if window else "3r",
+        dp_loss=math.inf,
+        longest=longest,
+        epsilon=max(leakage, checks.SMALLEST_EPSILON),
+        leakage=leakage if window else 0.0,
+        private=private,
+        facts=dict(facts or {}),
+        model=model,
+        adversary=adversary,
+    )

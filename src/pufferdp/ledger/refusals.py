@@ -36,6 +36,24 @@ def refuse_other_model(
         )
 
 
+def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
+    """Redactions: all of one data set keep the same records private, and leakages add for those who know records."""
+    if charge.private is None or state.private is None:
+        return
+    if charge.private != state.private:
+        raise RefusedError(
+            f"the redaction keeps {charge.private} private, and data set {name!r} keeps {state.private}: what was "
+            "released before is no secret any more, so redact for the same records",
+            value=charge.private,
+        )
+    if definition["adversary"] == "pufferfish":
+        raise RefusedError(
+            f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
+            "knows no record, which nobody is any more: design both together, or keep the budget for bdp",
+            value=charge.private,
+        )
+
+
 def over_budget(name: str, definition: dict[str, Any], state: State, charge: Charge, rule: Rule | None) -> BudgetError:
     """What is left, and what would fit."""
     budget = definition["budget"]
@@ -53,8 +71,9 @@ def over_budget(name: str, definition: dict[str, Any], state: State, charge: Cha
             "the data set is used up",
             value=name,
         )
-    longest, clipped = max(state.longest, charge.longest), state.clipped and charge.width is not None
-    left = rule.allowed(longest, clipped) - state.spent
+    left = rule.allowed(state.after(charge, "")) - state.spent
+    if charge.leakage:
+        return BudgetError(f"{said}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
     if left <= 0:
         alone = "; a promise of its own counts for a single release only" if state.epsilon is not None else ""
         return BudgetError(

@@ -42,6 +42,11 @@ class State:
     clipped: bool = True
     """Whether every release so far was such a sum or mean."""
 
+    added: float = 0.0
+    """What redactions by window leak about the private records."""
+    private: str | None = None
+    """The records that the promise is about once a redaction has released others; None: all."""
+
     def after(self, charge: Charge, head: str) -> State:
         """The state after one more charge."""
         return State(
@@ -53,7 +58,9 @@ class State:
             max(self.longest, charge.longest),
             charge.epsilon if self.releases == 0 else None,
             charge.width if self.width is None else self.width,
-            self.clipped and charge.width is not None,
+            self.clipped and (charge.width is not None or charge.private is not None),
+            add_up(self.added, charge.leakage),
+            charge.private if self.private is None else self.private,
         )
 
     def adopting(self, model: str, head: str) -> State:
@@ -89,26 +96,36 @@ class Rule:
 
     def __init__(self, model: Model, adversary: Adversary, budget: float) -> None:
         self.model, self.adversary, self.budget = model, adversary, budget
-        self._curves: dict[tuple[int, bool], Lowest] = {}
-        self._allowed: dict[tuple[int, bool], float] = {}
+        self._curves: dict[tuple[int, bool, bool], Lowest] = {}
+        self._allowed: dict[tuple[int, bool, bool, float], float] = {}
 
-    def curve(self, longest: int, clipped: bool) -> Lowest:
-        """The lowest curve for chains of this length; the Gaussian ones only where every release was clipped."""
+    def curve(self, longest: int, clipped: bool, redacted: bool = False) -> Lowest:
+        """The lowest curve for chains of this length; the Gaussian ones only where every release was clipped.
+
+        After a redaction by window everybody knows the records it released, so an adversary who knew none becomes one
+        who knows some: the curve is the one for any set of known records.
+        """
         longest = longest if isinstance(self.model, SeriesModel) else 0
-        key = longest, clipped
+        who = Adversary.BDP if redacted and self.adversary is Adversary.PUFFERFISH else self.adversary
+        key = longest, clipped, redacted
         if key not in self._curves:
-            alone = curve("independent", self.model, longest or None, self.adversary)
+            alone = curve("independent", self.model, longest or None, who)
             # Nothing lies below the DP loss itself, so where it is the leakage no other curve is looked for.
-            found = {alone.name: alone} if alone.applies else curves(self.model, longest or None, self.adversary)
+            found = {alone.name: alone} if alone.applies else curves(self.model, longest or None, who)
             kept = {name: c for name, c in found.items() if clipped or c.holds_for == EVERY_ALGORITHM}
             self._curves[key] = lowest(kept)
         return self._curves[key]
 
-    def allowed(self, longest: int, clipped: bool) -> float:
-        """The most DP loss that several releases may have together."""
-        key = longest, clipped
+    def allowed(self, state: State) -> float:
+        """The most DP loss that all releases may have together; below 0 where redactions alone pass the budget."""
+        redacted = state.private is not None
+        key = state.longest, state.clipped, redacted, state.added
         if key not in self._allowed:
-            self._allowed[key] = self.curve(longest, clipped).inverse(min(self.budget, LARGEST))
+            rest = min(self.budget, LARGEST) - state.added
+            if state.added:
+                rest = math.nextafter(rest, -math.inf)  # the difference may be rounded up
+            found = self.curve(state.longest, state.clipped, redacted).inverse(rest) if rest > 0 else 0.0
+            self._allowed[key] = found if state.added <= self.budget else -math.inf
         return self._allowed[key]
 
     def leakage(self, state: State) -> float:
@@ -118,19 +135,20 @@ class Rule:
         own = math.inf if state.epsilon is None else state.epsilon
         if state.spent > LARGEST:
             return own
-        return min(own, self.curve(state.longest, state.clipped)(state.spent))
+        curve = self.curve(state.longest, state.clipped, state.private is not None)
+        return min(own, add_up(state.added, curve(state.spent)))
 
     def within(self, state: State) -> bool:
         """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss."""
         if state.epsilon is not None and state.epsilon <= self.budget:
             return True
-        return state.spent <= self.allowed(state.longest, state.clipped)
+        return state.spent <= self.allowed(state)
 
     def left(self, state: State) -> float | None:
         """The DP loss that one more release may have; None before anybody knows how long the chains are."""
         if not state.longest and isinstance(self.model, SeriesModel):
             return None
-        return max(0.0, self.allowed(state.longest, state.clipped) - state.spent)
+        return max(0.0, self.allowed(state) - state.spent)
 
 
 def refuse_other_width(name: str, state: State, charge: Charge) -> None:

@@ -31,6 +31,11 @@ def _said(found: dict[str, Any]) -> list[str]:
         return ["Nothing was released yet."]
     if found["spent_dp"] is None:
         return ["Its release gave an answer that no DP loss bounds: the data set is used up."]
+    if found["private"] is not None:
+        return [
+            f"The total is about {found['private']}: what redactions leak about it, and the {found['curve']} curve at "
+            "the sum of all DP losses for somebody who knows the records that were released."
+        ]
     if found["curve"] == "own":
         return [
             "The total is the promise of its only release. With a second one it becomes the leakage curve at the sum "
