@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 
 from pufferdp.data.layout import Columns, shorten
+from pufferdp.data.spark import is_spark_error
 from pufferdp.errors import DataError
 
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
@@ -43,11 +44,16 @@ def identifier(name: str) -> str:
 
 @contextmanager
 def reading(what: str = "the data") -> Iterator[None]:
-    """Turn DuckDB's errors into ours, cut to what helps: where, and why. Also works as a decorator."""
+    """Turn the engines' errors into ours, cut to what helps: where, and why. Also works as a decorator."""
     try:
         yield
     except duckdb.Error as error:
         raise DataError(f"{what} could not be read: {_reason(error)}") from None
+    except Exception as error:
+        if not is_spark_error(error):
+            raise
+        # Spark's message may repeat data; the name of the error does not.
+        raise DataError(f"{what} could not be read by Spark: {type(error).__name__}; see Spark's own log") from None
 
 
 def _reason(error: duckdb.Error) -> str:
