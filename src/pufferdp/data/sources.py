@@ -6,7 +6,6 @@ by DuckDB: narwhals has no windows by group on Arrow, and on pandas a shifted 64
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -16,12 +15,12 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.data import files, spark
-from pufferdp.data.layout import Columns, option, shorten
+from pufferdp.data import databases, files, spark
+from pufferdp.data.layout import Columns, check_columns
 from pufferdp.errors import DataError
 
 Source = object
-"""A path (text or os.PathLike) or a frame: pandas, polars, pyarrow, DuckDB or Spark."""
+"""A path, a pattern or the URL of a table (text or os.PathLike), or a frame: pandas, polars, pyarrow, DuckDB, Spark."""
 
 Frame = nw.LazyFrame[Any]
 
@@ -37,8 +36,11 @@ def open_source(source: Source, columns: Columns) -> Frame:
 
     A text file has no types of its own: its columns come as text, and number holds what the value is as a number.
     """
-    if isinstance(source, (str, os.PathLike)):
-        frame = _open_file(Path(source), columns)
+    frame: Frame
+    if isinstance(source, str) and databases.is_database(source):
+        frame = nw.from_native(databases.open_database(source, columns))
+    elif isinstance(source, (str, os.PathLike)):
+        frame = nw.from_native(files.open_files(Path(source), columns))
     else:
         frame = _open_frame(source, columns)
     ticked: Frame = _with_ticks(frame)
@@ -76,14 +78,6 @@ def doubles(frame: Frame) -> NDArray[np.float64]:
     return np.asarray(series.to_numpy(), dtype=np.float64)
 
 
-def _open_file(path: Path, columns: Columns) -> Frame:
-    connection, scan = files.scan_file(path)
-    _check_columns(files.column_names(connection, scan, path), columns)
-    if files.is_text_file(path):
-        return nw.from_native(files.load_csv(connection, path, columns))
-    return nw.from_native(connection.sql(f"SELECT {files.picked_columns(columns)} FROM {scan}"))
-
-
 def _open_frame(source: Source, columns: Columns) -> Frame:
     try:
         frame: Any = nw.from_native(source)
@@ -92,11 +86,12 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         kind = f"{type(source).__module__}.{type(source).__qualname__}"
         raise DataError(f"the data is a {kind}; it must be {_ACCEPTED}", value=type(source)) from None
     implementation = frame.implementation
-    _check_columns(names, columns)
+    check_columns(names, columns)
     if columns.numbered and (implementation.is_duckdb() or spark.is_spark(frame)):
-        raise no_row_order(columns)
+        raise files.no_row_order(columns)
     if spark.is_spark(frame):
-        return nw.from_native(spark.pick(source, columns.roles))
+        picked: Frame = nw.from_native(spark.pick(source, columns.roles))
+        return picked
     if not (implementation.is_duckdb() or implementation.is_polars() or isinstance(frame, nw.DataFrame)):
         raise DataError(f"the data is a {implementation.value} frame; it must be {_ACCEPTED}", value=type(source))
     frame = frame.select(nw.col(name).alias(role) for role, name in columns.roles.items())
@@ -140,17 +135,3 @@ def _with_ticks(frame: Any) -> Any:
         return nw.from_native(native.project(", ".join([*others, f'epoch_{unit}("order") AS {name}'])))
     moment = nw.col("order") if isinstance(kind, nw.Datetime) else nw.col("order").cast(nw.Datetime("us"))
     return frame.with_columns(moment.dt.timestamp(unit).alias(name)).drop("order")
-
-
-def no_row_order(columns: Columns) -> DataError:
-    """What is said of a table whose rows have no order of their own."""
-    key = columns.key
-    return DataError(f"a table has no row order; name a column with {key}=, or --{key} on the command line")
-
-
-def _check_columns(names: list[str], columns: Columns) -> None:
-    for role, name in columns.roles.items():
-        if name not in names:
-            close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise DataError(f"there is no {option(role)} {name!r}; the columns are {shorten(names)}{hint}", value=name)
