@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from pufferdp.fitting import Fit, fit
+    from pufferdp.fleets import Fleet, release_fleet
     from pufferdp.leakage.bounds import best_curve, curves
     from pufferdp.leakage.curves import Curve
     from pufferdp.leaking import LeakageReport, leakage_of
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         Node,
         Pedigree,
         load_model,
+        load_models,
         save_model,
     )
     from pufferdp.planning import Candidate, Plan, plan
@@ -73,6 +75,7 @@ _HOME = {
         "RefusedError",
     ),
     "fitting": ("Fit", "fit"),
+    "fleets": ("Fleet", "release_fleet"),
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
     "leaking": ("LeakageReport", "leakage_of"),
@@ -94,6 +97,7 @@ _HOME = {
         "Node",
         "Pedigree",
         "load_model",
+        "load_models",
         "save_model",
     ),
     "planning": ("Candidate", "Plan", "plan"),
@@ -118,6 +122,7 @@ __all__ = [
     "DataError",
     "Denoised",
     "Fit",
+    "Fleet",
     "Gaussian",
     "Groups",
     "InputError",
@@ -151,10 +156,12 @@ __all__ = [
     "fit",
     "leakage_of",
     "load_model",
+    "load_models",
     "load_secrets",
     "plan",
     "read_certificate",
     "release",
+    "release_fleet",
     "robustness",
     "save_model",
     "verify",

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from pufferdp.errors import DataError
@@ -167,6 +167,10 @@ class Counts:
     """EXACT: consecutive pairs (from, to) inside chains; None when not asked for."""
     clipped: Fraction | None = field(default=None, repr=False)
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
+
+    def with_histogram(self, histogram: tuple[int, ...]) -> Counts:
+        """The same counts under other states."""
+        return replace(self, histogram=histogram)
 
 
 def check_columns(names: Sequence[str], columns: Columns) -> None:
