@@ -208,7 +208,7 @@ def _facts(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], d
         "id": id,
         "order": layout.order,
         "by": layout.by,
-        "gap": layout.gap,
+        "gap": float(layout.gap) if isinstance(layout.gap, int) else layout.gap,  # as a certificate writes it
         "missing": layout.missing,
         "records": sum(length * count for length, count in lengths),
         "lengths": [list(pair) for pair in lengths],

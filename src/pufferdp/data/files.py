@@ -23,6 +23,11 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     spill = os.path.join(tempfile.gettempdir(), f"pufferdp-{os.getpid()}")
     connection.execute(f"SET temp_directory = {literal(spill)}")
+    if limit := os.environ.get("PUFFERDP_MEMORY"):
+        try:
+            connection.execute(f"SET memory_limit = {literal(limit)}")
+        except duckdb.Error:
+            raise DataError(f"PUFFERDP_MEMORY is {limit!r}; it must be an amount such as 4GB", value=limit) from None
     connection.execute("SET preserve_insertion_order = true")
     # Counted for whoever asks, and never printed by DuckDB itself.
     connection.execute("SET enable_progress_bar = true")

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pufferdp.data.expressions import (
     MISSING,
     UNKNOWN,
+    chains,
     check_gap,
     coded,
-    in_order,
     linked,
     need_numbers,
     scaled,
@@ -89,9 +89,9 @@ class Series:
         tallies: dict[str, dict[int, tuple[int, int]]] = {}
         for person, code, count, total in rows(sums):
             tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
-        chains = self._chains(frame).group_by("person", "length").agg(nw.len().alias("chains"), nw.col("twin").sum())
+        each = self._chains(frame).group_by("person", "length").agg(nw.len().alias("chains"), nw.col("twin").sum())
         lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
-        found = rows(chains)
+        found = rows(each)
         if any(row[3] for row in found):
             self._lengths(frame)  # says which rows
         for person, length, count, _ in found:
@@ -219,7 +219,6 @@ class Series:
         """Second pass: (length, how many chains) and the number of chains that are not the first of a person."""
         found = rows(
             self._chains(frame)
-            .with_columns(first=(nw.col("chain") == 1).cast(nw.Int64))
             .group_by("length")
             .agg(nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum())
         )
@@ -229,17 +228,13 @@ class Series:
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
                 )
-        # Missing rows before someone's first record form a "chain" of length 0.
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in found if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in found if row[0] > 0)
 
     def _chains(self, frame: Frame) -> Frame:
-        """One row a chain: its number, its length and how many rows have the order of the row before."""
-        chain = ["chain"] if self.table.layout.by is None else ["person", "chain"]
-        numbered = self._linked(frame).with_columns(
-            chain=in_order(self.table, nw.col("start").cum_sum()).cast(nw.Int64)
-        )
-        return numbered.group_by(*chain).agg(nw.col("record").sum().alias("length"), nw.col("twin").sum())
+        """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
+        gap = self.table.layout.gap
+        return chains(self.table, frame, None if gap is None else read_gap(gap))
 
     def _first(self, frame: Frame) -> list[tuple[Any, str]]:
         """The first row of a frame: its value and where it is."""
