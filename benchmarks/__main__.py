@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import denoising, leakage, ledger, networks, package, quilts, redaction
+from benchmarks import denoising, engines, leakage, ledger, networks, package, quilts, redaction
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -14,6 +14,7 @@ ROOMS = {
     "denoising": denoising,
     "ledger": ledger,
     "redaction": redaction,
+    "engines": engines,
     "package": package,
 }
 

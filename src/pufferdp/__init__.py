@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from pufferdp.fitting import Fit, fit
+    from pufferdp.fleets import Fleet, release_fleet
     from pufferdp.flow_certificate import FlowCertificate
     from pufferdp.flow_estimates import FlowEstimates
     from pufferdp.flowing import FlowPlan, FlowRelease, flow, plan_flow
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         Node,
         Pedigree,
         load_model,
+        load_models,
         save_model,
     )
     from pufferdp.planning import Candidate, Plan, plan
@@ -90,6 +92,7 @@ _HOME = {
     "flow_certificate": ("FlowCertificate",),
     "flow_estimates": ("FlowEstimates",),
     "flowing": ("FlowPlan", "FlowRelease", "flow", "plan_flow"),
+    "fleets": ("Fleet", "release_fleet"),
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
     "leakage.orbits": ("dobrushin", "least_favourable"),
@@ -115,6 +118,7 @@ _HOME = {
         "Node",
         "Pedigree",
         "load_model",
+        "load_models",
         "save_model",
     ),
     "planning": ("Candidate", "Plan", "plan"),
@@ -145,6 +149,7 @@ __all__ = [
     "DataSet",
     "Denoised",
     "Fit",
+    "Fleet",
     "FlowCertificate",
     "FlowEstimates",
     "FlowPlan",
@@ -191,6 +196,7 @@ __all__ = [
     "leakage_of",
     "least_favourable",
     "load_model",
+    "load_models",
     "load_secrets",
     "plan",
     "plan_flow",
@@ -198,6 +204,7 @@ __all__ = [
     "read_certificate",
     "redact",
     "release",
+    "release_fleet",
     "robustness",
     "save_model",
     "tilted_model",

@@ -180,13 +180,24 @@ def _of_series(data: object, model: SeriesModel | AnyGroups, query: Query, layou
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and isinstance(model, AnyGroups) else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None)
+    return exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+
+
+def exact_of(
+    model: SeriesModel | AnyGroups,
+    counts: Counts,
+    layout: Layout,
+    only_numbers: bool = False,
+    states: Callable[[], States] = lambda: [],
+) -> Exact:
+    """What an answer needs of the counts of a series; refuses those that do not go with the model."""
     _check_start(model, counts)
     check_groups(model, layout.by, counts.lengths)
     return Exact(
         lengths=counts.lengths,
-        histogram=() if coding is _NUMBERS else histogram_of(model, counts),
+        histogram=() if only_numbers else histogram_of(model, counts),
         clipped=counts.clipped,
-        states=lambda: series.states(coding),
+        states=states,
         facts=_facts(layout, None, counts.lengths, counts.missing),
     )
 

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +92,8 @@ def release(
     """Release one answer.
 
     Args:
-        data: a CSV or Parquet file, or a pandas, polars, pyarrow or DuckDB frame.
+        data: a CSV or Parquet file, a folder or pattern of them, the URL of a PostgreSQL table, a SQLite table
+            (``FILE::TABLE``), or a pandas, polars, pyarrow, DuckDB or Spark frame.
         model: the model or class the guarantee is for.
         column: the column with states or numbers.
         query: a Query, or its name as on the command line.
@@ -122,9 +124,7 @@ def release(
         lengths = () if known else ((1, 1),)
         Problem(model=model, query=query, lengths=lengths, epsilon=epsilon, adversary=who, secrets=secrets)
     checks.probability(beta, "beta")
-    if mechanism is not None and mechanism not in [m.name for m in MECHANISMS]:
-        names = ", ".join(m.name for m in MECHANISMS)
-        raise QueryError(f"mechanism is {mechanism!r}; it must be one of {names}", value=mechanism)
+    check_mechanism(mechanism)
     check_reading(model, {"order": order, "by": by, "gap": gap}, missing, id)
     layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
     with opened(ledger, dataset) as books:
@@ -133,7 +133,7 @@ def release(
     tell("reading")
     exact = read_exact(data, model, query, layout, id)
     problem = Problem(model=model, query=query, lengths=exact.lengths, epsilon=epsilon, adversary=who, secrets=secrets)
-    candidate = _choose(problem, mechanism, beta, tell)
+    candidate = choose(problem, mechanism, beta, tell)
     if candidate.calibration is not None and candidate.calibration.scale == 0:
         refuse_impossible(model, exact)
     # The charge is on disk before any noise exists: a crash from here on loses the answer, never the charge.
@@ -141,18 +141,32 @@ def release(
     with opened(ledger, dataset) as books:
         if books is not None and dataset is not None:
             receipt, counted = books.charge(dataset, charge_of(problem, candidate)), books.has_fitted(dataset)
+    return finish(problem, candidate, exact, sampler, tell, receipt, counted)
+
+
+def finish(
+    problem: Problem,
+    candidate: Candidate,
+    exact: Exact,
+    sampler: Sampler,
+    tell: Progress,
+    receipt: Receipt | None = None,
+    counted: bool = False,
+) -> Release:
+    """Draw the noise of a calibration that was chosen, and charged where there is a ledger; say what was promised."""
+    assert candidate.calibration is not None
+    model, no_noise = problem.model, candidate.calibration.scale == 0
     tell("drawing noise")
     answer = _noisy(problem, candidate, exact, sampler)
     warnings = [
         sampler.warning,
         fitted_warning(model.fitted, dict(zip(model.labels, exact.histogram, strict=False)), charged=counted),
-        EXACT_ANSWER if candidate.calibration is not None and candidate.calibration.scale == 0 else None,
+        EXACT_ANSWER if no_noise else None,
         "the Lipschitz constant was declared by the author of the function and cannot be checked"
-        if query.kind is QueryKind.FUNCTION
+        if problem.query.kind is QueryKind.FUNCTION
         else None,
     ]
     tell("denoising")
-    assert candidate.calibration is not None
     denoised = denoise(problem, answer, candidate.calibration.scale)
     certificate = _certify(problem, candidate, exact.facts, answer, denoised, [w for w in warnings if w], receipt)
     return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
@@ -180,7 +194,15 @@ def charge_of(problem: Problem, candidate: Candidate) -> Charge:
     )
 
 
-def _choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
+def check_mechanism(name: str | None) -> None:
+    """Refuse a mechanism that nobody knows."""
+    if name is not None and name not in [m.name for m in MECHANISMS]:
+        names = ", ".join(m.name for m in MECHANISMS)
+        raise QueryError(f"mechanism is {name!r}; it must be one of {names}", value=name)
+
+
+def choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
+    """The mechanism that was named, or the best."""
     plan = plan_problem(problem, beta=beta, progress=tell, only=None if mechanism is None else [mechanism])
     if mechanism is None:
         return plan.best
@@ -239,6 +261,11 @@ def _function(problem: Problem, read: Exact) -> list[float]:
     return values
 
 
+@cache
+def _version() -> str:
+    return importlib.metadata.version("pufferdp")
+
+
 def _certify(
     problem: Problem,
     candidate: Candidate,
@@ -255,7 +282,7 @@ def _certify(
     return seal(
         {
             "schema": SCHEMA,
-            "pufferdp": importlib.metadata.version("pufferdp"),
+            "pufferdp": _version(),
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "guarantee": {
                 "adversary": str(problem.adversary),

@@ -31,6 +31,7 @@ from pufferdp.ledger.charges import additive
 from pufferdp.mechanisms import Problem
 from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.files import canonical_json, found_text, model_digest, model_from_dict, plain_errors
+from pufferdp.models.markov import MarkovChain
 from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
@@ -160,7 +161,7 @@ def _recompute(c: Certificate, own: Query | None) -> list[str]:
             problems.append(f"{name} is {stated:.10g}; recomputed it is {true:.10g}")
     if (ours.scale == 0) != (EXACT_ANSWER in c.warnings):
         problems.append("warnings must say that the answer is exact where no noise is drawn, and only there")
-    problems += _quilt_problems(c.calibration.quilt, quilt_to_dict(ours))
+    problems += _quilt_problems(c.calibration.quilt, quilt_to_dict(ours), _same_backwards(model))
     problems += _transport_problems(c.calibration.transport, transport_to_dict(ours))
     for text_name, said, recomputed in (
         ("noise.kind", c.noise.kind, str(ours.law.kind)),
@@ -231,13 +232,21 @@ def _reading_problems(data: DataPart, model: Model) -> list[str]:
     return []
 
 
-def _quilt_problems(stated: QuiltPart | None, ours: dict[str, Any] | None) -> list[str]:
+def _same_backwards(model: Model) -> bool:
+    """Whether a quilt's mirror image is as good: a chain with two states is reversible."""
+    return isinstance(model, MarkovChain) and model.size == 2 and not model.any_start and model.given_start is None
+
+
+def _quilt_problems(stated: QuiltPart | None, ours: dict[str, Any] | None, mirrored: bool = False) -> list[str]:
     """The record and the quilt that decide must be those that were found, or as good as those."""
     if stated is None or ours is None:
         return [] if stated is None and ours is None else ["calibration.quilt does not belong to this mechanism"]
     if stated.nearby != ours["nearby"] or len(stated.ends) != len(ours["ends"]):
         return [f"the active quilt has {stated.nearby} records inside; recomputed it has {ours['nearby']}"]
-    if _shape(stated.node, stated.ends) != _shape(ours["node"], ours["ends"]):
+    shapes = [_shape(ours["node"], ours["ends"])]
+    if mirrored:
+        shapes.append([-distance for distance in reversed(shapes[0]) if isinstance(distance, int)])
+    if _shape(stated.node, stated.ends) not in shapes:
         ends, found = ", ".join(map(str, stated.ends)), ", ".join(map(str, ours["ends"]))
         return [
             f"the active quilt of record {stated.node} ends at {ends or 'no record'}; "

@@ -11,7 +11,7 @@ from pufferdp.cli import options
 
 
 def fit(
-    data: Annotated[str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
+    data: options.Data,
     column: options.Column,
     confidence: Annotated[
         str | None, typer.Option("--confidence", help="Write a class that contains the truth with this probability.")
@@ -34,6 +34,7 @@ def fit(
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate a chain from data, or with --confidence a class of chains that contains the truth."""
+    from pufferdp.data import scanned
     from pufferdp.errors import ParameterError
     from pufferdp.fitting import fit as make_fit
     from pufferdp.models.files import check_file, model_to_dict, save_model
@@ -42,7 +43,7 @@ def fit(
         raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
     if out is not None:
         check_file(out, "out")
-    with options.progress() as progress:
+    with options.progress(scanned) as progress:
         result = make_fit(
             data,
             column=column,

@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -14,6 +14,12 @@ import typer
 
 from pufferdp.errors import ParameterError
 
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="CSV or Parquet file, a folder or pattern of them, FILE.sqlite::TABLE, or postgresql://…?table=NAME."
+    ),
+]
 Column = Annotated[str, typer.Option("--column", help="Column with states or numbers.")]
 Order = Annotated[
     str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
@@ -93,10 +99,22 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
     print(json.dumps(result, allow_nan=False) if as_json else text)
 
 
+Share = Callable[[], float | None]
+"""How much of what is going on is done, from 0 to 1; None where nobody knows."""
+
+
+def _bar(share: float | None, width: int = 24) -> str:
+    if share is None:
+        return ""
+    done = round(share * width)
+    return f" [{'#' * done}{'.' * (width - done)}] {share:4.0%}"
+
+
 class Progress:
     """Says on stderr what is going on, once it has been going on for two seconds."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, share: Share | None = None) -> None:
+        self._share = share or (lambda: None)
         self._stream, self._began, self._words, self._lock = stream, time.monotonic(), "", threading.Lock()
         self._done, self._shown = threading.Event(), False
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -114,7 +132,7 @@ class Progress:
                 words = self._words
             live = self._stream.isatty()
             if live:
-                self._stream.write(f"\r\x1b[K{words} … {time.monotonic() - self._began:.0f} s")
+                self._stream.write(f"\r\x1b[K{words}{_bar(self._share())} … {time.monotonic() - self._began:.0f} s")
             elif words != last:  # not a terminal: one line a step
                 self._stream.write(f"{words} …\n")
             last, self._shown = words, live
@@ -134,9 +152,9 @@ class Progress:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
-    """Progress on stderr for anything over two seconds."""
-    watch = Progress(sys.stderr)
+def progress(share: Share | None = None) -> Iterator[Progress]:
+    """Progress on stderr for anything over two seconds; ``share`` makes it a bar."""
+    watch = Progress(sys.stderr, share)
     watch.start()
     try:
         yield watch

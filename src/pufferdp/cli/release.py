@@ -8,14 +8,19 @@ from typing import Annotated
 import typer
 
 from pufferdp.cli import options
+from pufferdp.cli.fleet import release_each
 
 
 def release(
-    data: Annotated[str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files.")],
-    model: Annotated[str, typer.Option("--model", help="Model file (JSON).")],
+    data: options.Data,
     column: options.Column,
     query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum or mean.")],
     epsilon: options.Epsilon,
+    model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None,
+    models: Annotated[
+        str | None,
+        typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
+    ] = None,
     adversary: options.AdversaryName = "bdp",
     order: options.Order = None,
     by: options.By = None,
@@ -40,39 +45,58 @@ def release(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Release one answer with the noise that keeps the promise, and its certificate."""
+    """Release one answer with the noise that keeps the promise, and its certificate; with --models one a person."""
+    from pufferdp.data import scanned
+    from pufferdp.errors import ParameterError
     from pufferdp.models import load_model
     from pufferdp.models.files import check_file, write_whole
     from pufferdp.releasing import release as make_release
     from pufferdp.secrets import load_secrets
 
-    sampler = options.sampler_of(seed)
+    if (model is None) == (models is None):
+        raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
+    if models is not None:
+        for name, value in {
+            "--bins": bins,
+            "--id": id,
+            "--secrets": secrets,
+            "--figure": figure,
+            "--ledger": ledger,
+        }.items():
+            if value is not None:
+                raise ParameterError(f"{name} goes with --model, not with --models", value=value)
+    asked = {
+        "column": column,
+        "query": query,
+        "epsilon": options.number("epsilon", epsilon),
+        "adversary": adversary,
+        "order": order,
+        "by": by,
+        "gap": options.gap_of(gap),
+        "missing": missing,
+        "clip": options.pair(clip),
+        "mechanism": mechanism,
+        "beta": options.number("beta", beta),
+        "sampler": options.sampler_of(seed),
+        "ledger": ledger,
+        "dataset": dataset,
+    }
+    if models is not None:
+        return release_each(data, models, asked, out, as_json)
+    assert model is not None
     # A release that cannot be kept is not made.
     if out is not None:
         check_file(out, "out")
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
-    with options.progress() as progress:
+    with options.progress(scanned) as progress:
         result = make_release(
             data,
             model=load_model(model),
-            column=column,
-            query=query,
-            epsilon=options.number("epsilon", epsilon),
-            adversary=adversary,
-            order=order,
-            by=by,
-            gap=options.gap_of(gap),
-            missing=missing,
             bins=bins,
             id=id,
             secrets=None if secrets is None else load_secrets(secrets),
-            clip=options.pair(clip),
-            mechanism=mechanism,
-            beta=options.number("beta", beta),
-            sampler=sampler,
-            ledger=ledger,
-            dataset=dataset,
+            **asked,
             progress=progress,
         )
         if out is not None:

@@ -5,5 +5,6 @@ from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.records import read_records
 from pufferdp.data.series import Series, open_series
 from pufferdp.data.sources import Source
+from pufferdp.data.watching import scanned
 
-__all__ = ["Coding", "Counts", "Layout", "Series", "Source", "open_series", "read_families", "read_records"]
+__all__ = ["Coding", "Counts", "Layout", "Series", "Source", "open_series", "read_families", "read_records", "scanned"]

@@ -68,13 +68,16 @@ def unscaled(total: int, records: int, low: float, high: float) -> Fraction:
     return Fraction(low) * records + (Fraction(high) - Fraction(low)) * Fraction(total, STEPS)
 
 
-def linked(table: Table, frame: Frame, gap: Gap | None) -> Frame:
-    """Add to each coded row: twin (same order as the row before), before (its code) and start of a chain."""
+def linked(table: Table, frame: Frame, gap: Gap | None, **more: nw.Expr) -> Frame:
+    """Add to each coded row: twin (same order as the row before), before (its code) and start of a chain.
+
+    ``more`` is what else to find along the same order, so that rows are sorted once.
+    """
 
     def previous(name: str) -> nw.Expr:
         return in_order(table, nw.col(name).shift(1))
 
-    frame = frame.with_columns(before=previous("code"), order_before=previous("order"))
+    frame = frame.with_columns(before=previous("code"), order_before=previous("order"), **more)
     starts = nw.col("before").is_null() | (nw.col("before") < 0)
     if gap is not None:
         starts = starts | _far(table, gap)
@@ -83,6 +86,37 @@ def linked(table: Table, frame: Frame, gap: Gap | None) -> Frame:
         start=(starts & (nw.col("code") >= 0)).cast(nw.Int64),
         record=(nw.col("code") >= 0).cast(nw.Int64),
     )
+
+
+def chains(table: Table, frame: Frame, gap: Gap | None) -> Frame:
+    """One row a chain: person, length, first (of its person); and one of length 0 for each twin.
+
+    Engines sort once, whatever is asked along one order, and counting along it costs them little; a running sum costs
+    more than the sorting. So rows are numbered, all but those at which something begins or ends are dropped, and the
+    length of a chain is the distance from its start to what comes next.
+    """
+    frame = linked(
+        table,
+        frame,
+        gap,
+        place=in_order(table, nw.col("code").cum_count()),
+        order_after=in_order(table, nw.col("order").shift(-1)),
+    ).with_columns(nw.col("place").cast(nw.Int64))
+    edges = (nw.col("start") == 1) | (nw.col("record") == 0) | nw.col("order_after").is_null() | (nw.col("twin") == 1)
+    # The last row of a person may belong to the chain before it; every other row that is kept ends the one before.
+    frame = frame.filter(edges).with_columns(inside=nw.col("record") - nw.col("start"))
+    frame = frame.with_columns(
+        end=in_order(table, nw.col("place").shift(-1)),
+        end_inside=in_order(table, nw.col("inside").shift(-1)),
+        chain=in_order(table, nw.col("start").cum_sum()).cast(nw.Int64),
+    )
+    starts = nw.col("start") == 1
+    length = (nw.col("end") + nw.col("end_inside") - nw.col("place")).fill_null(1)
+    frame = frame.with_columns(
+        length=nw.when(starts).then(length).otherwise(nw.lit(0, nw.Int64)),
+        first=(starts & (nw.col("chain") == 1)).cast(nw.Int64),
+    )
+    return frame.filter(starts | (nw.col("twin") == 1))
 
 
 def in_order(table: Table, expression: nw.Expr) -> nw.Expr:

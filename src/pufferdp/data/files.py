@@ -1,4 +1,4 @@
-"""A CSV or Parquet file becomes a DuckDB relation. DuckDB's own errors never leave this package."""
+"""CSV and Parquet files become a DuckDB relation. The engines' own errors never leave this package."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from pathlib import Path
 
 import duckdb
 
-from pufferdp.data.layout import Columns, shorten
+from pufferdp.data.layout import Columns, check_columns, shorten
+from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan
+from pufferdp.data.spark import is_spark_error
+from pufferdp.data.watching import watch
 from pufferdp.errors import DataError
-
-MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
-_TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
-_ACCEPTED = ".csv, .tsv or .txt (also with .gz), .parquet, or a folder of .parquet files"
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -24,30 +23,33 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     spill = os.path.join(tempfile.gettempdir(), f"pufferdp-{os.getpid()}")
     connection.execute(f"SET temp_directory = {literal(spill)}")
+    if limit := os.environ.get("PUFFERDP_MEMORY"):
+        try:
+            connection.execute(f"SET memory_limit = {literal(limit)}")
+        except duckdb.Error:
+            raise DataError(f"PUFFERDP_MEMORY is {limit!r}; it must be an amount such as 4GB", value=limit) from None
     connection.execute("SET preserve_insertion_order = true")
-    connection.execute("SET enable_progress_bar = false")
+    # Counted for whoever asks, and never printed by DuckDB itself.
+    connection.execute("SET enable_progress_bar = true")
+    connection.execute("SET enable_progress_bar_print = false")
     # A time stamp without an offset must not depend on where the machine stands.
     connection.execute("SET TimeZone = 'UTC'")
+    watch(connection)
     return connection
-
-
-def literal(text: str) -> str:
-    """A string as DuckDB writes it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def identifier(name: str) -> str:
-    """A column name as DuckDB writes it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
 def reading(what: str = "the data") -> Iterator[None]:
-    """Turn DuckDB's errors into ours, cut to what helps: where, and why. Also works as a decorator."""
+    """Turn the engines' errors into ours, cut to what helps: where, and why. Also works as a decorator."""
     try:
         yield
     except duckdb.Error as error:
         raise DataError(f"{what} could not be read: {_reason(error)}") from None
+    except Exception as error:
+        if not is_spark_error(error):
+            raise
+        # Spark's message may repeat data; the name of the error does not.
+        raise DataError(f"{what} could not be read by Spark: {type(error).__name__}; see Spark's own log") from None
 
 
 def _reason(error: duckdb.Error) -> str:
@@ -68,77 +70,47 @@ def _reason(error: duckdb.Error) -> str:
     return f"{where}cannot be parsed; check quotes and separators there"
 
 
-def is_text_file(path: Path) -> bool:
-    """Whether the file has no types of its own, judged by its ending."""
-    return path.is_file() and path.name.lower().endswith(_TEXT_ENDINGS)
+def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
+    """The columns of a file, a folder or a pattern under the names of their roles."""
+    parts = find_parts(path)
+    connection = connect()
+    scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
+    check_columns(_column_names(connection, scan, parts), columns)
+    if parts.text:
+        return _load_csv(connection, parts, columns)
+    return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}")
 
 
-def scan_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, str]:
-    """A connection and the SQL of a scan over the file, all columns as they are."""
-    if str(path) in ("", "."):
-        raise DataError("the path of the data is empty; name a file", value=path)
-    if not os.path.exists(path):  # Path.exists fails on names that are too long
-        raise DataError(f"there is no file {str(path)[:200]!r}; check the path", value=path)
-    if path.is_dir():
-        parts = sorted(path.rglob("*.parquet"))
-        if not parts:
-            raise DataError(f"the folder {str(path)!r} holds no .parquet file; give a file or a folder of them")
-        scan = f"read_parquet([{', '.join(literal(str(part)) for part in parts)}])"
-    elif path.name.lower().endswith(".parquet"):
-        scan = f"read_parquet({literal(str(path))})"
-    elif is_text_file(path):
-        scan = csv_scan(path)
-    else:
-        raise DataError(f"{str(path)!r} has an ending that is not known; it must be {_ACCEPTED}", value=path)
-    if path.is_file() and path.stat().st_size == 0:
-        raise DataError(f"{str(path)!r} is empty; a header and at least one row are needed", value=path)
-    return connect(), scan
+def no_row_order(columns: Columns) -> DataError:
+    """What is said of a table whose rows have no order of their own."""
+    key = columns.key
+    return DataError(f"a table has no row order; name a column with {key}=, or --{key} on the command line")
 
 
-def csv_scan(path: Path, texts: tuple[str, ...] = (), whole: bool = False) -> str:
-    """DuckDB's CSV reader, with everything fixed that would otherwise drop or reread rows silently."""
-    options = [
-        "header = true",
-        "skip = 0",
-        "comment = ''",
-        "quote = '\"'",
-        "escape = '\"'",
-        f"nullstr = [{', '.join(literal(text) for text in MISSING_TEXTS)}]",
-        "allow_quoted_nulls = true",
-        f"sample_size = {-1 if whole else 20480}",
-    ]
-    if ".tsv" in path.name.lower():
-        options.append("delim = '\\t'")
-    if texts:
-        options.append("types = {" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in texts) + "}")
-    return f"read_csv({literal(str(path))}, {', '.join(options)})"
-
-
-def column_names(connection: duckdb.DuckDBPyConnection, scan: str, path: Path) -> list[str]:
-    """The names of the columns of a file."""
-    with reading(repr(str(path))):
+def _column_names(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts) -> list[str]:
+    with reading(repr(parts.name)):
         names = list(connection.sql(f"SELECT * FROM {scan}").columns)
-    if is_text_file(path) and len(names) == 1 and any(mark in names[0] for mark in ",;|\t"):
+    if parts.text and len(names) == 1 and any(mark in names[0] for mark in ",;|\t"):
         raise DataError(
-            f"{str(path)!r} does not split into columns: some line has more or fewer fields than the header "
+            f"{parts.name!r} does not split into columns: some line has more or fewer fields than the header "
             f"{shorten(names[0][:80])!r}",
-            value=path,
+            value=parts.name,
         )
     return names
 
 
-def load_csv(connection: duckdb.DuckDBPyConnection, path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
+def _load_csv(connection: duckdb.DuckDBPyConnection, parts: Parts, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns under the names of their roles, and number, parsed once into DuckDB's own storage.
 
     All come in as text. DuckDB guesses types from the first rows, and then rounds 0.5 to an integer, cuts the time
     off a date and the offset off a time stamp without a word; here the type of the order is the one that fits all.
     """
     texts = tuple(name for role, name in columns.roles.items() if role != "order")
-    with reading(repr(str(path))):
-        _create(connection, columns, csv_scan(path, tuple(columns.roles.values())))
-        if "order" in columns.roles and not _type_order(connection):
+    with reading(repr(parts.name)):
+        _create(connection, columns, csv_scan(parts, tuple(columns.roles.values())))
+        if "order" in columns.roles and not type_order(connection):
             # Day.month.year and the like: DuckDB's guess, made on all rows. Slow, and rare.
-            _create(connection, columns, csv_scan(path, texts, whole=True))
+            _create(connection, columns, csv_scan(parts, texts, whole=True))
         return connection.table("series")
 
 
@@ -163,7 +135,7 @@ _ORDER_TYPES = {
 }
 
 
-def _type_order(connection: duckdb.DuckDBPyConnection) -> bool:
+def type_order(connection: duckdb.DuckDBPyConnection) -> bool:
     """Give the order column the first type that every text fits; False when none does."""
     for kind, pattern in _ORDER_TYPES.items():
         fits = f'TRY_CAST("order" AS {kind}) IS NOT NULL'

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from pufferdp.errors import DataError
@@ -166,6 +167,20 @@ class Counts:
     """EXACT: consecutive pairs (from, to) inside chains; None when not asked for."""
     clipped: Fraction | None = field(default=None, repr=False)
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
+
+    def with_histogram(self, histogram: tuple[int, ...]) -> Counts:
+        """The same counts under other states."""
+        return replace(self, histogram=histogram)
+
+
+def check_columns(names: Sequence[str], columns: Columns) -> None:
+    """Refuse a column that is not among the names of a table."""
+    for role, name in columns.roles.items():
+        if name not in names:
+            close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            known = shorten(list(names))
+            raise DataError(f"there is no {option(role)} {name!r}; the columns are {known}{hint}", value=name)
 
 
 def shorten(names: object, most: int = 10) -> str:

@@ -15,6 +15,7 @@ import narwhals as nw
 from pufferdp.data import files
 from pufferdp.data.expressions import MISSING
 from pufferdp.data.layout import Coding
+from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.series import Series
 from pufferdp.data.sources import Source, rows
 from pufferdp.errors import DataError, ParameterError
@@ -72,13 +73,12 @@ def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Sp
     path, target = Path(source), Path(out)
     if target.resolve() == path.resolve():
         raise ParameterError(f"out is {out!r}, the data itself; name another file", value=out)
-    connection, scan = files.scan_file(path)
-    if files.is_text_file(path):
-        scan = scan[:-1] + ", all_varchar = true)"
+    parts = find_parts(path)
+    scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
-    query = f"SELECT * EXCLUDE (pufferdp_row) REPLACE ({_marked(column, spans, mark)} AS {files.identifier(column)}) "
+    query = f"SELECT * EXCLUDE (pufferdp_row) REPLACE ({_marked(column, spans, mark)} AS {identifier(column)}) "
     query += f"FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
-    _copy(connection, query, target)
+    _copy(files.connect(), query, target)
 
 
 def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:
@@ -98,7 +98,7 @@ def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str)
 
 def _marked(column: str, spans: Sequence[Span], mark: str) -> str:
     rows_ = " OR ".join(f"pufferdp_row BETWEEN {first} AND {last}" for first, last in spans) or "FALSE"
-    return f"CASE WHEN {rows_} THEN {files.literal(mark)} ELSE CAST({files.identifier(column)} AS VARCHAR) END"
+    return f"CASE WHEN {rows_} THEN {literal(mark)} ELSE CAST({identifier(column)} AS VARCHAR) END"
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:
@@ -113,7 +113,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> No
     beside = target.with_name(f".{os.getpid()}.part.{target.name}")
     try:
         with files.reading():
-            connection.execute(f"COPY ({query}) TO {files.literal(str(beside))} ({options})")
+            connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")
         beside.replace(target)
     except OSError as error:
         raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None

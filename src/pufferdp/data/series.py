@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pufferdp.data.expressions import (
     MISSING,
     UNKNOWN,
+    chains,
     check_gap,
     coded,
-    in_order,
     linked,
     need_numbers,
     scaled,
@@ -79,6 +79,38 @@ class Series:
             transitions=pairs,
             clipped=None if clip is None else unscaled(total, records, *clip),
         )
+
+    @reading()
+    def people(self, coding: Coding, *, clip: tuple[float, float] | None = None) -> dict[str, Counts]:
+        """The same for each person apart, by name and in sorted order. Without transitions."""
+        frame, _, _ = self._tally(coding, clip)
+        sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
+        sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum())
+        tallies: dict[str, dict[int, tuple[int, int]]] = {}
+        for person, code, count, total in rows(sums):
+            tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
+        each = self._chains(frame).group_by("person", "length").agg(nw.len().alias("chains"), nw.col("twin").sum())
+        lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
+        found = rows(each)
+        if any(row[3] for row in found):
+            self._lengths(frame)  # says which rows
+        for person, length, count, _ in found:
+            if length > 0:
+                lengths[_name(person)].append((int(length), int(count)))
+        out: dict[str, Counts] = {}
+        for person in sorted(tallies, key=_natural):
+            tally, mine = tallies[person], tuple(sorted(lengths[person]))
+            records = sum(length * count for length, count in mine)
+            total = sum(both[1] for code, both in tally.items() if code >= 0)
+            out[person] = Counts(
+                records=records,
+                lengths=mine,
+                missing=tally.get(MISSING, (0, 0))[0],
+                gaps=max(0, sum(count for _, count in mine) - 1),
+                histogram=tuple(tally.get(code, (0, 0))[0] for code in range(len(coding.labels))),
+                clipped=None if clip is None else unscaled(total, records, *clip),
+            )
+        return out
 
     @reading()
     def states(self, coding: Coding) -> list[NDArray[np.int64]]:
@@ -185,25 +217,24 @@ class Series:
 
     def _lengths(self, frame: Frame) -> tuple[tuple[tuple[int, int], ...], int]:
         """Second pass: (length, how many chains) and the number of chains that are not the first of a person."""
-        frame = self._linked(frame)
-        chain = ["chain"] if self.table.layout.by is None else ["person", "chain"]
         found = rows(
-            frame.with_columns(chain=in_order(self.table, nw.col("start").cum_sum()).cast(nw.Int64))
-            .group_by(*chain)
-            .agg(nw.col("record").sum().alias("length"), nw.col("twin").sum())
-            .with_columns(first=(nw.col("chain") == 1).cast(nw.Int64))
+            self._chains(frame)
             .group_by("length")
             .agg(nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum())
         )
         if any(row[3] for row in found):
-            for _, where in self._first(frame.filter(nw.col("twin") == 1)):
+            for _, where in self._first(self._linked(frame).filter(nw.col("twin") == 1)):
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
                 )
-        # Missing rows before someone's first record form a "chain" of length 0.
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in found if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in found if row[0] > 0)
+
+    def _chains(self, frame: Frame) -> Frame:
+        """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
+        gap = self.table.layout.gap
+        return chains(self.table, frame, None if gap is None else read_gap(gap))
 
     def _first(self, frame: Frame) -> list[tuple[Any, str]]:
         """The first row of a frame: its value and where it is."""
@@ -213,6 +244,11 @@ class Series:
 
     def _nothing(self) -> DataError:
         return DataError(f"every value of {self.table.layout.column!r} is missing; at least one record is needed")
+
+
+def _name(person: object) -> str:
+    """A person by name: text as it is, because 1 and 1.0 may be two people, and numbers as they are written."""
+    return person if isinstance(person, str) else plain(person)
 
 
 def _unknown(value: object, where: str, coding: Coding) -> str:

@@ -1,12 +1,11 @@
 """Any source becomes one kind of frame, its columns named by their roles, in the engine that will count.
 
-Polars frames and DuckDB relations stay where they are. Files, pandas frames and Arrow tables are scanned by DuckDB:
-narwhals has no windows by group on Arrow, and on pandas a shifted 64-bit integer becomes a double.
+Polars frames, DuckDB relations and Spark frames stay where they are. Files, pandas frames and Arrow tables are scanned
+by DuckDB: narwhals has no windows by group on Arrow, and on pandas a shifted 64-bit integer becomes a double.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -16,17 +15,18 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.data import files
-from pufferdp.data.layout import Columns, option, shorten
+from pufferdp.data import databases, files, spark
+from pufferdp.data.layout import Columns, check_columns
 from pufferdp.errors import DataError
 
 Source = object
-"""A path (text or os.PathLike) or a frame: pandas, polars, pyarrow or DuckDB."""
+"""A path, a pattern or the URL of a table (text or os.PathLike), or a frame: pandas, polars, pyarrow, DuckDB, Spark."""
 
 Frame = nw.LazyFrame[Any]
 
 _ACCEPTED = (
-    "a path to a .csv, .tsv, .txt or .parquet file, a pandas or polars frame, a pyarrow table or a DuckDB relation"
+    "a path to a .csv, .tsv, .txt or .parquet file, a pandas, polars or Spark frame, a pyarrow table "
+    "or a DuckDB relation"
 )
 
 
@@ -36,8 +36,11 @@ def open_source(source: Source, columns: Columns) -> Frame:
 
     A text file has no types of its own: its columns come as text, and number holds what the value is as a number.
     """
-    if isinstance(source, (str, os.PathLike)):
-        frame = _open_file(Path(source), columns)
+    frame: Frame
+    if isinstance(source, str) and databases.is_database(source):
+        frame = nw.from_native(databases.open_database(source, columns))
+    elif isinstance(source, (str, os.PathLike)):
+        frame = nw.from_native(files.open_files(Path(source), columns))
     else:
         frame = _open_frame(source, columns)
     ticked: Frame = _with_ticks(frame)
@@ -50,6 +53,8 @@ def rows(frame: Frame) -> list[tuple[Any, ...]]:
     if isinstance(native, duckdb.DuckDBPyRelation):
         # Not .collect(): narwhals goes through Arrow there, which warns of leaks at exit.
         return native.fetchall()
+    if spark.is_spark(frame):
+        return [tuple(row) for row in native.collect()]
     return frame.collect().rows()
 
 
@@ -58,6 +63,8 @@ def integers(frame: Frame) -> list[NDArray[np.int64]]:
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
         return [np.asarray(column, dtype=np.int64) for column in native.fetchnumpy().values()]
+    if spark.is_spark(frame):
+        return list(np.array(rows(frame), dtype=np.int64).reshape(-1, len(native.columns)).T)
     return [column.to_numpy().astype(np.int64) for column in frame.collect().iter_columns()]
 
 
@@ -71,14 +78,6 @@ def doubles(frame: Frame) -> NDArray[np.float64]:
     return np.asarray(series.to_numpy(), dtype=np.float64)
 
 
-def _open_file(path: Path, columns: Columns) -> Frame:
-    connection, scan = files.scan_file(path)
-    _check_columns(files.column_names(connection, scan, path), columns)
-    if files.is_text_file(path):
-        return nw.from_native(files.load_csv(connection, path, columns))
-    return nw.from_native(connection.sql(f"SELECT {files.picked_columns(columns)} FROM {scan}"))
-
-
 def _open_frame(source: Source, columns: Columns) -> Frame:
     try:
         frame: Any = nw.from_native(source)
@@ -87,10 +86,12 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         kind = f"{type(source).__module__}.{type(source).__qualname__}"
         raise DataError(f"the data is a {kind}; it must be {_ACCEPTED}", value=type(source)) from None
     implementation = frame.implementation
-    _check_columns(names, columns)
-    if implementation.is_duckdb() and columns.numbered:
-        key = columns.key
-        raise DataError(f"a table has no row order; name a column with {key}=, or --{key} on the command line")
+    check_columns(names, columns)
+    if columns.numbered and (implementation.is_duckdb() or spark.is_spark(frame)):
+        raise files.no_row_order(columns)
+    if spark.is_spark(frame):
+        picked: Frame = nw.from_native(spark.pick(source, columns.roles))
+        return picked
     if not (implementation.is_duckdb() or implementation.is_polars() or isinstance(frame, nw.DataFrame)):
         raise DataError(f"the data is a {implementation.value} frame; it must be {_ACCEPTED}", value=type(source))
     frame = frame.select(nw.col(name).alias(role) for role, name in columns.roles.items())
@@ -125,6 +126,8 @@ def _with_ticks(frame: Any) -> Any:
         return frame
     unit: Literal["ns", "us"] = "ns" if isinstance(kind, nw.Datetime) and kind.time_unit == "ns" else "us"
     name = f"order_{unit}_utc" if isinstance(kind, nw.Datetime) and kind.time_zone else f"order_{unit}"
+    if spark.is_spark(frame):
+        return nw.from_native(spark.with_ticks(frame.to_native(), name))
     if frame.implementation.is_duckdb():
         # narwhals has no dt.timestamp for DuckDB; epoch_us counts in UTC whatever the connection's time zone.
         native = frame.to_native()
@@ -132,11 +135,3 @@ def _with_ticks(frame: Any) -> Any:
         return nw.from_native(native.project(", ".join([*others, f'epoch_{unit}("order") AS {name}'])))
     moment = nw.col("order") if isinstance(kind, nw.Datetime) else nw.col("order").cast(nw.Datetime("us"))
     return frame.with_columns(moment.dt.timestamp(unit).alias(name)).drop("order")
-
-
-def _check_columns(names: list[str], columns: Columns) -> None:
-    for role, name in columns.roles.items():
-        if name not in names:
-            close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise DataError(f"there is no {option(role)} {name!r}; the columns are {shorten(names)}{hint}", value=name)

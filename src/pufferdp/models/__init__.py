@@ -3,6 +3,7 @@
 from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel, SeriesModel
 from pufferdp.models.collection import ModelClass
 from pufferdp.models.files import load_model, model_digest, model_from_dict, model_to_dict, save_model
+from pufferdp.models.fleets import load_models
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
@@ -31,6 +32,7 @@ __all__ = [
     "RecordModel",
     "SeriesModel",
     "load_model",
+    "load_models",
     "model_digest",
     "model_from_dict",
     "model_to_dict",

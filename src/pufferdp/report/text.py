@@ -35,6 +35,26 @@ def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0)
     return "\n".join([line(head), "  ".join("-" * w for w in widths), *(line(r) for r in rows)])
 
 
+def fleet_table(fleet: dict[str, Any], most: int = 20) -> str:
+    """The releases of a fleet, the first of them where there are many."""
+    rows = []
+    for one in fleet["releases"][:most]:
+        certificate, answer = one["certificate"], one["answer"]
+        answers = answer if isinstance(answer, list) else [answer]
+        shown = ", ".join(number(a) for a in answers[:4]) + (", …" if len(answers) > 4 else "")
+        rows.append(
+            [one["person"], f"{certificate['data']['records']:,}", number(certificate["noise"]["scale"]), shown]
+        )
+    count = len(fleet["releases"])
+    parts = [table(["person", "records", "noise scale", "answer"], rows)]
+    if count > most:
+        parts.append(f"… and {count - most:,} more")
+    parts.append(f"\n{count:,} {'person' if count == 1 else 'people'}, each with the noise of their own model.")
+    if fleet["absent"]:
+        parts.append(f"With a model and without a record: {', '.join(fleet['absent'][:10])}.")
+    return "\n".join(parts)
+
+
 def plan_table(plan: dict[str, Any]) -> str:
     """The candidates of a plan."""
     beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)

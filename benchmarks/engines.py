@@ -1,0 +1,126 @@
+"""Data that is large: 50 million rows on two cores in little memory, Spark on a cut of them, and fleets of models."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.timing import Report, seconds
+from pufferdp.checks import Adversary
+from pufferdp.leakage.fleet import sigmas
+from pufferdp.leakage.quilts import worst_record
+from pufferdp.leakage.search import Score
+from pufferdp.models.markov import MarkovChain
+
+ROWS = int(os.environ.get("PUFFERDP_ROWS", "50000000"))
+STATES, PEOPLE = 51, 1000
+CUT = ROWS // 50
+MEMORY = "3GB"
+"""For DuckDB; the process has its own besides."""
+
+_COUNT = """
+import json, resource, sys, time
+from pufferdp.data import Coding, Layout, open_series
+source, engine = sys.argv[1:3]
+if engine == "spark":
+    import os
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "3g")
+    session = builder.config("spark.sql.shuffle.partitions", "8").getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    source = session.read.parquet(source)
+began = time.perf_counter()
+layout = Layout(column="state", order="time", by="person", gap="10min", missing="break")
+coding = Coding(labels=tuple(f"s{n}" for n in range(51)))
+counts = open_series(source, layout).counts(coding, transitions=True)
+took = time.perf_counter() - began
+found = [counts.records, counts.lengths, counts.missing, counts.gaps, counts.histogram, counts.transitions]
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+print(json.dumps({"seconds": took, "gib": peak, "found": found}))
+"""
+
+
+def make_rows(folder: Path, rows: int) -> None:
+    """A folder of Parquet files: people's minutes in no order, half a second apart at times, with gaps and holes."""
+    import duckdb
+
+    each, parts = rows // PEOPLE, 10
+    connection = duckdb.connect()
+    connection.execute(f"SET temp_directory = '{folder}/spill'")
+    for part in range(parts):
+        first, last = rows * part // parts, rows * (part + 1) // parts
+        connection.execute(
+            f"""COPY (
+              SELECT 'p' || (n % {PEOPLE}) AS person,
+                make_timestamp(1600000000000000 + (n // {PEOPLE}) * 60000000 + (hash(n) % 500000)::BIGINT
+                  + (n // {PEOPLE}) // 997 * 3600000000) AS time,
+                CASE WHEN hash(n, 7) % 5000 > 0
+                  THEN 's' || ((n // {PEOPLE}) // 7 + (hash(n, 3) % 9)::BIGINT) % {STATES} END AS state
+              FROM (SELECT {first} + (range * 7919) % {last - first} AS n FROM range({last - first}))
+            ) TO '{folder}/part-{part}.parquet'"""
+        )
+    connection.close()
+    shutil.rmtree(folder / "spill", ignore_errors=True)
+    assert each * PEOPLE == rows
+
+
+def count_rows(source: Path, engine: str) -> dict[str, object]:
+    """Counted in a process of its own, so that its peak of memory is known."""
+    command = [sys.executable, "-c", _COUNT, str(source), engine]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PUFFERDP_MEMORY": MEMORY})
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run(report: Report) -> None:
+    """All of it."""
+    _fleets(report)
+    load = os.getloadavg()[0]
+    folder = Path(tempfile.mkdtemp(prefix="pufferdp-rows-"))
+    try:
+        report.title(f"{ROWS:,} rows, {STATES} states, {PEOPLE} people with gaps; load {load:.1f}")
+        (folder / "all").mkdir()
+        make_rows(folder / "all", ROWS)
+        found = count_rows(folder / "all", "duckdb")
+        report.row("histogram, transitions and chain lengths, DuckDB", found["seconds"], "s", 40.0)
+        report.row("peak memory of the process", found["gib"], "GiB", 4.0)
+        shutil.rmtree(folder / "all")
+        (folder / "cut").mkdir()
+        make_rows(folder / "cut", CUT)
+        ours = count_rows(folder / "cut", "duckdb")
+        report.row(f"the same on {CUT:,} rows, DuckDB", ours["seconds"], "s")
+        if shutil.which("java") is None:
+            print("Java is not installed: Spark is left out")
+            return
+        theirs = count_rows(folder / "cut", "spark")
+        report.row(f"the same on {CUT:,} rows, Spark in local mode", theirs["seconds"], "s")
+        report.row("counts that differ between the two", float(ours["found"] != theirs["found"]), "", 0.0)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fleets(report: Report) -> None:
+    report.title("a fleet: 10^5 two-state chains, T = 1000, quilt-exact: chains a second")
+    generator = np.random.default_rng(11)
+    lengths = np.full(10**5, 1000)
+    for name, low, high in (("moves .1 to .9", 0.1, 0.9), ("moves 0 to 1", 0.0, 1.0), ("moves .01 to .2", 0.01, 0.2)):
+        move = generator.uniform(low, high, size=(10**5, 2))
+        tables = np.stack([1 - move[:, 0], move[:, 0], move[:, 1], 1 - move[:, 1]], axis=1).reshape(-1, 2, 2)
+        for adversary in (Adversary.PUFFERFISH, Adversary.BDP):
+            took = seconds(lambda t=tables, a=adversary: sigmas(t, lengths, 1.0, a), 3)
+            report.row(f"{name}, {adversary}", 10**5 / took, "a second", 50_000.0, at_least=True)
+        some = [worst_record(MarkovChain(transition=t), 1000, Score(1.0), Adversary.BDP) for t in tables[:200]]
+        found = sigmas(tables[:200], lengths[:200], 1.0, Adversary.BDP)
+        worst = max(abs(one.value / sigma - 1) for one, sigma in zip(some, found, strict=True))
+        report.row(f"{name}: largest relative difference to one at a time, of 200", worst, "", 1e-9)

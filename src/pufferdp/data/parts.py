@@ -1,0 +1,118 @@
+"""The files a path stands for: one, a folder of Parquet files, a partitioned folder, or a pattern such as day-*.csv."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pufferdp.errors import DataError
+
+_TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
+_ACCEPTED = ".csv, .tsv or .txt (also with .gz), .parquet, .sqlite or .db (FILE::TABLE), or a folder of .parquet files"
+MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Files of one kind with the same columns."""
+
+    name: str
+    """The path as it was given."""
+    paths: tuple[str, ...]
+    text: bool
+    """Whether the files have no types of their own."""
+    partitions: tuple[str, ...] = ()
+    """Columns whose values are in the names of folders, as in person=7/day=2024-05-01/part.parquet."""
+
+
+def find_parts(path: Path) -> Parts:
+    """The files of a path; refuse one that stands for none."""
+    name = str(path)
+    if name in ("", "."):
+        raise DataError("the path of the data is empty; name a file", value=path)
+    if os.path.isdir(path):
+        # As Spark has it: what begins with _ or . is not data, unless it is the folder of a partition.
+        found = [part for part in sorted(path.rglob("*.parquet")) if not _hidden(part.relative_to(path))]
+        if not found:
+            raise DataError(f"the folder {name!r} holds no .parquet file; give a file or a folder of them")
+        paths, root = tuple(str(part) for part in found), path
+    elif os.path.exists(path):  # Path.exists fails on names that are too long
+        paths, root = (name,), path.parent
+    elif paths := tuple(sorted(glob.glob(name, recursive=True))) if glob.has_magic(name) else ():
+        root = Path()
+    else:
+        raise DataError(f"there is no file {name[:200]!r}; check the path", value=path)
+    kinds = {_kind(part) for part in paths}
+    if len(kinds) > 1:
+        raise DataError(f"{name!r} stands for {' and '.join(sorted(kinds))} files; name one kind", value=path)
+    if any(os.path.getsize(part) == 0 for part in paths):
+        empty = next(part for part in paths if os.path.getsize(part) == 0)
+        raise DataError(f"{empty!r} is empty; a header and at least one row are needed", value=path)
+    text = kinds == {"text"}
+    return Parts(name=name, paths=paths, text=text, partitions=() if text else _partitions(paths, root))
+
+
+def _kind(path: str) -> str:
+    if path.lower().endswith(_TEXT_ENDINGS):
+        return "text"
+    if path.lower().endswith(".parquet"):
+        return "Parquet"
+    raise DataError(f"{path!r} has an ending that is not known; it must be {_ACCEPTED}", value=path)
+
+
+def _hidden(path: Path) -> bool:
+    return any(step[0] == "." or (step[0] == "_" and "=" not in step) for step in path.parts)
+
+
+def _partitions(paths: tuple[str, ...], root: Path) -> tuple[str, ...]:
+    """The names that every path has as name=value, below the folder that was given."""
+    named = [[s.split("=", 1)[0] for s in Path(os.path.relpath(p, root)).parts[:-1] if "=" in s] for p in paths]
+    return tuple(name for name in named[0] if all(name in others for others in named))
+
+
+def parquet_scan(parts: Parts, roles: Mapping[str, str]) -> str:
+    """DuckDB's Parquet reader, with everything fixed that would otherwise change values silently."""
+    files = f"[{', '.join(literal(path) for path in parts.paths)}]"
+    # By name: otherwise the first file's types are everybody's, and 0.5 is read as 0.
+    options = ["union_by_name = true"] if len(parts.paths) > 1 else []
+    options.append(f"hive_partitioning = {'true' if parts.partitions else 'false'}")
+    # People 01 and 1 are two, so only an order may be taken for a number or a date.
+    texts = [name for role, name in roles.items() if role != "order" and name in parts.partitions]
+    if texts:
+        options.append("hive_types = {" + ", ".join(f"{literal(name)}: VARCHAR" for name in texts) + "}")
+    return f"read_parquet({files}, {', '.join(options)})"
+
+
+def csv_scan(parts: Parts, texts: tuple[str, ...] = (), whole: bool = False) -> str:
+    """DuckDB's CSV reader, with everything fixed that would otherwise drop or reread rows silently."""
+    options = [
+        "header = true",
+        "skip = 0",
+        "comment = ''",
+        "quote = '\"'",
+        "escape = '\"'",
+        f"nullstr = [{', '.join(literal(text) for text in MISSING_TEXTS)}]",
+        "allow_quoted_nulls = true",
+        "hive_partitioning = false",
+        f"sample_size = {-1 if whole else 20480}",
+    ]
+    if len(parts.paths) > 1:
+        options.append("union_by_name = true")
+    if any(".tsv" in os.path.basename(path).lower() for path in parts.paths):
+        options.append("delim = '\\t'")
+    if texts:
+        options.append("types = {" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in texts) + "}")
+    return f"read_csv([{', '.join(literal(path) for path in parts.paths)}], {', '.join(options)})"
+
+
+def literal(text: str) -> str:
+    """A string as DuckDB writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A column name as DuckDB and PostgreSQL write it."""
+    return '"' + name.replace('"', '""') + '"'
