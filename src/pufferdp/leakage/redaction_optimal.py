@@ -33,6 +33,8 @@ SHARES = (0.5, 0.0, 1.0)
 """How what a window leaves of the budget is shared between the sides, at the start."""
 WINDOWS = 6
 POLISHED = 3
+LONG = 400
+"""Around longer windows only a few designs are looked at: there is little to gain, and each takes long."""
 MOST_FREE = 400
 """With more free probabilities than this the linear programmes take too long, and constant ones are kept."""
 MOST_BINDING = 4
@@ -101,13 +103,15 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
             if run.keeps(first, marks):
                 yield first, marks, (marks < 1) & (marks > 0)
     pairs = windows(run, more=1)[:WINDOWS]
+    long = sum(pairs[0]) > LONG
+    pairs = pairs[:1] if long else pairs
     i, j = pairs[0]
     first, base = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in pairs[0]))
     best = max(best, run.released(first, base))
     yield first, base, np.zeros(base.shape, dtype=bool)
     # One step outside, where common values may still be seen; one step inside the smallest window, where marks may
     # take back some of what a release says.
-    around = ((i, j + 1), (i + 1, j), (i + 1, j + 1), (i - 1, j), (i, j - 1))
+    around = () if long else ((i, j + 1), (i + 1, j), (i + 1, j + 1), (i - 1, j), (i, j - 1))
     most = [side.records for side in run.sides]
     pairs += [pair for pair in around if 0 <= pair[0] <= most[0] and 0 <= pair[1] <= most[1] and pair not in pairs]
     reach = [max(pair[side] for pair in pairs) + run.last - run.first for side in (0, 1)]
@@ -115,7 +119,7 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
     said = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
     looked: set[tuple[int, int, bytes]] = set()
     for pair in pairs:
-        for share in SHARES if min(pair) > 0 else (1.0 if pair[0] else 0.0,):
+        for share in SHARES[: 1 if long else None] if min(pair) > 0 else (1.0 if pair[0] else 0.0,):
             allowed = _allowed(run, pair, share, wholes, said)
             first, base = run.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
             key = first, len(base), np.packbits(base > 0).tobytes()

@@ -88,7 +88,12 @@ class Run:
         Seen from the private record at the other end of the run, whose side is longer by the run.
         """
         far = self.hiding.sides(self.last)[0] if side == 0 else self.hiding.sides(self.first)[1]
-        return np.array([far.worst(np.ones((h, far.size))) for h in range(most + 1)])
+        if far.known is not None:
+            return np.array([far.worst(np.ones((h, far.size))) for h in range(most + 1)])
+        seen = far.influences(min(most + 1, far.records))
+        out = np.zeros((most + 1, far.size, far.size))  # a side that is redacted whole says nothing
+        out[: len(seen)] = np.maximum(np.where(np.isnan(seen), 0.0, seen).max(axis=-1), 0.0)
+        return out
 
 
 def runs(hiding: Hiding) -> Iterator[Run]:
