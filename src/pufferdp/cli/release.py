@@ -61,7 +61,6 @@ def release(
             "--id": id,
             "--secrets": secrets,
             "--figure": figure,
-            "--ledger": ledger,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
