@@ -29,7 +29,7 @@ def table_loss(table, n, k, everyone=True, records=None):
 
     ``table`` holds P(x, z). Returns a dictionary: (value, other value) -> loss.
     """
-    worst = {pair: -math.inf for pair in itertools.permutations(range(k), 2)}
+    worst = dict.fromkeys(itertools.permutations(range(k), 2), -math.inf)
     for i in records or range(n):
         others = [j for j in range(n) if j != i]
         for size in range(len(others) + 1 if everyone else 1):

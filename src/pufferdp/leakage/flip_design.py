@@ -1,7 +1,7 @@
 """The least noise that keeps a promise: two states, independent flips, any linear cost; and the paper's closed forms.
 
 Each loss depends on (ρ0, ρ1) through s = ρ1/(1−ρ0) and s' = ρ0/(1−ρ1) only, and falls with both. Where no chain of the
-class has a negative correlation, the 0-over-1 loss depends on s alone and the 1-over-0 loss on s' alone: each constraint
+class has negative correlation, the 0-over-1 loss depends on s alone and the 1-over-0 loss on s' alone: each constraint
 is a straight line, and the cheapest flips are a vertex of a polygon. With negative correlation both losses depend on
 both ratios. For a fixed s the least s' follows by bisection, and the best s by a search in one dimension; what is
 returned is always checked against the loss.
@@ -152,7 +152,7 @@ def closed_rho(theta: float, epsilon: float) -> float:
 
 
 def zhao_rho(theta: float, epsilon: float, length: int | None = None) -> float:
-    """The noise after Zhao et al. (2017), as adapted in the paper's Proposition 1: for every adversary, symmetric chain.
+    """The noise after Zhao et al. (2017), adapted as Proposition 1 of the paper: every adversary, q = r = θ.
 
     The best t is taken: (ε − 6·ln((1+(1−2θ)^t)/(1−(1−2θ)^t)))/(2t−1), where positive; ½ where none is.
     """

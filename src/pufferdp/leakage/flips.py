@@ -1,7 +1,7 @@
 """How much a series whose records are flipped one by one leaks about a record: two states, exactly.
 
-Each record is flipped on its own, a 0 with probability ρ0 and a 1 with probability ρ1. Given what an adversary knows, the
-likelihood ratio of an output between X_i = 0 and X_i = 1 is a product: the output of the record itself, the outputs
+Each record is flipped on its own, a 0 with probability ρ0 and a 1 with probability ρ1. Given what an adversary knows,
+the likelihood ratio of an output between X_i = 0 and X_i = 1 is a product: the output of the record, the outputs
 before it and the outputs after it. On either side the ratio moves by a Möbius map with every record that is passed,
 rising where det P > 0 and falling where det P < 0, so the largest and the smallest ratio over all outputs follow from
 the largest and the smallest before: two numbers. A known record at distance a with value v replaces the start of that
@@ -25,7 +25,7 @@ from pufferdp.leakage.moebius import Pair, Ratios, Rows
 from pufferdp.models.markov import MarkovChain
 
 _SURE: Final = 1e-13
-"""Distances beyond which no loss is larger by more than this are not looked at; the bound on them is what is returned."""
+"""Distances beyond which no loss is larger by more than this are not looked at; their bound is what is returned."""
 _MOST: Final = 20_000
 """Distances looked at before the bound on all others is taken as it is; longer series count as endless."""
 _HUGE: Final = 700.0
@@ -96,18 +96,19 @@ class _Positions:
 
     @classmethod
     def of(cls, chain: MarkovChain) -> _Positions:
-        P = chain.transition
-        once = not bool((P > 0).any(axis=0).all())  # a state that nothing leads to
+        table = chain.transition
+        once = not bool((table > 0).any(axis=0).all())  # a state that nothing leads to
         if chain.any_start:
             return cls(1, once, ())
         law = chain.stationary if chain.given_start is None else chain.given_start
-        support, alone = law > 0, []
+        support = law > 0
+        alone: list[int] = []
         # Supports of two states settle, or alternate, within three steps.
         for position in range(1, 5):
             if support.all():
                 return cls(position, once, tuple(alone))
             alone.append(int(support[1]))
-            support = support @ (P > 0)
+            support = support @ (table > 0)
         return cls(None, once, ())
 
 
@@ -139,12 +140,12 @@ def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None
 
 def _before(chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None) -> _Side:
     """The records before the target, read from the left: a start, or the nearest known record, is a row of weights."""
-    P, start = chain.transition, chain.given_start
-    rows = Rows.of(P.T)
-    known = [Ratios(rows, tuple(P[u]), flips.high, flips.low) for u in (0, 1)] if everyone else []
+    table, start = chain.transition, chain.given_start
+    rows = Rows.of(table.T)
+    known = [Ratios(rows, tuple(table[u]), flips.high, flips.low) for u in (0, 1)] if everyone else []
     nothing: Ratios | AnyStart
     if chain.any_start:
-        nothing = AnyStart(P, flips.high, flips.low)
+        nothing = AnyStart(table, flips.high, flips.low)
     else:
         nothing = Ratios(rows, tuple(chain.stationary if start is None else start), flips.high, flips.low)
     return _run(nothing, known, positions.alone, None if length is None else length - 1)
