@@ -29,11 +29,13 @@ EXACT_ANSWER = (
 Answer = int | float | list[int] | list[float]
 
 
-class _Part(BaseModel):
+class CertificatePart(BaseModel):
+    """Nothing more and nothing else than what is declared."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Guarantee(_Part):
+class Guarantee(CertificatePart):
     """The promise."""
 
     adversary: str
@@ -44,7 +46,7 @@ class Guarantee(_Part):
     statement: str
 
 
-class QueryPart(_Part):
+class QueryPart(CertificatePart):
     """What was asked."""
 
     name: str
@@ -53,14 +55,14 @@ class QueryPart(_Part):
     coordinates: int
 
 
-class MechanismPart(_Part):
+class MechanismPart(CertificatePart):
     """How the noise was chosen."""
 
     name: str
     theorem: str
 
 
-class QuiltPart(_Part):
+class QuiltPart(CertificatePart):
     """The record that decides and its active quilt: positions counted from 1 in a series, names otherwise."""
 
     node: int | str
@@ -70,7 +72,7 @@ class QuiltPart(_Part):
     skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
 
 
-class TransportPart(_Part):
+class TransportPart(CertificatePart):
     """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
 
     distance: float
@@ -78,7 +80,7 @@ class TransportPart(_Part):
     second: str | None
 
 
-class CalibrationPart(_Part):
+class CalibrationPart(CertificatePart):
     """What the noise rests on."""
 
     sigma: float
@@ -86,21 +88,21 @@ class CalibrationPart(_Part):
     transport: TransportPart | None
 
 
-class NoisePart(_Part):
+class NoisePart(CertificatePart):
     """The noise that was drawn."""
 
     kind: str
     scale: float
 
 
-class AccuracyPart(_Part):
+class AccuracyPart(CertificatePart):
     """With probability 1−beta every coordinate errs by less than alpha."""
 
     alpha: float
     beta: float
 
 
-class DenoisedPart(_Part):
+class DenoisedPart(CertificatePart):
     """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
 
     mean: float | list[float | None] | None = Field(description="null where the answer lies too far out to say")
@@ -110,7 +112,7 @@ class DenoisedPart(_Part):
     surprise: float | list[float] = Field(description="probability, under the model, of an answer this far out")
 
 
-class DataPart(_Part):
+class DataPart(CertificatePart):
     """What was read, and how. All of it is public."""
 
     column: str
@@ -124,7 +126,7 @@ class DataPart(_Part):
     dropped: int = Field(ge=0, description="records dropped because their value is missing")
 
 
-class Certificate(_Part):
+class Certificate(CertificatePart):
     """Everything needed to check a release later, without the data."""
 
     schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
@@ -177,7 +179,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
         raw = raw["certificate"]
-    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+    if not isinstance(raw, dict) or raw.get("schema") not in (SCHEMA, "pufferdp-series-certificate/1"):
         schema = raw.get("schema") if isinstance(raw, dict) else None
         found = "no schema" if schema is None else f"schema {found_text(schema)}"
         raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {SCHEMA!r}", value=path)

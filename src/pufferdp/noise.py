@@ -2,7 +2,8 @@
 
 Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
 up to a double. Records of a series are flipped by comparing 64 bits from the operating system with whole thresholds,
-rounded towards more noise: no floating point is involved. A seeded sampler exists for tests and experiments; whatever it touches is marked unsafe.
+rounded towards more noise: no floating point is involved. A seeded sampler exists for tests and experiments; whatever
+it touches is marked unsafe.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, i
         histogram=tuple(tally.values()),
         clipped=None,
         states=lambda: [found],
-        facts=_facts(layout, id, ((len(model.records), 1),), 0),
+        facts=facts_of(layout, id, ((len(model.records), 1),), 0),
     )
 
 
@@ -172,7 +172,7 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
         histogram=(),
         clipped=found.clipped,
         states=lambda: [],
-        facts=_facts(layout, id, found.lengths, 0),
+        facts=facts_of(layout, id, found.lengths, 0),
     )
 
 
@@ -180,18 +180,19 @@ def _of_series(data: object, model: SeriesModel | AnyGroups, query: Query, layou
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and isinstance(model, AnyGroups) else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None)
-    _check_start(model, counts)
+    check_start(model, counts)
     check_groups(model, layout.by, counts.lengths)
     return Exact(
         lengths=counts.lengths,
         histogram=() if coding is _NUMBERS else histogram_of(model, counts),
         clipped=counts.clipped,
         states=lambda: series.states(coding),
-        facts=_facts(layout, None, counts.lengths, counts.missing),
+        facts=facts_of(layout, None, counts.lengths, counts.missing),
     )
 
 
-def _facts(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+def facts_of(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+    """How the data was read: public."""
     return {
         "column": layout.column,
         "id": id,
@@ -228,7 +229,8 @@ def histogram_of(model: SeriesModel | AnyGroups, counts: Counts) -> tuple[int, .
     return tuple(by_name[name] for name in model.labels)
 
 
-def _check_start(model: Model, counts: Counts) -> None:
+def check_start(model: Model, counts: Counts) -> None:
+    """Refuse a law of the first record where chains begin after gaps."""
     chains = getattr(model, "chains", ())
     if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
         raise NotApplicableError(

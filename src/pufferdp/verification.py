@@ -31,6 +31,8 @@ from pufferdp.planning import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
 from pufferdp.secrets import Secrets
+from pufferdp.series_certificate import SERIES_SCHEMA, SeriesCertificate
+from pufferdp.series_verification import series_problems
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,17 @@ class Verification:
         return {"valid": self.valid, "problems": list(self.problems), "warnings": list(self.warnings)}
 
 
-def verify(certificate: Certificate | dict[str, Any], *, query: Query | None = None) -> Verification:
+def verify(
+    certificate: Certificate | SeriesCertificate | dict[str, Any], *, query: Query | None = None
+) -> Verification:
     """Recompute the hash, the calibration and the estimates of a certificate.
 
     A release of a function of one's own by ``wasserstein`` needs that function again: hand it over as ``query``.
     """
-    raw = certificate.to_dict() if isinstance(certificate, Certificate) else certificate
+    raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    if raw.get("schema") == SERIES_SCHEMA:
+        found, warnings = series_problems(raw)
+        return Verification(not found, tuple(found), tuple(warnings))
     problems: list[str] = []
     try:
         parsed = Certificate.model_validate(raw)

@@ -8,6 +8,7 @@ import typer
 
 from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
+from pufferdp.cli.flip import flip
 from pufferdp.cli.leakage import leakage
 from pufferdp.cli.plan import plan
 from pufferdp.cli.release import release
@@ -42,5 +43,5 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, leakage, robustness, fit, reproduce, demo):
+for verb in (plan, release, verify, leakage, robustness, flip, fit, reproduce, demo):
     app.command()(verb)

@@ -109,6 +109,16 @@ class Progress:
             self._stream.flush()
 
 
+def sampler_of(seed: str | None) -> Any:
+    """The operating system's randomness, or for experiments one that can be repeated."""
+    if seed is None:
+        return None
+    from pufferdp import checks
+    from pufferdp.noise import SeededSampler
+
+    return SeededSampler(checks.length(seed, "seed", least=0))
+
+
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Progress on stderr for anything over two seconds."""

@@ -44,12 +44,7 @@ def release(
     from pufferdp.releasing import release as make_release
     from pufferdp.secrets import load_secrets
 
-    sampler = None
-    if seed is not None:
-        from pufferdp import checks
-        from pufferdp.noise import SeededSampler
-
-        sampler = SeededSampler(checks.length(seed, "seed", least=0))
+    sampler = options.sampler_of(seed)
     # A release that cannot be kept is not made.
     if out is not None:
         check_file(out, "out")

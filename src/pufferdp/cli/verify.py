@@ -10,7 +10,9 @@ from pufferdp.cli import options
 
 
 def verify(
-    certificate: Annotated[str, typer.Argument(help="Certificate file (JSON), as release --out writes it.")],
+    certificate: Annotated[
+        str, typer.Argument(help="Certificate file (JSON), as release --out and flip --certificate write it.")
+    ],
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
@@ -25,7 +27,7 @@ def verify(
         result = check(raw)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
-        lines.append(text.promise(raw))
+        lines.append(text.promise(raw) if "noise" in raw else text.series_promise(raw))
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
         found = len(result.problems)

@@ -73,7 +73,7 @@ def doubles(frame: Frame) -> NDArray[np.float64]:
 
 def _open_file(path: Path, columns: Columns) -> Frame:
     connection, scan = files.scan_file(path)
-    _check_columns(files.column_names(connection, scan, path), columns)
+    check_columns(files.column_names(connection, scan, path), columns)
     if files.is_text_file(path):
         return nw.from_native(files.load_csv(connection, path, columns))
     return nw.from_native(connection.sql(f"SELECT {files.picked_columns(columns)} FROM {scan}"))
@@ -87,7 +87,7 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         kind = f"{type(source).__module__}.{type(source).__qualname__}"
         raise DataError(f"the data is a {kind}; it must be {_ACCEPTED}", value=type(source)) from None
     implementation = frame.implementation
-    _check_columns(names, columns)
+    check_columns(names, columns)
     if implementation.is_duckdb() and columns.numbered:
         key = columns.key
         raise DataError(f"a table has no row order; name a column with {key}=, or --{key} on the command line")
@@ -134,7 +134,8 @@ def _with_ticks(frame: Any) -> Any:
     return frame.with_columns(moment.dt.timestamp(unit).alias(name)).drop("order")
 
 
-def _check_columns(names: list[str], columns: Columns) -> None:
+def check_columns(names: list[str], columns: Columns) -> None:
+    """Refuse a column that is not there."""
     for role, name in columns.roles.items():
         if name not in names:
             close = difflib.get_close_matches(name, [str(other) for other in names], n=1)

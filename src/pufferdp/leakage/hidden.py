@@ -1,8 +1,8 @@
 """What a sanitised series says of the true one: forward–backward over a hidden chain, fast without a compiler.
 
 A series is cut into blocks of equal length, and all blocks are passed at once, one place at a time: first as products
-of matrices (what a block does to any start), then, once the start and the end of each block are known, as vectors. Every
-vector is scaled as it goes, so nothing under- or overflows.
+of matrices (what a block does to any start), then, once the start and the end of each block are known, as vectors.
+Every vector is scaled as it goes, so nothing under- or overflows.
 """
 
 from __future__ import annotations
