@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy.typing as npt
 from pufferdp import checks
 from pufferdp.bins import with_bins
 from pufferdp.data import Coding, Layout, open_series
-from pufferdp.data.lines import change_lines
+from pufferdp.data.lines import change_file, change_lines, count_lines, is_plain
 from pufferdp.data.rows import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.fingerprint import fitted_warning
@@ -105,27 +107,33 @@ def flip(
     model, coding, layout = _prepare(model, bins, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
     checks.epsilon(epsilon)
     checks.adversary(adversary)
-    is_file = isinstance(data, (str, os.PathLike))
+
+    def design_of(length: int) -> FlipDesign:
+        return design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
+
     if out is not None:
         check_file(out, "out", ENDINGS)
-        if not is_file:
+        if not isinstance(data, (str, os.PathLike)):
             raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
+    if isinstance(data, (str, os.PathLike)) and out is not None and is_plain(Path(data), Path(out), layout):
+        tell("flipping line by line")
+        return _by_lines(Path(data), Path(out), design_of, coding, layout, sampler)
     tell("reading")
-    counts = open_series(data, layout).counts(coding)
+    file = FileRows.of(data, layout) if isinstance(data, (str, os.PathLike)) else None
+    # A file without an order or people is read once; otherwise the order is needed as times, and as it is written.
+    simple = file is not None and order is None and by is None
+    counts = (file.series if file is not None and simple else open_series(data, layout)).counts(coding)
     check_start(model, counts)
     exact = histogram_of(model, counts)
     tell("choosing the channel")
-    design = design_flips(
-        model, epsilon, length=max(length for length, _ in counts.lengths), adversary=adversary, optimise=optimise
-    )
+    design = design_of(max(length for length, _ in counts.lengths))
     tell("flipping")
 
     def change(codes: Codes) -> Codes:
         return _flipped(codes, coding, design, sampler)
 
     states = None
-    if isinstance(data, (str, os.PathLike)):
-        file = FileRows.of(data, layout)
+    if file is not None:
         if out is None:
             states = np.concatenate([change(codes) for codes in file.chunks(coding)])
         else:
@@ -135,6 +143,24 @@ def flip(
     warnings = [sampler.warning, fitted_warning(model.fitted, dict(zip(model.labels, exact, strict=True)))]
     facts = facts_of(layout, None, counts.lengths, counts.missing)
     return Flip(design=design, certificate=_certify(design, facts, warnings), states=states)
+
+
+def _by_lines(
+    path: Path, out: Path, design_of: Callable[[int], FlipDesign], coding: Coding, layout: Layout, sampler: Sampler
+) -> Flip:
+    """One chain in a text file: as many records as lines, in constant memory."""
+    design = design_of(max(1, count_lines(path)))
+    tally = np.zeros(len(coding.labels), dtype=np.int64)
+
+    def change(codes: Codes) -> Codes:
+        tally[:] += np.bincount(codes, minlength=len(tally))
+        return _flipped(codes, coding, design, sampler)
+
+    passed = change_file(path, out, layout, coding, design.model.labels, change)
+    exact = {name: int(n) for name, n in zip(coding.labels, tally, strict=True)}
+    facts = facts_of(layout, None, ((passed.records, 1),), passed.missing)
+    warnings = [sampler.warning, fitted_warning(design.model.fitted, exact)]
+    return Flip(design=design, certificate=_certify(design, facts, warnings))
 
 
 def flip_stream(

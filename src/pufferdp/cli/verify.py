@@ -11,7 +11,7 @@ from pufferdp.cli import options
 
 def verify(
     certificate: Annotated[
-        str, typer.Argument(help="Certificate file (JSON), as release --out and flip --certificate write it.")
+        str, typer.Argument(help="Certificate file (JSON), as release --out or flip --certificate has it.")
     ],
     as_json: options.AsJson = False,
 ) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -57,18 +61,19 @@ def change_lines(
     csv.writer(out, lineterminator="\n").writerow(wanted)
     sink.write(out.getvalue().encode())
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
-    for rows in _rows(source, len(names), passed):
-        codes = coder([row[places[-1]] for row in rows], passed)
-        passed.missing += int((codes < 0).sum())
-        passed.records += int((codes >= 0).sum())
-        changed = [said[code] for code in change(codes).tolist()]
-        passed.line += len(rows)
+    for columns in _columns(source, len(names), passed):
+        codes = coder(columns[places[-1]], passed)
+        missing = int(np.count_nonzero(codes < 0))
+        passed.missing += missing
+        passed.records += len(codes) - missing
+        passed.line += len(codes)
+        changed = map(said.__getitem__, change(codes).tolist())
         if plain and len(places) == 1:
             sink.write(("\n".join(changed) + "\n").encode())
             continue
         out = io.StringIO()
-        kept = [[row[p] for p in places[:-1]] for row in rows]
-        csv.writer(out, lineterminator="\n").writerows([*k, c] for k, c in zip(kept, changed, strict=True))
+        kept = [columns[p] for p in places[:-1]]
+        csv.writer(out, lineterminator="\n").writerows(zip(*kept, changed, strict=True))
         sink.write(out.getvalue().encode())
     if not passed.records:
         raise DataError("the stream has no records; at least one is needed")
@@ -76,8 +81,45 @@ def change_lines(
     return passed
 
 
-def _rows(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[list[str]]]:
-    """Rows of equally many fields, a block at a time; lines with quotes go through the csv module."""
+def is_plain(path: Path, out: Path, layout: Layout) -> bool:
+    """Whether a file can go line by line: comma-separated text on both sides, one chain in the order of its lines."""
+    if layout.order is not None or layout.by is not None or layout.missing != "refuse":
+        return False
+    if not (path.is_file() and path.name.lower().endswith(".csv") and out.name.lower().endswith(".csv")):
+        return False
+    with path.open("rb") as file:
+        head = file.readline()
+    return layout.column.encode() in head.removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n").split(b",")
+
+
+def count_lines(path: Path) -> int:
+    """Lines after the header, the last one with or without its end."""
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines - (last == b"\n")
+
+
+def change_file(
+    path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
+) -> Passed:
+    """The same from file to file, whole or not at all."""
+    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        with path.open("rb") as source, beside.open("wb") as sink:
+            passed = change_lines(source, sink, layout, coding, labels, change)
+        beside.replace(out)
+    except OSError as error:
+        raise DataError(f"out {str(out)!r} cannot be written: {error.strerror}", value=out) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+    return passed
+
+
+def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
+    """The columns of a block of lines at a time; lines with quotes go through the csv module."""
     rest = b""
     while block := source.read(_BLOCK):
         block = rest + block
@@ -95,27 +137,27 @@ def _rows(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[list[st
         yield _split(rest + b"\n", width, passed)
 
 
-def _split(block: bytes, width: int, passed: Passed) -> list[list[str]]:
+def _split(block: bytes, width: int, passed: Passed) -> list[Sequence[str]]:
     text = _text(block, passed)
     lines = text.removesuffix("\n").split("\n")
     if "\r" in text:
         lines = [line.removesuffix("\r") for line in lines]
     if width == 1:
-        return [[line] for line in lines]
+        return [lines]
     rows = [line.split(",") for line in lines]
     if any(len(row) != width for row in rows):
         wrong = next(n for n, row in enumerate(rows) if len(row) != width)
         raise _fields(passed.line + wrong + 1, len(rows[wrong]), width)
-    return rows
+    return list(zip(*rows, strict=True))
 
 
-def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[list[str]]]:
+def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
     reader = csv.reader(lines)
     while rows := list(itertools.islice(reader, _ROWS)):
         for n, row in enumerate(rows):
             if len(row) != width:
                 raise _fields(passed.line + n + 1, len(row), width)
-        yield rows
+        yield list(zip(*rows, strict=True))
 
 
 def _fields(line: int, found: int, width: int) -> DataError:
@@ -129,18 +171,25 @@ def _text(block: bytes, passed: Passed) -> str:
         raise DataError(f"the stream is not UTF-8 text after line {passed.line}") from None
 
 
+class _Codes(dict[str, int]):
+    """A text that is no state has a code as well."""
+
+    def __missing__(self, text: str) -> int:
+        return _UNKNOWN
+
+
 class _Coder:
     """Texts to states."""
 
     def __init__(self, coding: Coding, layout: Layout) -> None:
         self._coding, self._layout = coding, layout
-        self._codes: dict[str, int] = {} if coding.bins is not None else dict(keys_of(coding.labels, text=True))
+        self._codes = _Codes() if coding.bins is not None else _Codes(keys_of(coding.labels, text=True))
         self._codes.update(dict.fromkeys(MISSING_TEXTS, _MISSING))
 
-    def __call__(self, texts: list[str], passed: Passed) -> Codes:
+    def __call__(self, texts: Sequence[str], passed: Passed) -> Codes:
         """One code a text; refuses what is no state, and missing ones where they are refused."""
-        get = self._codes.get if self._coding.bins is None else self._bin
-        codes = np.fromiter((get(text, _UNKNOWN) for text in texts), dtype=np.int16, count=len(texts))
+        get = self._codes.__getitem__ if self._coding.bins is None else self._bin
+        codes = np.fromiter(map(get, texts), dtype=np.int16, count=len(texts))
         least = int(codes.min(initial=0))
         if least == _UNKNOWN:
             n = int(np.argmax(codes == _UNKNOWN))
@@ -157,7 +206,7 @@ class _Coder:
             )
         return codes
 
-    def _bin(self, text: str, unknown: int) -> int:
+    def _bin(self, text: str) -> int:
         bins = self._coding.bins
         assert bins is not None
         if text in MISSING_TEXTS:
@@ -165,7 +214,7 @@ class _Coder:
         try:
             number = float(text)
         except ValueError:
-            return unknown
+            return _UNKNOWN
         if not bins[0] <= number <= bins[-1]:
-            return unknown
+            return _UNKNOWN
         return min(int(np.searchsorted(bins, number, side="right")) - 1, len(bins) - 2)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pufferdp.data import files
 from pufferdp.data.expressions import coded
 from pufferdp.data.layout import Coding, Columns, Layout, columns_of
+from pufferdp.data.series import Series
 from pufferdp.data.sources import Source, check_columns, integers, open_source
 from pufferdp.data.tables import Table, table_of
 from pufferdp.errors import DataError
@@ -66,6 +67,11 @@ class FileRows:
         table = table_of(nw.from_native(connection.table("series")), plain)
         return cls(connection=connection, table=table, layout=layout)
 
+    @property
+    def series(self) -> Series:
+        """The rows as one chain, in their order."""
+        return Series(table=self.table)
+
     @files.reading()
     def chunks(self, coding: Coding) -> Iterator[Codes]:
         """The states, so many rows at a time."""
@@ -91,8 +97,11 @@ class FileRows:
             self.connection.unregister("piece")
         names = {"person": self.layout.by, "when": self.layout.order}
         said = ", ".join(files.literal(label) for label in labels)
-        kept = [f"{role} AS {files.identifier(name)}" for role, name in names.items() if name is not None]
-        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{said}])[code + 1] END AS {files.identifier(self.layout.column)}"
+        kept = [
+            f"{files.identifier(role)} AS {files.identifier(name)}" for role, name in names.items() if name is not None
+        ]
+        name = files.identifier(self.layout.column)
+        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{said}])[code + 1] END AS {name}"
         query = f"SELECT {', '.join([*kept, column])} FROM series POSITIONAL JOIN changed"
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}.part")
