@@ -96,6 +96,16 @@ class Learned:
     ) -> Callable[[npt.NDArray[np.int64]], States]:
         torch = _torch()
         device = "cuda" if torch.cuda.is_available() else "cpu"
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # steps are so small that several threads wait for each other
+        try:
+            return self._fit(torch, device, windows, states, channel)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _fit(
+        self, torch: Any, device: str, windows: npt.NDArray[np.int64], states: Codes, channel: Matrix
+    ) -> Callable[[npt.NDArray[np.int64]], States]:
         with torch.random.fork_rng(devices=[]):  # whoever else draws from torch is left alone
             torch.manual_seed(self.seed)
             net = torch.nn.ModuleList(
@@ -137,4 +147,6 @@ def _torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError:
-        raise ParameterError("the learned attacker needs torch; install it with: pip install 'pufferdp[attack]'") from None
+        raise ParameterError(
+            "the learned attacker needs torch; install it with: pip install 'pufferdp[attack]'"
+        ) from None

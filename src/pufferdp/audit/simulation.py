@@ -8,7 +8,9 @@ import numpy.typing as npt
 from pufferdp.models.markov import Matrix
 
 
-def draw_outputs(states: npt.NDArray[np.integer], channel: Matrix, generator: np.random.Generator) -> npt.NDArray[np.intp]:
+def draw_outputs(
+    states: npt.NDArray[np.integer], channel: Matrix, generator: np.random.Generator
+) -> npt.NDArray[np.intp]:
     """Every state passed through the channel on its own."""
     reached = np.cumsum(channel, axis=1)
     reached[:, -1] = np.inf  # rounding must not carry a draw past the last output
@@ -18,4 +20,4 @@ def draw_outputs(states: npt.NDArray[np.integer], channel: Matrix, generator: np
         out += edge[states] <= drawn
     # A channel may end in outputs of probability 0.
     last = channel.shape[1] - 1 - np.argmax(channel[:, ::-1] > 0, axis=1)
-    return np.minimum(out, last[states])
+    return np.asarray(np.minimum(out, last[states]), dtype=np.intp)

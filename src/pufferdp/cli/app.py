@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pufferdp.cli.attack import attack
 from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
 from pufferdp.cli.flip import flip
@@ -43,5 +44,5 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, verify, leakage, robustness, flip, fit, reproduce, demo):
+for verb in (plan, release, verify, leakage, robustness, flip, attack, fit, reproduce, demo):
     app.command()(verb)
