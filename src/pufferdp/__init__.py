@@ -25,12 +25,15 @@ if TYPE_CHECKING:
         QueryError,
         RefusedError,
     )
+    from pufferdp.estimating import FlipEstimate, Interval, denoise_flips, estimate_flips, estimate_series
     from pufferdp.fitting import Fit, fit
+    from pufferdp.flipping import Flip, flip, flip_stream
     from pufferdp.leakage.bounds import best_curve, curves
     from pufferdp.leakage.curves import Curve
     from pufferdp.leaking import LeakageReport, leakage_of
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
+    from pufferdp.mechanisms.flips import FlipDesign, design_flips
     from pufferdp.models import (
         AnyGroups,
         BayesianNetwork,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from pufferdp.queries import Query
     from pufferdp.releasing import Release, release
     from pufferdp.secrets import Secret, Secrets, load_secrets
+    from pufferdp.series_certificate import SeriesCertificate
     from pufferdp.verification import Verification, verify
 
 _HOME = {
@@ -72,12 +76,15 @@ _HOME = {
         "QueryError",
         "RefusedError",
     ),
+    "estimating": ("FlipEstimate", "Interval", "denoise_flips", "estimate_flips", "estimate_series"),
     "fitting": ("Fit", "fit"),
+    "flipping": ("Flip", "flip", "flip_stream"),
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
     "leaking": ("LeakageReport", "leakage_of"),
     "limits": ("Limit",),
     "mechanisms": ("Calibration",),
+    "mechanisms.flips": ("FlipDesign", "design_flips"),
     "models": (
         "AnyGroups",
         "BayesianNetwork",
@@ -100,6 +107,7 @@ _HOME = {
     "queries": ("Query",),
     "releasing": ("Release", "release"),
     "secrets": ("Secret", "Secrets", "load_secrets"),
+    "series_certificate": ("SeriesCertificate",),
     "verification": ("Verification", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -118,9 +126,13 @@ __all__ = [
     "DataError",
     "Denoised",
     "Fit",
+    "Flip",
+    "FlipDesign",
+    "FlipEstimate",
     "Gaussian",
     "Groups",
     "InputError",
+    "Interval",
     "JointTable",
     "LeakageReport",
     "Limit",
@@ -144,11 +156,18 @@ __all__ = [
     "Robustness",
     "Secret",
     "Secrets",
+    "SeriesCertificate",
     "Verification",
     "answer_law",
     "best_curve",
     "curves",
+    "denoise_flips",
+    "design_flips",
+    "estimate_flips",
+    "estimate_series",
     "fit",
+    "flip",
+    "flip_stream",
     "leakage_of",
     "load_model",
     "load_secrets",
