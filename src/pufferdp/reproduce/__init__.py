@@ -11,12 +11,12 @@ from typing import Any
 
 from pufferdp.errors import ParameterError
 from pufferdp.report.text import table
-from pufferdp.reproduce import thesis
+from pufferdp.reproduce import local_bdp, thesis
 from pufferdp.reproduce.base import Experiment, Result, Setting
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Setting", "experiment", "listing", "to_dict"]
 
-EXPERIMENTS: tuple[Experiment, ...] = (*thesis.EXPERIMENTS,)
+EXPERIMENTS: tuple[Experiment, ...] = (*thesis.EXPERIMENTS, *local_bdp.EXPERIMENTS)
 
 
 def experiment(name: str) -> Experiment:
