@@ -27,8 +27,10 @@ if TYPE_CHECKING:
         QueryError,
         RefusedError,
     )
+    from pufferdp.estimating import FlipEstimate, Interval, denoise_flips, estimate_flips, estimate_series
     from pufferdp.fitting import Fit, fit
     from pufferdp.fleets import Fleet, release_fleet
+    from pufferdp.flipping import Flip, flip, flip_stream
     from pufferdp.flow_certificate import FlowCertificate
     from pufferdp.flow_estimates import FlowEstimates
     from pufferdp.flowing import FlowPlan, FlowRelease, flow, plan_flow
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.checking import LedgerCheck
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
+    from pufferdp.mechanisms.flips import FlipDesign, design_flips
     from pufferdp.models import (
         AnyGroups,
         BayesianNetwork,
@@ -66,6 +69,7 @@ if TYPE_CHECKING:
     from pufferdp.redaction_certificate import RedactionCertificate
     from pufferdp.releasing import Release, release
     from pufferdp.secrets import Secret, Secrets, load_secrets
+    from pufferdp.series_certificate import SeriesCertificate
     from pufferdp.tilting import tilted_model
     from pufferdp.verification import Verification, verify
 
@@ -88,11 +92,13 @@ _HOME = {
         "QueryError",
         "RefusedError",
     ),
+    "estimating": ("FlipEstimate", "Interval", "denoise_flips", "estimate_flips", "estimate_series"),
     "fitting": ("Fit", "fit"),
     "flow_certificate": ("FlowCertificate",),
     "flow_estimates": ("FlowEstimates",),
     "flowing": ("FlowPlan", "FlowRelease", "flow", "plan_flow"),
     "fleets": ("Fleet", "release_fleet"),
+    "flipping": ("Flip", "flip", "flip_stream"),
     "leakage.bounds": ("best_curve", "curves"),
     "leakage.curves": ("Curve",),
     "leakage.orbits": ("dobrushin", "least_favourable"),
@@ -102,6 +108,7 @@ _HOME = {
     "ledger.checking": ("LedgerCheck",),
     "limits": ("Limit",),
     "mechanisms": ("Calibration",),
+    "mechanisms.flips": ("FlipDesign", "design_flips"),
     "models": (
         "AnyGroups",
         "BayesianNetwork",
@@ -128,6 +135,7 @@ _HOME = {
     "releasing": ("Release", "release"),
     "secrets": ("Secret", "Secrets", "load_secrets"),
     "tilting": ("tilted_model",),
+    "series_certificate": ("SeriesCertificate",),
     "verification": ("Verification", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -150,6 +158,9 @@ __all__ = [
     "Denoised",
     "Fit",
     "Fleet",
+    "Flip",
+    "FlipDesign",
+    "FlipEstimate",
     "FlowCertificate",
     "FlowEstimates",
     "FlowPlan",
@@ -157,6 +168,7 @@ __all__ = [
     "Gaussian",
     "Groups",
     "InputError",
+    "Interval",
     "JointTable",
     "LeakageReport",
     "Ledger",
@@ -186,12 +198,19 @@ __all__ = [
     "Robustness",
     "Secret",
     "Secrets",
+    "SeriesCertificate",
     "Verification",
     "answer_law",
     "best_curve",
     "curves",
+    "denoise_flips",
+    "design_flips",
     "dobrushin",
+    "estimate_flips",
+    "estimate_series",
     "fit",
+    "flip",
+    "flip_stream",
     "flow",
     "leakage_of",
     "least_favourable",

@@ -24,8 +24,9 @@ from pufferdp.models.records import RecordModel
 SCHEMA = "pufferdp-certificate/1"
 FLOW_SCHEMA = "pufferdp-flow-certificate/1"
 REDACTION_SCHEMA = "pufferdp-redaction-certificate/1"
-SCHEMAS = (SCHEMA, FLOW_SCHEMA, REDACTION_SCHEMA)
-"""Every kind of certificate: of an answer, of a flow, of a redacted series. ``verify`` knows them all."""
+SERIES_SCHEMA = "pufferdp-series-certificate/1"
+SCHEMAS = (SCHEMA, FLOW_SCHEMA, REDACTION_SCHEMA, SERIES_SCHEMA)
+"""Of an answer, of a flow, of a redacted series, of a flipped one. ``verify`` knows them all."""
 SECRETS = "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 EXACT_ANSWER = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
@@ -33,13 +34,13 @@ EXACT_ANSWER = (
 Answer = int | float | list[int] | list[float]
 
 
-class Part(BaseModel):
-    """A piece of a certificate: no key too many, no type but its own."""
+class CertificatePart(BaseModel):
+    """Nothing more and nothing else than what is declared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Guarantee(Part):
+class Guarantee(CertificatePart):
     """The promise."""
 
     adversary: str
@@ -50,7 +51,7 @@ class Guarantee(Part):
     statement: str
 
 
-class QueryPart(Part):
+class QueryPart(CertificatePart):
     """What was asked."""
 
     name: str
@@ -59,14 +60,14 @@ class QueryPart(Part):
     coordinates: int
 
 
-class MechanismPart(Part):
+class MechanismPart(CertificatePart):
     """How the noise was chosen."""
 
     name: str
     theorem: str
 
 
-class QuiltPart(Part):
+class QuiltPart(CertificatePart):
     """The record that decides and its active quilt: positions counted from 1 in a series, names otherwise."""
 
     node: int | str
@@ -76,7 +77,7 @@ class QuiltPart(Part):
     skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
 
 
-class TransportPart(Part):
+class TransportPart(CertificatePart):
     """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
 
     distance: float
@@ -84,7 +85,7 @@ class TransportPart(Part):
     second: str | None
 
 
-class CalibrationPart(Part):
+class CalibrationPart(CertificatePart):
     """What the noise rests on."""
 
     sigma: float
@@ -92,21 +93,21 @@ class CalibrationPart(Part):
     transport: TransportPart | None
 
 
-class NoisePart(Part):
+class NoisePart(CertificatePart):
     """The noise that was drawn."""
 
     kind: str
     scale: float
 
 
-class AccuracyPart(Part):
+class AccuracyPart(CertificatePart):
     """With probability 1−beta every coordinate errs by less than alpha."""
 
     alpha: float
     beta: float
 
 
-class DenoisedPart(Part):
+class DenoisedPart(CertificatePart):
     """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
 
     mean: float | list[float | None] | None = Field(description="null where the answer lies too far out to say")
@@ -116,7 +117,7 @@ class DenoisedPart(Part):
     surprise: float | list[float] = Field(description="probability, under the model, of an answer this far out")
 
 
-class DataPart(Part):
+class DataPart(CertificatePart):
     """What was read, and how. All of it is public."""
 
     column: str
@@ -130,7 +131,7 @@ class DataPart(Part):
     dropped: int = Field(ge=0, description="records dropped because their value is missing")
 
 
-class LedgerPart(Part):
+class LedgerPart(CertificatePart):
     """The row of the ledger that this release was charged to, before its noise was drawn."""
 
     dataset: str
@@ -140,7 +141,7 @@ class LedgerPart(Part):
     charged: str
 
 
-class Certificate(Part):
+class Certificate(CertificatePart):
     """Everything needed to check a release later, without the data."""
 
     schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")

@@ -10,7 +10,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from pufferdp.certificate import FLOW_SCHEMA, AccuracyPart, DataPart, MechanismPart, NoisePart, Part, content_hash
+from pufferdp.certificate import (
+    FLOW_SCHEMA,
+    AccuracyPart,
+    CertificatePart,
+    DataPart,
+    MechanismPart,
+    NoisePart,
+    content_hash,
+)
 from pufferdp.flow_estimates import FlowEstimates
 from pufferdp.leakage.orbits import Privacy
 from pufferdp.mechanisms.transition_flow import SEED, FlowCalibration, FlowProblem
@@ -20,7 +28,7 @@ BUDGET: Final = "total-variation"
 """The kind of budget a flow spends. The taus of flows from the same data add up; they do not mix with an epsilon."""
 
 
-class FlowGuarantee(Part):
+class FlowGuarantee(CertificatePart):
     """The promise."""
 
     privacy: Literal["orbit", "record", "joint"]
@@ -32,7 +40,7 @@ class FlowGuarantee(Part):
     not_promised: str
 
 
-class FlowQueryPart(Part):
+class FlowQueryPart(CertificatePart):
     """What was asked."""
 
     name: Literal["flow"]
@@ -40,7 +48,7 @@ class FlowQueryPart(Part):
     coordinates: int
 
 
-class FlowCalibrationPart(Part):
+class FlowCalibrationPart(CertificatePart):
     """The constants the noise rests on."""
 
     rule: Literal["ours", "poster"]
@@ -54,14 +62,14 @@ class FlowCalibrationPart(Part):
     sigma: float = Field(description="standard deviation of the noise for the flow itself")
 
 
-class RepairPart(Part):
+class RepairPart(CertificatePart):
     """How the noisy numbers became a point of the simplex."""
 
     name: Literal["simplex", "log"]
     kappa: float | None = Field(description="for log: noise of sigma/kappa on log(flow+kappa)")
 
 
-class SimulationPart(Part):
+class SimulationPart(CertificatePart):
     """Where the errors come from: flows drawn from the model. No data was looked at."""
 
     seed: int
@@ -69,14 +77,14 @@ class SimulationPart(Part):
     standard_error: float
 
 
-class BudgetPart(Part):
+class BudgetPart(CertificatePart):
     """What a ledger writes down."""
 
     kind: Literal["total-variation"]
     tau: float
 
 
-class FlowCertificate(Part):
+class FlowCertificate(CertificatePart):
     """Everything needed to check a private flow later, without the data."""
 
     schema_: Literal["pufferdp-flow-certificate/1"] = Field(alias="schema")

@@ -1,26 +1,32 @@
 """The only door through which randomness enters a release.
 
 Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
-up to a double. Records are redacted by comparing 64 bits from the operating system with whole thresholds, rounded
-towards more redaction: no floating point is drawn. A seeded sampler exists for tests and experiments; whatever it
-touches is marked unsafe.
+up to a double. Records of a series are flipped or redacted by comparing 64 bits from the operating system with whole
+thresholds, rounded towards more noise: no floating point is involved. A seeded sampler exists for tests and
+experiments; whatever it touches is marked unsafe.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp import checks
 from pufferdp.errors import ParameterError
+
+Codes = npt.NDArray[Any]
+"""States as whole numbers from 0."""
+_AT_ONCE: Final = 1 << 20
+"""Records flipped at a time: what is drawn for them stays in the cache."""
 
 
 class NoiseKind(StrEnum):
@@ -209,6 +215,65 @@ def happens(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDA
     sure = np.array([limit >= 2**64 for limit in limits], dtype=bool)
     words = np.frombuffer(sampler.bytes(8 * len(limits)), dtype=np.uint64)
     return np.asarray((words < below) | sure)
+
+
+def thresholds(channel: npt.ArrayLike) -> tuple[tuple[int, ...], ...]:
+    """A channel in whole 2^-64ths, as it is drawn: changes are rounded up, staying gets the rest. Never less noise."""
+    rows = [[math.ceil(Fraction(float(p)) * 2**64) for p in row] for row in np.asarray(channel, dtype=float)]
+    for x, row in enumerate(rows):
+        row[x] = 2**64 - (sum(row) - row[x])
+        if row[x] < 0 or min(row) < 0:
+            raise ParameterError(f"row {x + 1} of the channel is no law; it must be probabilities that sum to 1")
+    return tuple(tuple(row) for row in rows)
+
+
+def drawn_channel(shares: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+    """The channel that thresholds stand for."""
+    return np.array([[float(Fraction(share, 2**64)) for share in row] for row in shares])
+
+
+def flip(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+    """Pass each state through the channel, each on its own; states are whole numbers from 0.
+
+    A record is compared with 64 random bits. The first eight decide but for one in 256 records, so only these get the
+    other 56: the law is the same, and an eighth of the randomness is used.
+    """
+    out = np.empty_like(states)
+    for begin in range(0, len(states), _AT_ONCE):
+        piece = states[begin : begin + _AT_ONCE]
+        drawn = _flip_two if len(shares) == 2 else _flip_many
+        out[begin : begin + _AT_ONCE] = drawn(piece, shares, sampler)
+    return out
+
+
+def _flip_two(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+    # A threshold of 2^64 would not fit; a flip is certain only where a channel swaps states, which none here does.
+    limits = [min(shares[0][1], 2**64 - 1), min(shares[1][0], 2**64 - 1)]
+    first = np.frombuffer(sampler.bytes(len(states)), dtype=np.uint8)
+    tops = np.array([limit >> 56 for limit in limits], dtype=np.uint8)
+    # With tops equal or not, one pass a state: no table is looked up record by record.
+    ones = states.astype(bool)
+    changes = np.where(ones, first < tops[1], first < tops[0])
+    tied = np.flatnonzero(np.where(ones, first == tops[1], first == tops[0]))
+    rest = np.frombuffer(sampler.bytes(8 * len(tied)), dtype=np.uint64) >> np.uint64(8)
+    below = np.array([limit & (2**56 - 1) for limit in limits], dtype=np.uint64)
+    changes[tied] = rest < below[ones[tied].astype(np.intp)]
+    return np.asarray((ones ^ changes).astype(states.dtype))
+
+
+def _flip_many(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+    bits = np.frombuffer(sampler.bytes(8 * len(states)), dtype=np.uint64)
+    out = states.copy()
+    for x, row in enumerate(shares):
+        here = np.flatnonzero(states == x)
+        drawn, reached = bits[here], 0
+        for z, share in enumerate(row):
+            if z != x and share:
+                # From `reached` up to and with the last of the share: 2^64 itself would not fit.
+                inside = (drawn >= np.uint64(reached)) & (drawn <= np.uint64(reached + share - 1))
+                out[here[inside]] = z
+                reached += share
+    return out
 
 
 def _opendp() -> Any:

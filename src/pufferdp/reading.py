@@ -158,7 +158,7 @@ def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, i
         histogram=tuple(tally.values()),
         clipped=None,
         states=lambda: [found],
-        facts=_facts(layout, id, ((len(model.records), 1),), 0),
+        facts=facts_of(layout, id, ((len(model.records), 1),), 0),
     )
 
 
@@ -172,7 +172,7 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
         histogram=(),
         clipped=found.clipped,
         states=lambda: [],
-        facts=_facts(layout, id, found.lengths, 0),
+        facts=facts_of(layout, id, found.lengths, 0),
     )
 
 
@@ -191,14 +191,14 @@ def exact_of(
     states: Callable[[], States] = lambda: [],
 ) -> Exact:
     """What an answer needs of the counts of a series; refuses those that do not go with the model."""
-    _check_start(model, counts)
+    check_start(model, counts)
     check_groups(model, layout.by, counts.lengths)
     return Exact(
         lengths=counts.lengths,
         histogram=() if only_numbers else histogram_of(model, counts),
         clipped=counts.clipped,
         states=states,
-        facts=_facts(layout, None, counts.lengths, counts.missing),
+        facts=facts_of(layout, None, counts.lengths, counts.missing),
     )
 
 
@@ -221,7 +221,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
     """Count the transitions of all chains; none leads across a gap or a missing value."""
     coding = coding_of(model)
     counts = open_series(data, layout).counts(coding, transitions=True)
-    _check_start(model, counts)
+    check_start(model, counts)
     histogram = histogram_of(model, counts)
     assert counts.transitions is not None
     kept = [coding.labels.index(name) for name in model.labels]
@@ -229,11 +229,12 @@ def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
         transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(kept, kept)],
         lengths=counts.lengths,
         histogram=histogram,
-        facts=_facts(layout, None, counts.lengths, counts.missing),
+        facts=facts_of(layout, None, counts.lengths, counts.missing),
     )
 
 
-def _facts(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+def facts_of(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+    """How the data was read: public."""
     return {
         "column": layout.column,
         "id": id,
@@ -270,7 +271,8 @@ def histogram_of(model: SeriesModel | AnyGroups, counts: Counts) -> tuple[int, .
     return tuple(by_name[name] for name in model.labels)
 
 
-def _check_start(model: Model, counts: Counts) -> None:
+def check_start(model: Model, counts: Counts) -> None:
+    """Refuse a law of the first record where chains begin after gaps."""
     chains = getattr(model, "chains", ())
     if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
         raise NotApplicableError(

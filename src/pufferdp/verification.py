@@ -37,6 +37,8 @@ from pufferdp.queries import Query, QueryKind
 from pufferdp.reading import check_groups, check_reading
 from pufferdp.redaction_certificate import RedactionCertificate, redaction_problems
 from pufferdp.secrets import Secrets
+from pufferdp.series_certificate import SERIES_SCHEMA, SeriesCertificate
+from pufferdp.series_verification import series_problems
 
 if TYPE_CHECKING:
     from pufferdp.flow_certificate import FlowCertificate
@@ -56,7 +58,7 @@ class Verification:
 
 
 def verify(
-    certificate: Certificate | FlowCertificate | RedactionCertificate | dict[str, Any],
+    certificate: Certificate | FlowCertificate | RedactionCertificate | SeriesCertificate | dict[str, Any],
     *,
     query: Query | None = None,
     head: str | None = None,
@@ -74,6 +76,9 @@ def verify(
         return Verification(not found, tuple(found), tuple(warnings))
     if raw.get("schema") == REDACTION_SCHEMA:
         return _verify_redaction(raw)
+    if raw.get("schema") == SERIES_SCHEMA:
+        found, warnings = series_problems(raw)
+        return Verification(not found, tuple(found), tuple(warnings))
     problems: list[str] = []
     try:
         parsed = Certificate.model_validate(raw)

@@ -17,7 +17,10 @@ from pufferdp import noise
 from pufferdp.cli.app import app
 from tests.cli.conftest import CHAIN, Run, write
 
-VERBS = ("plan", "release", "redact", "verify", "leakage", "robustness", "flow", "fit", "reproduce", "demo")
+VERBS = (
+    "plan", "release", "flip", "redact", "flow", "verify", "leakage", "robustness", "attack", "fit",
+    "reproduce", "demo",
+)  # fmt: skip
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""
 RELEASE = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "1"]

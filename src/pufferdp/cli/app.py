@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from pufferdp.cli.attack import attack
 from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
+from pufferdp.cli.flip import flip
 from pufferdp.cli.flow import flow
 from pufferdp.cli.leakage import leakage
 from pufferdp.cli.ledger import ledger
@@ -45,6 +47,6 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, redact, verify, leakage, robustness, flow, fit, reproduce, demo):
+for verb in (plan, release, flip, redact, flow, verify, leakage, robustness, attack, fit, reproduce, demo):
     app.command()(verb)
 app.add_typer(ledger, name="ledger")

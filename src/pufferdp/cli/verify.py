@@ -10,7 +10,9 @@ from pufferdp.cli import options
 
 
 def verify(
-    certificate: Annotated[str, typer.Argument(help="Certificate file (JSON), as release --out writes it.")],
+    certificate: Annotated[
+        str, typer.Argument(help="Certificate file (JSON), as release --out or flip --certificate has it.")
+    ],
     head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -26,7 +28,7 @@ def verify(
         result = check(raw, head=head)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
-        lines.append(text.promise(raw))
+        lines.append(text.promise(raw) if "noise" in raw else text.series_promise(raw))
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
         found = len(result.problems)

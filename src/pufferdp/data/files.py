@@ -81,6 +81,19 @@ def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
     return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}")
 
 
+def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:
+    """The same, read once into the table ``series`` of a database of its own."""
+    parts = find_parts(path)
+    connection = connect()
+    scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
+    check_columns(_column_names(connection, scan, parts), columns)
+    if parts.text:
+        _load_csv(connection, parts, columns)
+    else:
+        connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
+    return connection
+
+
 def no_row_order(columns: Columns) -> DataError:
     """What is said of a table whose rows have no order of their own."""
     key = columns.key

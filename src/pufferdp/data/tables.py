@@ -58,7 +58,11 @@ class Table:
 @reading()
 def open_table(source: Source, layout: Layout) -> Table:
     """Read a source, a path or a frame: check the types of its columns and bring them to their final ones."""
-    frame = open_source(source, columns_of(layout))
+    return table_of(open_source(source, columns_of(layout)), layout)
+
+
+def table_of(frame: Frame, layout: Layout) -> Table:
+    """The table of a frame whose columns have the names of their roles."""
     schema = frame.collect_schema()
     order = next(name for name in schema if name.startswith("order"))
     ticks = "us" if "_us" in order else "ns" if "_ns" in order else "number"

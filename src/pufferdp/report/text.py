@@ -174,6 +174,44 @@ def _surprise(denoised: dict[str, Any], labels: list[str]) -> list[str]:
     return [textwrap.fill(f"Warning: {said} Mistrust the model, and the denoised numbers with it.", 96)]
 
 
+def flip_design(design: dict[str, Any]) -> str:
+    """A channel, and what it promises."""
+    labels, rho = design["labels"], design["rho"]
+    if len(labels) == 2:
+        head, rows = ["state", "flips with probability"], [[n, number(p)] for n, p in zip(labels, rho, strict=True)]
+    else:
+        head = ["state", *(f"becomes {name}" for name in labels)]
+        rows = [[name, *(number(p) for p in row)] for name, row in zip(labels, rho, strict=True)]
+    long = f"up to {design['length']:,} records" if design["length"] else "any number of records"
+    knows = {"bdp": "any set of other records", "pufferfish": "no record", "dp": "all other records"}
+    title = f"{design['mechanism']}, {long}, epsilon {number(design['epsilon'])}, "
+    title += f"for an adversary who knows {knows[design['adversary']]}"
+    said = (
+        f"One record leaks at most {number(design['loss'])}; {100 * design['expected_noise']:.4g} % of the records "
+        f"change. DP loss of each record: {number(design['dp_loss'])}."
+    )
+    return "\n".join([textwrap.fill(title, 96), "", table(head, rows), "", textwrap.fill(said, 96)])
+
+
+def series_promise(certificate: dict[str, Any]) -> str:
+    """What the certificate of a sanitised series promises."""
+    guarantee, channel = certificate["guarantee"], certificate["channel"]
+    matrix = channel["matrix"]
+    design = {
+        "labels": certificate["labels"],
+        "rho": [matrix[0][1], matrix[1][0]] if len(matrix) == 2 else matrix,
+        "length": channel["length"],
+        "mechanism": certificate["mechanism"]["name"],
+        "epsilon": guarantee["epsilon"],
+        "adversary": guarantee["adversary"],
+        **{name: channel[name] for name in ("loss", "expected_noise", "dp_loss")},
+    }
+    once = certificate["once"]
+    sentences = [guarantee["statement"], f"{once[0].upper()}{once[1:]}."]
+    sentences += [f"Warning: {w}." for w in certificate["warnings"]]
+    return "\n".join([flip_design(design), "", *(textwrap.fill(s, 96) for s in sentences)])
+
+
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 

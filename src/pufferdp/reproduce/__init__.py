@@ -11,12 +11,17 @@ from typing import Any
 
 from pufferdp.errors import ParameterError
 from pufferdp.report.text import table
-from pufferdp.reproduce import poster, redaction, thesis
+from pufferdp.reproduce import local_bdp, poster, redaction, thesis
 from pufferdp.reproduce.base import Experiment, Result, Setting
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Setting", "experiment", "listing", "to_dict"]
 
-EXPERIMENTS: tuple[Experiment, ...] = (*thesis.EXPERIMENTS, *redaction.EXPERIMENTS, *poster.EXPERIMENTS)
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *thesis.EXPERIMENTS,
+    *local_bdp.EXPERIMENTS,
+    *redaction.EXPERIMENTS,
+    *poster.EXPERIMENTS,
+)
 
 
 def experiment(name: str) -> Experiment:

@@ -1,0 +1,1 @@
+"""What a release gives away in practice: attackers, how often they are right, and what that proves."""

@@ -1,0 +1,152 @@
+"""A learned attacker: an LSTM over a window of sanitised records guesses the record in its middle.
+
+After Chakrabarti et al. (2020), section 4.3: outputs are embedded in four dimensions, pass an LSTM, and a linear layer
+reads its last state. It may find more than a chain can express. Needs torch (``pip install 'pufferdp[attack]'``), and
+uses a GPU where there is one. Seeds are fixed; on another machine the last digits may differ.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.errors import ParameterError
+from pufferdp.models.markov import MarkovChain, Matrix
+
+Codes = npt.NDArray[np.integer]
+States = npt.NDArray[np.intp]
+
+
+def torch_there() -> bool:
+    """Whether torch is installed; nothing is imported."""
+    return importlib.util.find_spec("torch") is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """An LSTM over a window. ``guess`` learns from series drawn from the model, ``cross_validate`` from the truth."""
+
+    window: int = 21
+    """Outputs it sees at once, the record in the middle."""
+    hidden: int = 16
+    epochs: int = 4
+    folds: int = 10
+    batch: int = 256
+    rate: float = 0.01
+    seed: int = 0
+    training: int = 20_000
+    """Records drawn from the model for ``guess``."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return "learned"
+
+    def __post_init__(self) -> None:
+        for field, least in (("window", 1), ("hidden", 1), ("epochs", 1), ("folds", 2), ("batch", 1)):
+            if getattr(self, field) < least:
+                raise ParameterError(f"{field} is {getattr(self, field)}; it must be {least} or more")
+
+    def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
+        """Learn from a series drawn from the model, then guess."""
+        from pufferdp.audit.simulation import draw_outputs
+        from pufferdp.models.simulate import sample_chain
+
+        generator = np.random.default_rng(self.seed)
+        truth = sample_chain(model, self.training, 1, generator)
+        kinds = channel.shape[1]
+        predict = self._train(self._windows(draw_outputs(truth, channel, generator), kinds), truth.ravel(), channel)
+        rows = np.atleast_2d(outputs)
+        return np.asarray(predict(self._windows(rows, kinds)).reshape(outputs.shape))
+
+    def cross_validate(
+        self, outputs: Codes, truth: Codes, channel: Matrix, progress: Callable[[str], None] | None = None
+    ) -> States:
+        """Guess each part of a series (or table of series) after learning from the truth of all other parts.
+
+        Parts are stretches of records one after the other: neighbours say much about each other.
+        """
+        rows = np.atleast_2d(outputs)
+        windows, states = self._windows(rows, channel.shape[1]), np.asarray(truth).ravel()
+        if len(states) < self.folds:
+            raise ParameterError(f"folds is {self.folds}, and there are {len(states)} records; use fewer folds")
+        out = np.empty(len(states), dtype=np.intp)
+        for fold, part in enumerate(np.array_split(np.arange(len(states)), self.folds)):
+            if progress is not None:
+                progress(f"learning, part {fold + 1} of {self.folds}")
+            rest = np.ones(len(states), dtype=bool)
+            rest[part] = False
+            out[part] = self._train(windows[rest], states[rest], channel)(windows[part])
+        return out.reshape(outputs.shape)
+
+    def _windows(self, rows: Codes, kinds: int) -> npt.NDArray[np.int64]:
+        """A row for each record; one output more stands for what lies beyond the ends of a series."""
+        before = self.window // 2
+        padded = np.pad(rows.astype(np.int64), ((0, 0), (before, self.window - 1 - before)), constant_values=kinds)
+        return np.lib.stride_tricks.sliding_window_view(padded, self.window, axis=1).reshape(-1, self.window)
+
+    def _train(
+        self, windows: npt.NDArray[np.int64], states: Codes, channel: Matrix
+    ) -> Callable[[npt.NDArray[np.int64]], States]:
+        torch = _torch()
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # steps are so small that several threads wait for each other
+        try:
+            return self._fit(torch, device, windows, states, channel)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _fit(
+        self, torch: Any, device: str, windows: npt.NDArray[np.int64], states: Codes, channel: Matrix
+    ) -> Callable[[npt.NDArray[np.int64]], States]:
+        with torch.random.fork_rng(devices=[]):  # whoever else draws from torch is left alone
+            torch.manual_seed(self.seed)
+            net = torch.nn.ModuleList(
+                [
+                    torch.nn.Embedding(channel.shape[1] + 1, 4),
+                    torch.nn.LSTM(4, self.hidden, batch_first=True),
+                    torch.nn.Linear(self.hidden, len(channel)),
+                ]
+            ).to(device)
+        embed, lstm, head = net
+
+        def logits(rows: Any) -> Any:
+            return head(lstm(embed(rows))[0][:, -1])
+
+        inputs, targets = torch.from_numpy(windows.copy()).to(device), torch.from_numpy(states.astype(np.int64))
+        targets = targets.to(device)
+        optimiser = torch.optim.Adam(net.parameters(), lr=self.rate)
+        steps = self.epochs * -(-len(states) // self.batch)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=self.rate, total_steps=steps)
+        generator = np.random.default_rng(self.seed)
+        for _ in range(self.epochs):
+            order = torch.from_numpy(generator.permutation(len(states))).to(device)
+            for chosen in order.split(self.batch):
+                optimiser.zero_grad()
+                torch.nn.functional.cross_entropy(logits(inputs[chosen]), targets[chosen]).backward()
+                optimiser.step()
+                schedule.step()
+
+        def predict(rows: npt.NDArray[np.int64]) -> States:
+            with torch.no_grad():
+                parts = torch.from_numpy(rows.copy()).to(device).split(8192)
+                return np.concatenate([logits(part).argmax(dim=1).cpu().numpy() for part in parts]).astype(np.intp)
+
+        return predict
+
+
+def _torch() -> Any:
+    """Torch, or a refusal that says how to get it. Untyped: it need not be there where types are checked."""
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError:
+        raise ParameterError(
+            "the learned attacker needs torch; install it with: pip install 'pufferdp[attack]'"
+        ) from None

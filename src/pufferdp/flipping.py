@@ -1,0 +1,250 @@
+"""A sanitised series: read, flipped record by record, written, certified. Exact states never leave this module."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp import checks
+from pufferdp.bins import with_bins
+from pufferdp.data import Coding, Layout, open_series
+from pufferdp.data.lines import change_file, change_lines, count_lines, is_plain
+from pufferdp.data.rows import ENDINGS, Codes, FileRows, row_codes
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.fingerprint import fitted_warning
+from pufferdp.mechanisms.flips import THEOREMS, FlipDesign, design_flips, flip_chains
+from pufferdp.models.classes import MarkovClass, Model
+from pufferdp.models.files import check_file, model_digest, model_to_dict
+from pufferdp.models.markov import MarkovChain
+from pufferdp.noise import Sampler, SystemSampler
+from pufferdp.noise import flip as draw_flips
+from pufferdp.planning import Progress
+from pufferdp.reading import check_reading, check_start, coding_of, facts_of, histogram_of
+from pufferdp.report import text
+from pufferdp.series_certificate import (
+    ONCE,
+    SERIES_SCHEMA,
+    SeriesCertificate,
+    seal_series,
+    series_guarantee,
+    series_public,
+)
+
+__all__ = ["Flip", "FlipDesign", "design_flips", "flip", "flip_stream"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip:
+    """A sanitised series and its certificate."""
+
+    design: FlipDesign
+    """The channel."""
+    certificate: SeriesCertificate
+    """What was promised."""
+    states: npt.NDArray[np.int16] | None = field(default=None, repr=False)
+    """The flipped state of each row, negative where it is missing; None where they were written to a file."""
+
+    @property
+    def values(self) -> list[str | None]:
+        """The flipped series as names of states, None where a value is missing."""
+        if self.states is None:
+            raise ParameterError("the series was written to a file; read it there")
+        labels: list[str | None] = [*self.certificate.labels, None, None]
+        return [labels[code] for code in self.states.tolist()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp flip --json`` prints."""
+        return {**self.design.to_dict(), "certificate": self.certificate.to_dict()}
+
+    def __str__(self) -> str:
+        return text.series_promise(self.certificate.to_dict())
+
+
+def flip(
+    data: object,
+    *,
+    model: Model,
+    column: str,
+    epsilon: float,
+    adversary: str = "bdp",
+    order: str | None = None,
+    by: str | None = None,
+    gap: str | float | None = None,
+    missing: str = "refuse",
+    bins: str | None = None,
+    optimise: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    sampler: Sampler | None = None,
+    progress: Progress | None = None,
+) -> Flip:
+    """Sanitise a series once, for any use: every record passes a channel on its own.
+
+    Args:
+        data: a CSV or Parquet file, or a pandas, polars, pyarrow or DuckDB frame.
+        model: the chain, or the list of chains, the guarantee is for.
+        column: the column with states or numbers.
+        epsilon: the promise.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        order: the column to sort by; it says where chains are cut, and is written beside the states.
+        by: the column that tells people apart: one independent chain each; written beside the states.
+        gap: a longer step in ``order`` starts a new chain.
+        missing: ``"refuse"`` or ``"break"``; a missing value stays missing.
+        bins: edges that turn numbers into states, where the model has none.
+        optimise: with more than two states, search for a better channel than k-ary randomised response.
+        out: write the sanitised series here (.csv, .csv.gz or .parquet); for files only.
+        sampler: where randomness comes from; the operating system by default.
+        progress: called with a few words before each step.
+    """
+    tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
+    model, coding, layout = _prepare(model, bins, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
+    checks.epsilon(epsilon)
+    checks.adversary(adversary)
+
+    def design_of(length: int) -> FlipDesign:
+        return design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
+
+    if out is not None:
+        check_file(out, "out", ENDINGS)
+        if not isinstance(data, (str, os.PathLike)):
+            raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
+    if isinstance(data, (str, os.PathLike)) and out is not None and is_plain(Path(data), Path(out), layout):
+        tell("flipping line by line")
+        return _by_lines(Path(data), Path(out), design_of, coding, layout, sampler)
+    tell("reading")
+    file = FileRows.of(data, layout) if isinstance(data, (str, os.PathLike)) else None
+    # A file without an order or people is read once; otherwise the order is needed as times, and as it is written.
+    simple = file is not None and order is None and by is None
+    counts = (file.series if file is not None and simple else open_series(data, layout)).counts(coding)
+    check_start(model, counts)
+    exact = histogram_of(model, counts)
+    tell("choosing the channel")
+    design = design_of(max(length for length, _ in counts.lengths))
+    tell("flipping")
+
+    def change(codes: Codes) -> Codes:
+        return _flipped(codes, coding, design, sampler)
+
+    states = None
+    if file is not None:
+        if out is None:
+            states = np.concatenate([change(codes) for codes in file.chunks(coding)])
+        else:
+            file.write(out, coding, model.labels, change)
+    else:
+        states = change(row_codes(data, layout, coding))
+    warnings = [sampler.warning, fitted_warning(model.fitted, dict(zip(model.labels, exact, strict=True)))]
+    facts = facts_of(layout, None, counts.lengths, counts.missing)
+    return Flip(design=design, certificate=_certify(design, facts, warnings), states=states)
+
+
+def _by_lines(
+    path: Path, out: Path, design_of: Callable[[int], FlipDesign], coding: Coding, layout: Layout, sampler: Sampler
+) -> Flip:
+    """One chain in a text file: as many records as lines, in constant memory."""
+    design = design_of(max(1, count_lines(path)))
+    tally = np.zeros(len(coding.labels), dtype=np.int64)
+
+    def change(codes: Codes) -> Codes:
+        tally[:] += np.bincount(codes, minlength=len(tally))
+        return _flipped(codes, coding, design, sampler)
+
+    passed = change_file(path, out, layout, coding, design.model.labels, change)
+    exact = {name: int(n) for name, n in zip(coding.labels, tally, strict=True)}
+    facts = facts_of(layout, None, ((passed.records, 1),), passed.missing)
+    warnings = [sampler.warning, fitted_warning(design.model.fitted, exact)]
+    return Flip(design=design, certificate=_certify(design, facts, warnings))
+
+
+def flip_stream(
+    source: BinaryIO,
+    sink: BinaryIO,
+    *,
+    model: Model,
+    column: str,
+    epsilon: float,
+    adversary: str = "bdp",
+    order: str | None = None,
+    by: str | None = None,
+    missing: str = "refuse",
+    bins: str | None = None,
+    optimise: bool = False,
+    sampler: Sampler | None = None,
+) -> Flip:
+    """Sanitise a stream of CSV lines as they come, in constant memory; the promise is for series of any length."""
+    sampler = sampler or SystemSampler()
+    model, coding, layout = _prepare(model, bins, Layout(column=column, order=order, by=by, missing=missing))
+    if (missing == "break" or by is not None) and any(c.given_start is not None for c in model.chains):
+        raise NotApplicableError(
+            "the start law of the model is for the first record of a stream only, and this one may start again; "
+            'use start "stationary" or "any"'
+        )
+    design = design_flips(model, epsilon, adversary=adversary, optimise=optimise)
+    passed = change_lines(
+        source, sink, layout, coding, model.labels, lambda codes: _flipped(codes, coding, design, sampler)
+    )
+    warnings = [
+        sampler.warning,
+        "the model was fitted on data; if on this stream, the promise is weaker" if model.fitted else None,
+    ]
+    facts = facts_of(layout, None, ((passed.records, 1),), passed.missing)
+    return Flip(design=design, certificate=_certify(design, facts, warnings))
+
+
+def _prepare(model: Model, bins: str | None, layout: Layout) -> tuple[MarkovChain | MarkovClass, Coding, Layout]:
+    """Whatever can be refused without the data is refused before it is read."""
+    model = with_bins(model, bins)
+    flip_chains(model)
+    assert isinstance(model, (MarkovChain, MarkovClass))
+    check_reading(model, {"order": layout.order, "by": layout.by, "gap": layout.gap}, layout.missing, None)
+    return model, coding_of(model), layout
+
+
+def _flipped(codes: Codes, coding: Coding, design: FlipDesign, sampler: Sampler) -> Codes:
+    """States of the model, flipped; missing ones stay as they are."""
+    labels = design.model.labels
+    if coding.labels != labels:  # bins that the model leaves out; none has a record, or it was refused
+        places = np.array([*(labels.index(n) if n in labels else -2 for n in coding.labels), -2, -1], dtype=np.int16)
+        codes = places[codes]
+        if (codes == -2).any():
+            raise ParameterError("a record lies in a bin that the model leaves out; use wider bins")
+    there = codes >= 0
+    if there.all():
+        return draw_flips(codes, design.thresholds, sampler)
+    out = codes.copy()
+    out[there] = draw_flips(codes[there], design.thresholds, sampler)
+    return out
+
+
+def _certify(design: FlipDesign, facts: dict[str, Any], warnings: list[str | None]) -> SeriesCertificate:
+    return seal_series(
+        {
+            "schema": SERIES_SCHEMA,
+            "pufferdp": importlib.metadata.version("pufferdp"),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "guarantee": series_guarantee(design.model, design.epsilon, design.adversary),
+            "model": model_to_dict(design.model),
+            "model_sha256": model_digest(design.model),
+            "mechanism": {"name": design.mechanism, "theorem": THEOREMS[design.mechanism]},
+            "channel": {
+                "matrix": design.channel.tolist(),
+                "thresholds": [[str(share) for share in row] for row in design.thresholds],
+                "loss": design.loss,
+                "dp_loss": design.dp_loss,
+                "expected_noise": design.expected_noise,
+                "length": design.length,
+            },
+            "data": facts,
+            "public": series_public(facts["records"]),
+            "labels": list(design.model.labels),
+            "once": ONCE,
+            "warnings": [w for w in warnings if w],
+        }
+    )

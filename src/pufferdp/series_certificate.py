@@ -1,0 +1,87 @@
+"""Certificates of sanitised series: the same promise as for an answer, and the channel every record went through."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from pufferdp.certificate import SECRETS, CertificatePart, DataPart, Guarantee, MechanismPart, content_hash
+from pufferdp.certificate import SERIES_SCHEMA as SERIES_SCHEMA
+from pufferdp.checks import Adversary
+from pufferdp.models.classes import SeriesModel
+from pufferdp.models.files import canonical_json
+from pufferdp.models.markov import MarkovChain
+
+ONCE: Final = (
+    "the promise is for one release: whoever sees the same series flipped twice can average the noise away, and each "
+    "further release adds its dp_loss for every record"
+)
+
+
+class ChannelPart(CertificatePart):
+    """The law of the output of a record, given its state."""
+
+    matrix: list[list[float]] = Field(description="one row a state, one column an output")
+    thresholds: list[list[str]] = Field(description="the same in whole 2^-64ths, as it was drawn")
+    loss: float = Field(description="how much one record leaks at most: the worst output, record and adversary")
+    dp_loss: float = Field(description="largest log-ratio of the channel: what a ledger of DP losses adds")
+    expected_noise: float = Field(description="share of records that change, in the long run")
+    length: int | None = Field(description="records of the longest chain the loss is for; null: any number")
+
+
+class SeriesCertificate(CertificatePart):
+    """Everything needed to check a sanitised series later, without the data."""
+
+    schema_: Literal["pufferdp-series-certificate/1"] = Field(alias="schema")
+    pufferdp: str = Field(description="package version")
+    created: str
+    guarantee: Guarantee
+    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
+    model_sha256: str
+    mechanism: MechanismPart
+    channel: ChannelPart
+    data: DataPart
+    public: list[str]
+    labels: list[str]
+    once: str
+    warnings: list[str]
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON content."""
+        return self.model_dump(by_alias=True)
+
+
+def seal_series(content: dict[str, Any]) -> SeriesCertificate:
+    """A certificate from its content, with its hash."""
+    canonical_json(content)
+    return SeriesCertificate.model_validate({**content, "sha256": content_hash(content)})
+
+
+def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -> dict[str, Any]:
+    """The promise of a sanitised series."""
+    several = "" if isinstance(model, MarkovChain) else ", whichever model of the class is true"
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    return {
+        "adversary": str(adversary),
+        "knows": adversary.knows,
+        "epsilon": epsilon,
+        "secrets": SECRETS,
+        "framework": None,
+        "statement": (
+            f"Whoever believes the model{several}, knows {adversary.knows} and sees this series can shift their odds "
+            f"between two values of any one record by a factor of at most e^{epsilon:g} = {factor:.4g}."
+        ),
+    }
+
+
+def series_public(records: int) -> list[str]:
+    """What a sanitised series takes to be known to everyone."""
+    return [
+        f"how many records there are ({records}) and how they fall into chains",
+        "where gaps and missing values lie",
+        "the model, the channel and every number in this certificate but the records",
+        "the columns that say whose and when a record is, where they are written beside it",
+    ]
