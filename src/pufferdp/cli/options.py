@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -150,6 +151,7 @@ class Progress:
             self._stream.flush()
 
 
+@contextmanager
 def progress(share: Share | None = None) -> Iterator[Progress]:
     """Progress on stderr for anything over two seconds; ``share`` makes it a bar."""
     watch = Progress(sys.stderr, share)
