@@ -16,7 +16,7 @@ from pufferdp import noise
 from pufferdp.cli.app import app
 from tests.cli.conftest import CHAIN, Run, write
 
-VERBS = ("plan", "release", "verify", "leakage", "robustness", "fit", "reproduce", "demo")
+VERBS = ("plan", "release", "verify", "leakage", "robustness", "flip", "fit", "reproduce", "demo")
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""
 RELEASE = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--epsilon", "1"]
