@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import tempfile
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from benchmarks.timing import Report, seconds
 from pufferdp.checks import Adversary
 from pufferdp.flipping import flip, flip_stream
 from pufferdp.leakage.channel_design import least_response
-from pufferdp.leakage.flip_design import best_flips
+from pufferdp.leakage.flip_design import best_flips, closed_rho, least_rho, zhao_rho
+from pufferdp.leakage.flips import Flips, flip_loss
 from pufferdp.leakage.hidden import posterior
 from pufferdp.models.markov import MarkovChain
 from pufferdp.noise import SystemSampler, thresholds
@@ -21,6 +23,21 @@ from pufferdp.noise import flip as draw
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
 NEGATIVE = MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]])
 THREE = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]])
+
+
+def noise_row(theta: float, epsilon: float) -> str:
+    """As in the table of docs/theory/flips.md: noise of each rule, and what the paper's leaks to every adversary."""
+    chain = MarkovChain(transition=[[1 - theta, theta], [theta, 1 - theta]])
+    dp, paper = 1 / (1 + math.exp(epsilon)), closed_rho(theta, epsilon)
+    nothing, everyone = (least_rho(chain, epsilon, None, who) for who in (Adversary.PUFFERFISH, Adversary.BDP))
+    leaks = flip_loss(chain, Flips.of(paper, paper), None, Adversary.BDP).worst
+    noise = " | ".join(f"{rho:.4f}" for rho in (dp, nothing, everyone, paper, zhao_rho(theta, epsilon)))
+    return f"| {theta:g} | {epsilon:g} | {noise} | {leaks:.3f} | {'yes' if leaks <= epsilon else 'no'} |"
+
+
+def noise_rows() -> list[str]:
+    """The whole table."""
+    return [noise_row(theta, epsilon) for theta in (0.02, 0.05, 0.1, 0.2, 0.35) for epsilon in (1.0, 3.0, 5.0, 8.0)]
 
 
 def run(report: Report) -> None:
