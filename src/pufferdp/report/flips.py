@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 
+import numpy as np
+
 from pufferdp.checks import Adversary
 from pufferdp.leakage.flip_design import closed_rho, least_rho, zhao_rho
 from pufferdp.models.markov import MarkovChain
@@ -13,7 +15,7 @@ from pufferdp.report.figures import INK, PALE, new_figure, save_figure
 
 def noise_figure(theta: float, path: str | os.PathLike[str], *, most: float = 8.0, points: int = 24) -> None:
     """Probability of a flip that each promise needs, for a symmetric chain that moves with probability theta."""
-    chain = MarkovChain(transition=[[1 - theta, theta], [theta, 1 - theta]])
+    chain = MarkovChain(transition=np.array([[1 - theta, theta], [theta, 1 - theta]]))
     losses = [most * (n + 1) / points for n in range(points)]
     figure = new_figure(7.0, 4.4)
     axes = figure.subplots()
