@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import denoising, engines, leakage, ledger, networks, package, quilts, redaction
+from benchmarks import denoising, engines, flips, leakage, ledger, networks, package, quilts, redaction
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -15,6 +15,7 @@ ROOMS = {
     "ledger": ledger,
     "redaction": redaction,
     "engines": engines,
+    "flips": flips,
     "package": package,
 }
 

@@ -58,7 +58,7 @@ def test_erratum_equation_6_has_a_stray_factor_of_two():
 
 
 def test_erratum_success_bound_needs_the_smaller_prior_ratio():
-    """Under ε-BDP the odds of a guess are at most m·e^ε, m the prior odds of the commoner state; the paper divides.
+    """Under ε-BDP the odds of a guess are at most m·e^ε, m the prior odds of the commoner state; not e^ε/m.
 
     The posterior of one flipped record reaches more than the printed bound and not more than the corrected one.
     """

@@ -28,8 +28,8 @@ _SURE: Final = 1e-13
 """Distances beyond which no loss is larger by more than this are not looked at; their bound is what is returned."""
 _MOST: Final = 20_000
 """Distances looked at before the bound on all others is taken as it is; longer series count as endless."""
-_HUGE: Final = 700.0
-"""A loss beyond this is no promise; the bound on the rest, usually infinite, is then taken as it is."""
+_PATIENT: Final = 64
+"""Supports of two states settle in a few steps; a bound that is infinite after so many stays infinite."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _run(nothing: Ratios | AnyStart, known: list[Ratios], alone: tuple[int, ...]
         for ratios in known:
             far = far | ratios.beyond
         far = far | met
-        if records is None and max(best.zero, best.one) > _HUGE:
+        if records is None and (m > _PATIENT and math.inf in (far.zero, far.one)):
             break
         if far.zero <= best.zero + _SURE and far.one <= best.one + _SURE:
             break
