@@ -134,8 +134,9 @@ def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None
     """The records after the target: none known, or the nearest known one at any distance with any value."""
     rows = Rows.of(chain.transition)
     nothing = Ratios(rows, (1.0, 1.0), flips.high, flips.low)
-    known = [Ratios(rows, tuple(chain.transition[:, v]), flips.high, flips.low) for v in (0, 1)] if everyone else []
-    return _run(nothing, known, (), records)
+    # A value that no state leads to is never seen there.
+    columns = [column for column in chain.transition.T if column.any()] if everyone else []
+    return _run(nothing, [Ratios(rows, tuple(column), flips.high, flips.low) for column in columns], (), records)
 
 
 def _before(chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None) -> _Side:

@@ -30,7 +30,7 @@ def noise_figure(theta: float, path: str | os.PathLike[str], *, most: float = 8.
         axes.plot(losses, values, linestyle=style, color=colour, label=label)
     axes.set_xlabel("epsilon: how much one record may leak")
     axes.set_ylabel("probability of a flip")
-    axes.set_ylim(0, 0.52)
+    axes.set_ylim(0, 0.68)  # room for the legend
     axes.set_title(f"a chain that moves with probability {theta:g}, endless series", fontsize=10)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
     save_figure(figure, path)
