@@ -65,8 +65,9 @@ if TYPE_CHECKING:
     )
     from pufferdp.planning import Candidate, Plan, plan
     from pufferdp.queries import Query
-    from pufferdp.redacting import Redaction, plan_redaction, redact
+    from pufferdp.redacting import plan_redaction, redact
     from pufferdp.redaction_certificate import RedactionCertificate
+    from pufferdp.redaction_result import Redaction
     from pufferdp.releasing import Release, release
     from pufferdp.secrets import Secret, Secrets, load_secrets
     from pufferdp.series_certificate import SeriesCertificate
@@ -130,8 +131,9 @@ _HOME = {
     ),
     "planning": ("Candidate", "Plan", "plan"),
     "queries": ("Query",),
-    "redacting": ("Redaction", "plan_redaction", "redact"),
+    "redacting": ("plan_redaction", "redact"),
     "redaction_certificate": ("RedactionCertificate",),
+    "redaction_result": ("Redaction",),
     "releasing": ("Release", "release"),
     "secrets": ("Secret", "Secrets", "load_secrets"),
     "tilting": ("tilted_model",),

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import importlib.metadata
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from pufferdp import checks
 from pufferdp.bins import with_bins
 from pufferdp.certificate import REDACTION_SCHEMA
-from pufferdp.checks import Adversary
 from pufferdp.data import Coding, Layout, open_series
 from pufferdp.data.rewriting import Rows, Span, rewrite_file, rewrite_frame, spans_around
 from pufferdp.errors import ParameterError
-from pufferdp.leakage.redaction import Block, Design, Hiding
+from pufferdp.leakage.redaction import Design, Hiding
 from pufferdp.leakage.redaction_again import again
 from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.classes import Model
 from pufferdp.models.files import model_digest, model_to_dict
 from pufferdp.models.markov import MarkovChain
-from pufferdp.noise import Sampler, SystemSampler, mark_thresholds
+from pufferdp.noise import Sampler, SystemSampler
 from pufferdp.redaction_certificate import (
     RedactionCertificate,
     knows_text,
@@ -33,125 +30,7 @@ from pufferdp.redaction_certificate import (
     statement,
 )
 from pufferdp.redaction_drawing import draw, draw_again, marked_rows
-from pufferdp.report import redaction_text
-
-MARK: Final = "*"
-"""What stands for a redacted record, unless another word is given."""
-LISTED: Final = 100_000
-"""Up to so many records every one has its list in the JSON; beyond, only the blocks that are not all 0."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Redaction:
-    """A redaction of one series: its design and, where data was redacted, the certificate."""
-
-    designs: tuple[tuple[int, Design], ...]
-    """The first row of each chain with private records, and the design for that chain."""
-    rows: int
-    """Rows of the series, missing ones included."""
-    missing: int = 0
-    """Rows without a value."""
-    mark: str = MARK
-    """What stands for a redacted record."""
-    certificate: RedactionCertificate | None = None
-    """What was promised, where data was redacted."""
-    data: Any = field(default=None, repr=False)
-    """The redacted frame, where a frame was given and no file was named."""
-
-    @property
-    def hiding(self) -> Hiding:
-        """The promise and the model, as for the first chain."""
-        return self.designs[0][1].hiding
-
-    @property
-    def method(self) -> str:
-        """Which method found the design."""
-        return self.designs[0][1].method
-
-    @property
-    def private(self) -> tuple[int, ...]:
-        """The private rows."""
-        return tuple(first - 1 + p for first, design in self.designs for p in design.hiding.private)
-
-    @property
-    def known(self) -> tuple[int, ...]:
-        """Rows that the adversary is known to know."""
-        return tuple(first - 1 + p for first, design in self.designs for p in design.hiding.known)
-
-    @property
-    def records(self) -> int:
-        """Records that have a value."""
-        return self.rows - self.missing
-
-    @property
-    def leakage(self) -> float:
-        """The exact leakage about the private record that is hardest to hide."""
-        return max(design.leakage for _, design in self.designs)
-
-    def leakage_to(self, adversary: Adversary | str) -> float:
-        """The exact leakage of the same design to another adversary."""
-        return max(design.leakage_to(checks.adversary(adversary)) for _, design in self.designs)
-
-    @property
-    def utility(self) -> float:
-        """Expected fraction of records released."""
-        return 1 - math.fsum(design.redacted for _, design in self.designs) / self.records
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The stretches that are not all released, in rows of the series."""
-        return tuple(Block(first - 1 + b.first, b.marks) for first, design in self.designs for b in design.blocks)
-
-    def probabilities(self) -> list[list[float]]:
-        """One list a row, one redaction probability a value; rows outside the blocks are always released."""
-        out = [[0.0] * self.hiding.chain.size] * self.rows
-        for block in self.blocks:
-            out[block.first - 1 : block.last] = [[float(q) for q in row] for row in block.marks]
-        return out
-
-    def rule(self) -> dict[str, Any]:
-        """What an owner needs to decide about one record alone, without this package."""
-        return {
-            "type": "redaction_rule",
-            "how": "draw a fresh uniform 64-bit integer for each record; redact when it is below the threshold of the "
-            "record's value; rows outside the blocks are released",
-            "mark": self.mark,
-            "states": list(self.hiding.chain.labels),
-            "bins": None if self.hiding.chain.bins is None else list(self.hiding.chain.bins),
-            "rows": self.rows,
-            # As text: they go up to 2^64, more than most JSON readers hold exactly.
-            "blocks": [
-                {"first": b.first, "thresholds": [[str(t) for t in mark_thresholds(row)] for row in b.marks]}
-                for b in self.blocks
-            ],
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``pufferdp redact --json`` prints."""
-        who = self.hiding
-        return {
-            "method": self.method,
-            "epsilon": who.epsilon,
-            "adversary": str(who.adversary),
-            "leakage": self.leakage,
-            # None where a mark or a release tells such an adversary everything.
-            "leakage_to": {
-                str(other): leak if math.isfinite(leak := self.leakage_to(other)) else None
-                for other in (Adversary.PUFFERFISH, Adversary.BDP)
-            },
-            "utility": self.utility,
-            "records": self.records,
-            "private": list(self.private),
-            "known": list(self.known),
-            "mark": self.mark,
-            "states": list(who.chain.labels),
-            "redaction_probabilities": self.probabilities() if self.rows <= LISTED else None,
-            "blocks": [{"first": b.first, "redaction_probabilities": b.marks.tolist()} for b in self.blocks],
-            "certificate": None if self.certificate is None else self.certificate.to_dict(),
-        }
-
-    def __str__(self) -> str:
-        return redaction_text.redaction_table(self.to_dict())
+from pufferdp.redaction_result import MARK, Redaction
 
 
 def plan_redaction(

@@ -20,7 +20,7 @@ from pufferdp.errors import DataError, NotApplicableError
 from pufferdp.leakage.redaction import Design
 from pufferdp.models.markov import Vector
 from pufferdp.models.network import BayesianNetwork, Node
-from pufferdp.redacting import Redaction
+from pufferdp.redaction_result import Redaction
 
 MOST_TILTED: Final = 2000
 """Longer networks take too long to plan with."""

@@ -186,12 +186,14 @@ def leakages(hiding: Hiding, record: int, first: int, marks: Matrix) -> Matrix:
     return np.asarray(both.max(axis=(-1, -2)))
 
 
-def blocks_of(hiding: Hiding, first: int, marks: Matrix) -> tuple[Block, ...]:
-    """Cut a stretch where records are surely released; the private records are redacted whatever ``marks`` says.
+def drawable(marks: Matrix) -> Matrix:
+    """Probabilities rounded up to multiples of 2^-64, which doubles hold exactly: what is certified is drawn."""
+    return np.asarray(np.clip(np.ceil(np.ldexp(np.asarray(marks, dtype=float), 64)), 0, 2.0**64) / 2.0**64)
 
-    Probabilities are rounded up to multiples of 2^-64, which doubles hold exactly: what is certified is what is drawn.
-    """
-    marks = np.clip(np.ceil(np.ldexp(np.asarray(marks, dtype=float), 64)), 0, 2.0**64) / 2.0**64
+
+def blocks_of(hiding: Hiding, first: int, marks: Matrix) -> tuple[Block, ...]:
+    """Cut a stretch where records are surely released; the private records are redacted whatever ``marks`` says."""
+    marks = drawable(marks)
     for p in hiding.private:
         if first <= p < first + len(marks):
             marks[p - first] = 1.0

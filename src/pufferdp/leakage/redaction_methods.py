@@ -10,7 +10,7 @@ import numpy as np
 
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.redaction import Design, Hiding, blocks_of, design_of
+from pufferdp.leakage.redaction import Design, Hiding, blocks_of, design_of, drawable
 from pufferdp.leakage.redaction_influence import MOST_DISTANCE, Regions, reach, regions
 from pufferdp.leakage.redaction_runs import Run, nearest, runs
 from pufferdp.leakage.redaction_sides import Side
@@ -48,14 +48,18 @@ def careful(hiding: Hiding, first: int, marks: Matrix) -> Matrix:
     run = Run(hiding=hiding, private=inside)
     marks = marks.copy()
     marks[[p - first for p in inside]] = 1.0
-    marks = np.clip(np.ceil(np.ldexp(marks, 64)), 0, 2.0**64) / 2.0**64
+    marks = drawable(marks)
     if run.keeps(first, marks):
         return marks
     # At the end of the way a record that was ever redacted is redacted whatever it holds: that is a window.
     whole = np.where(np.any(marks > 0, axis=1)[:, None], 1.0, 0.0) * np.ones(marks.shape)
     rise = whole - marks
-    out = np.clip(marks + run.least(first, marks, rise) * rise, 0.0, 1.0)
-    return np.asarray(out if run.keeps(first, out) else whole)
+    least = run.least(first, marks, rise)
+    for more in (0.0, 1e-12, 1e-9, 1e-6):  # rounding may ask for a little more
+        out = drawable(np.clip(marks + min(1.0, least + more) * rise, 0.0, 1.0))
+        if run.keeps(first, out):
+            return out
+    return whole
 
 
 def window(hiding: Hiding) -> Design:

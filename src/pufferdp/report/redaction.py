@@ -17,7 +17,7 @@ from pufferdp.report.text import number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pufferdp.redacting import Redaction
+    from pufferdp.redaction_result import Redaction
 
 MARGIN: Final = 4
 """Released rows shown on either side of a block."""
