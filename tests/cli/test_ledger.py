@@ -61,7 +61,9 @@ def test_from_create_to_verify(run: Run) -> None:
     text = run("ledger", "show", "books.db").out
     assert "1 release, for an adversary who knows any set of other records" in text
     assert head in text
-    assert "Charged to data set 'week' as row 2" in run(*CHARGED, "--epsilon", "0.5").out
+    said = run(*CHARGED, "--epsilon", "0.5").out
+    assert "Charged to data set 'week' as row 2" in said
+    assert "All releases from data set 'week' leak at most" in said
 
 
 def test_over_budget(run: Run) -> None:
@@ -73,6 +75,17 @@ def test_over_budget(run: Run) -> None:
     assert refused.out == ""
     assert "is left, in DP loss" in refused.err and "would fit, as with --epsilon" in refused.err
     assert run("ledger", "show", "books.db", "--json").json == before
+
+
+def test_a_release_that_leaves_nothing_says_so(run: Run) -> None:
+    """exact-laplace at the whole budget: its promise holds alone."""
+    run(*CREATE)
+    done = run(*CHARGED[:-6], "--mechanism", "exact-laplace", *CHARGED[-4:], "--epsilon", "2")
+    assert done.code == 0, done.err
+    assert "Nothing more can be released from it." in " ".join(done.out.split())
+    refused = run(*CHARGED, "--epsilon", "0.001")
+    assert refused.code == 3
+    assert "a promise of its own counts for a single release only" in refused.err
 
 
 def test_several_data_sets(run: Run) -> None:

@@ -335,3 +335,12 @@ def test_a_server_that_does_not_wait_for_its_disk(postgres: str) -> None:
     url = fresh_database(postgres)
     with Ledger(f"{url}&options=-csynchronous_commit%3Doff", create=True) as ledger:
         assert ledger.store.connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+
+
+def test_the_page_has_the_table_of_the_code() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "budget.md").read_text(encoding="utf-8")
+    for kind in KINDS.values():
+        later = "" if kind.exists else ". Refused by name until it exists"
+        assert (
+            f"| `{kind.name}` | {kind.charges.replace(': its --dp-epsilon', ': its `--dp-epsilon`')}{later} |" in page
+        )

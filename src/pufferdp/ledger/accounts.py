@@ -109,6 +109,7 @@ class Ledger:
     >>> found = ledger.dataset("week")
     >>> found.releases, round(found.leakage, 4), found.head == receipt.head
     (1, 0.2258, True)
+    >>> ledger.close()
     """
 
     def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:

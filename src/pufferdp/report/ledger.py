@@ -44,6 +44,15 @@ def _said(found: dict[str, Any]) -> list[str]:
     return [f"The total is the {found['curve']} curve at the sum of all DP losses."]
 
 
+def standing(found: dict[str, Any]) -> str:
+    """Where a data set stands after a release, in one sentence or two."""
+    said = f"All releases from data set {found['dataset']!r} leak at most {up_to(found['leakage'])} of "
+    said += f"{up_to(found['budget'], down=True)}; a DP loss of {up_to(found['left_dp'], down=True)} is left."
+    if not found["left_dp"]:
+        said += " Nothing more can be released from it."
+    return textwrap.fill(said, 96)
+
+
 def datasets_table(found: list[dict[str, Any]]) -> str:
     """All data sets of a ledger, a line each."""
     head = ["data set", "adversary", "releases", "leaked at most", "budget", "DP loss spent", "left"]
