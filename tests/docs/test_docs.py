@@ -201,6 +201,7 @@ TOURED = [
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/robustness.md",
+    "guide/engines.md",
     "theory/intervals.md",
     "theory/transport.md",
     "theory/network-quilts.md",
