@@ -208,6 +208,7 @@ TOURED = [
     "operating.md",
     "guide/flow.md",
     "guide/redaction.md",
+    "guide/engines.md",
     "theory/intervals.md",
     "theory/transport.md",
     "theory/network-quilts.md",
