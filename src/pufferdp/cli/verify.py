@@ -28,7 +28,7 @@ def verify(
         result = check(raw, head=head)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
-        lines.append(text.promise(raw) if "noise" in raw else text.series_promise(raw))
+        lines.append(text.series_promise(raw) if "channel" in raw else text.promise(raw))
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
         found = len(result.problems)
