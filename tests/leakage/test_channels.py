@@ -94,7 +94,7 @@ def test_the_least_response_keeps_its_promise_and_less_noise_does_not(who: Adver
     B = least_response([WEARER], 1.5, 12, who)
     assert upper_loss([WEARER], B, 12, who) <= 1.5
     rho = 1 - B[0, 0]
-    assert B == pytest.approx(randomised_response(3, rho))
+    assert pytest.approx(randomised_response(3, rho)) == B
     assert channel_loss(WEARER, randomised_response(3, rho - 1e-3), 12, who).lower > 1.5
 
 

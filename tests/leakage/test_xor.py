@@ -62,9 +62,7 @@ def test_the_same_average_noise_is_claimed_and_holds_for_most_but_not_all():
                     continue
                 flips = Flips.of(a / (a + b), a / (a + b))
                 data, noise = chain(theta, theta), chain(a, b)
-                gap = (
-                    xor_loss(data, noise, 200, PUFFERFISH).worst - flip_loss(data, flips, 200, PUFFERFISH).worst
-                )
+                gap = xor_loss(data, noise, 200, PUFFERFISH).worst - flip_loss(data, flips, 200, PUFFERFISH).worst
                 assert gap <= 1e-6
                 same, less = same + (abs(gap) <= 1e-6), less + (gap < -1e-6)
                 wide = xor_loss(data, noise, 200, BDP).worst - flip_loss(data, flips, 200, BDP).worst
