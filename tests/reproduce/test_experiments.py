@@ -16,7 +16,7 @@ from pufferdp.reproduce import EXPERIMENTS, Experiment, Result, Setting, experim
 SMALL: dict[str, dict[str, Any]] = {
     "local-figure-1": {"steps": 20},
     "local-figure-2": {"thetas": (0.05, 0.5), "databases": 100, "outputs": 100},
-    "local-figure-4": {"epsilons": (1.0, 6.0), "records": 1500, "epochs": 1},
+    "local-figure-4": {"epsilons": (1.0, 6.0), "learn": False},  # learning takes minutes: tests/audit has it small
     "thesis-figure-7": {"epsilons": (2.0,), "families": ("2 parents, 1 child", "2 parents, 3 children")},
     "thesis-figure-9": {"sizes": (3, 5), "adversaries": 5, "draws": 2_000},
     "thesis-figure-13": {"sizes": (10, 20)},
@@ -181,11 +181,13 @@ def test_attackers_do_what_the_paper_says_of_them() -> None:
 
 
 def test_hearts_are_guessed_less_often_than_the_bound_allows() -> None:
-    """The first 1,500 records of each; margins to the bound are far above any chance."""
+    """Whole records; margins to the bound are far above any chance."""
     for row in rows("local-heart"):
         assert row["paper"] < row["ours"]  # the printed bound has the prior odds upside down
-        found = [row[name] for name in ("single", "aware", "viterbi", "learned") if row[name] is not None]
-        assert all(0.4 < rate < row["ours"] for rate in found)
+        found = [row[name] for name in ("single", "aware", "viterbi")]
+        assert max(found) < row["ours"], row
+        assert row["learned"] is None
+    assert "it needs torch" in result("local-heart").notes[1]
     assert {row["adversary"] for row in rows("local-heart")} == {"pufferfish", "bdp"}
 
 
