@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import denoising, leakage, networks, package, quilts
+from benchmarks import attacks, denoising, leakage, networks, package, quilts
 from benchmarks.timing import Report
 
-ROOMS = {"quilts": quilts, "leakage": leakage, "networks": networks, "denoising": denoising, "package": package}
+ROOMS = {
+    "quilts": quilts,
+    "leakage": leakage,
+    "networks": networks,
+    "denoising": denoising,
+    "attacks": attacks,
+    "package": package,
+}
 
 if __name__ == "__main__":
     report = Report()
