@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attacks, denoising, leakage, networks, package, quilts
+from benchmarks import attacks, denoising, flips, leakage, networks, package, quilts
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -12,6 +12,7 @@ ROOMS = {
     "leakage": leakage,
     "networks": networks,
     "denoising": denoising,
+    "flips": flips,
     "attacks": attacks,
     "package": package,
 }

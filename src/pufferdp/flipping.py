@@ -18,7 +18,7 @@ from pufferdp.bins import with_bins
 from pufferdp.data import Coding, Layout, open_series
 from pufferdp.data.lines import change_file, change_lines, count_lines, is_plain
 from pufferdp.data.rows import ENDINGS, Codes, FileRows, row_codes
-from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.errors import DataError, NotApplicableError, ParameterError
 from pufferdp.fingerprint import fitted_warning
 from pufferdp.mechanisms.flips import THEOREMS, FlipDesign, design_flips, flip_chains
 from pufferdp.models.classes import MarkovClass, Model
@@ -214,7 +214,7 @@ def _flipped(codes: Codes, coding: Coding, design: FlipDesign, sampler: Sampler)
         places = np.array([*(labels.index(n) if n in labels else -2 for n in coding.labels), -2, -1], dtype=np.int16)
         codes = places[codes]
         if (codes == -2).any():
-            raise ParameterError("a record lies in a bin that the model leaves out; use wider bins")
+            raise DataError("a record lies in a bin that the model leaves out; fit it on data that leaves it")
     there = codes >= 0
     if there.all():
         return draw_flips(codes, design.thresholds, sampler)

@@ -24,7 +24,7 @@ from pufferdp.errors import ParameterError
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
-_AT_ONCE: Final = 1 << 20
+_AT_ONCE: Final = 1 << 18
 """Records flipped at a time: what is drawn for them stays in the cache."""
 
 
@@ -212,10 +212,10 @@ def _flip_two(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) 
     limits = [min(shares[0][1], 2**64 - 1), min(shares[1][0], 2**64 - 1)]
     first = np.frombuffer(sampler.bytes(len(states)), dtype=np.uint8)
     tops = np.array([limit >> 56 for limit in limits], dtype=np.uint8)
-    # With tops equal or not, one pass a state: no table is looked up record by record.
     ones = states.astype(bool)
-    changes = np.where(ones, first < tops[1], first < tops[0])
-    tied = np.flatnonzero(np.where(ones, first == tops[1], first == tops[0]))
+    top = tops[0] if tops[0] == tops[1] else np.where(ones, tops[1], tops[0])
+    changes = first < top
+    tied = np.flatnonzero(first == top)
     rest = np.frombuffer(sampler.bytes(8 * len(tied)), dtype=np.uint64) >> np.uint64(8)
     below = np.array([limit & (2**56 - 1) for limit in limits], dtype=np.uint64)
     changes[tied] = rest < below[ones[tied].astype(np.intp)]

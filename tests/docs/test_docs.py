@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.denoising import gains
+from benchmarks.flips import noise_rows
 
 import pufferdp
 
@@ -200,6 +201,8 @@ TOURED = [
     "guide/heights.md",
     "guide/secrets.md",
     "guide/leakage.md",
+    "guide/flips.md",
+    "guide/attacks.md",
     "guide/robustness.md",
     "theory/intervals.md",
     "theory/transport.md",
@@ -266,7 +269,16 @@ def test_denoising_page_has_the_table_of_the_benchmark() -> None:
     assert not [row for row in rows if row not in text]
 
 
+def test_flips_page_has_the_table_of_the_benchmark() -> None:
+    text = (DOCS / "theory" / "flips.md").read_text(encoding="utf-8")
+    rows = noise_rows()
+    assert len(rows) == 20
+    assert not [row for row in rows if row not in text]
+
+
 def test_certificate_schema_is_the_one_in_the_code() -> None:
+    series = json.loads((DOCS / "series-certificate.schema.json").read_text(encoding="utf-8"))
+    assert series == pufferdp.SeriesCertificate.model_json_schema(by_alias=True)
     written = json.loads((DOCS / "certificate.schema.json").read_text(encoding="utf-8"))
     assert written == pufferdp.Certificate.model_json_schema(by_alias=True)
 

@@ -58,7 +58,7 @@ def test_erratum_equation_6_has_a_stray_factor_of_two():
 
 
 def test_erratum_success_bound_needs_the_smaller_prior_ratio():
-    """Under ε-BDP the odds of a guess are at most m·e^ε, m the prior odds of the commoner state; the paper divides by m.
+    """Under ε-BDP the odds of a guess are at most m·e^ε, m the prior odds of the commoner state; not e^ε/m.
 
     The posterior of one flipped record reaches more than the printed bound and not more than the corrected one.
     """
@@ -162,6 +162,26 @@ def test_two_classes_of_states_leak_more_with_every_record():
     assert flip_loss(still, Flips.of(0.2, 0.2), None, BDP).worst == math.inf
     with pytest.raises(NotApplicableError, match="coin toss"):
         best_flips([still], 1.0, None, BDP, (0.5, 0.5))
+
+
+@pytest.mark.parametrize("start", ["any", [0.4, 0.6]])
+def test_a_state_that_nothing_leads_to_is_a_secret_of_the_first_record_only(start: object):
+    believed, flips = MarkovChain(transition=[[0, 1], [0, 1]], start=start), Flips.of(0.3, 0.2)
+    for n in (1, 2, 5, None):
+        found = flip_loss(believed, flips, n, BDP)
+        assert (found.zero, found.one) == pytest.approx((math.log(0.7 / 0.2), math.log(0.8 / 0.3)), rel=1e-12)
+
+
+@pytest.mark.parametrize("P", [[[1, 0], [0.3, 0.7]], [[0, 1], [0.3, 0.7]], [[0.3, 0.7], [1, 0]], [[0, 1], [1, 0]]])
+@pytest.mark.parametrize("start", ["any", "stationary", [0.4, 0.6], [1, 0]])
+def test_endless_series_of_chains_with_zeros_are_never_below_long_ones(P: list[list[float]], start: object):
+    believed, flips = MarkovChain(transition=P, start=start), Flips.of(0.3, 0.2)
+    for who in (BDP, PUFFERFISH):
+        endless, long = (flip_loss(believed, flips, n, who) for n in (None, 60))
+        assert endless.zero >= long.zero - 1e-12
+        assert endless.one >= long.one - 1e-12
+        if (np.linalg.matrix_power(np.array(P), 4) > 0).all():
+            assert endless.worst == pytest.approx(long.worst, abs=1e-3)
 
 
 def test_without_noise_everything_leaks_and_without_secrets_nothing():

@@ -100,14 +100,14 @@ def _least(
             seen[keep] = min(upper_loss(chains, keep_or_draw(law, 1 - keep), length, adversary, **how), 10 * target)
         return seen[keep] - target
 
+    if over(_LEAST) > 0:
+        raise NotApplicableError(
+            "no channel short of pure noise keeps this promise: the model lets a record show in all others for ever; "
+            "use a chain that mixes, or give the length of the series"
+        )
     low, high = 0.5, 1.0
     while over(low) > 0:
         low, high = low / 2, low
-        if low < _LEAST:
-            raise NotApplicableError(
-                "no channel short of pure noise keeps this promise: the model lets a record show in all others for "
-                "ever; use a chain that mixes, or give the length of the series"
-            )
     if high == 1.0:
         while over(tried := 1 - (1 - low) / 16) <= 0:  # little noise: close in on 1 from below
             low = tried

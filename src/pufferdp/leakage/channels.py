@@ -69,6 +69,9 @@ def channel_loss(
         return Bracket(math.inf, math.inf)
     if adversary is Adversary.DP:
         return Bracket(float(own.max()), float(own.max()))
+    if (length is None or length > _MOST) and not chain.primitive:
+        # Where states keep returning in turn, outputs say which turn it is, ever more surely.
+        return Bracket(float(own.max()), math.inf)
     everyone = adversary is Adversary.BDP
     moves, law = np.asarray(chain.transition), np.asarray(chain.stationary)
     records = None if length is None else length - 1

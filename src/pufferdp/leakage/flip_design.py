@@ -64,14 +64,14 @@ def largest(loss: Callable[[float], float], target: float) -> float:
     """The largest h up to ``target`` with loss(h) ≤ target; the loss is at least h and rises with it."""
     if loss(target) <= target:
         return target
-    low, high = 0.0, target
-    while loss(tried := low + (high - low) / 2) > target:
+    if loss(_SMALLEST * target) > target:
+        raise NotApplicableError(
+            "no flips short of a coin toss keep this promise: the model lets a record show in all others for ever; "
+            "use a chain that mixes, or give the length of the series"
+        )
+    high = target
+    while loss(tried := high / 2) > target:
         high = tried
-        if tried < _SMALLEST * target:
-            raise NotApplicableError(
-                "no flips short of a coin toss keep this promise: the model lets a record show in all others for "
-                "ever; use a chain that mixes, or give the length of the series"
-            )
     # Infinite losses are cut: the search for a root cannot use them.
     root = float(brentq(lambda h: min(loss(h) - target, 1.0), tried, high, xtol=tried * 1e-13, rtol=1e-13))
     while loss(root) > target:

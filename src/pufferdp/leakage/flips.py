@@ -28,8 +28,8 @@ _SURE: Final = 1e-13
 """Distances beyond which no loss is larger by more than this are not looked at; their bound is what is returned."""
 _MOST: Final = 20_000
 """Distances looked at before the bound on all others is taken as it is; longer series count as endless."""
-_HUGE: Final = 700.0
-"""A loss beyond this is no promise; the bound on the rest, usually infinite, is then taken as it is."""
+_PATIENT: Final = 64
+"""Supports of two states settle in a few steps; a bound that is infinite after so many stays infinite."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,9 @@ def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None
     """The records after the target: none known, or the nearest known one at any distance with any value."""
     rows = Rows.of(chain.transition)
     nothing = Ratios(rows, (1.0, 1.0), flips.high, flips.low)
-    known = [Ratios(rows, tuple(chain.transition[:, v]), flips.high, flips.low) for v in (0, 1)] if everyone else []
-    return _run(nothing, known, (), records)
+    # A value that no state leads to is never seen there.
+    columns = [column for column in chain.transition.T if column.any()] if everyone else []
+    return _run(nothing, [Ratios(rows, tuple(column), flips.high, flips.low) for column in columns], (), records)
 
 
 def _before(chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None) -> _Side:
@@ -178,7 +179,7 @@ def _run(nothing: Ratios | AnyStart, known: list[Ratios], alone: tuple[int, ...]
         for ratios in known:
             far = far | ratios.beyond
         far = far | met
-        if records is None and max(best.zero, best.one) > _HUGE:
+        if records is None and (m > _PATIENT and math.inf in (far.zero, far.one)):
             break
         if far.zero <= best.zero + _SURE and far.one <= best.one + _SURE:
             break

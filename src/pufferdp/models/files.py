@@ -204,7 +204,7 @@ def check_file(path: str | os.PathLike[str], name: str, endings: tuple[str, ...]
         raise ParameterError(
             f"{name} is {text!r}, which is not a file name but a folder; name a file in it", value=path
         )
-    if endings and target.suffix.lower() not in endings:
+    if endings and not target.name.lower().endswith(endings):
         raise ParameterError(f"{name} is {text!r}; its name must end in one of {', '.join(endings)}", value=path)
     if not target.parent.is_dir():
         raise ParameterError(
