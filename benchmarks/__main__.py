@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import denoising, engines, flips, leakage, ledger, networks, package, quilts, redaction
+from benchmarks import attacks, denoising, engines, flips, leakage, ledger, networks, package, quilts, redaction
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -16,6 +16,7 @@ ROOMS = {
     "redaction": redaction,
     "engines": engines,
     "flips": flips,
+    "attacks": attacks,
     "package": package,
 }
 

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pufferdp.answering import AnswerLaw, answer_law
+    from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
+    from pufferdp.audit.attacking import AttackReport, attack_file, attack_series, attack_simulated
+    from pufferdp.audit.learned import Learned
+    from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
     from pufferdp.certificate import Certificate, read_certificate
     from pufferdp.checks import Adversary
@@ -76,6 +80,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "answering": ("AnswerLaw", "answer_law"),
+    "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
+    "audit.attacking": ("AttackReport", "attack_file", "attack_series", "attack_simulated"),
+    "audit.learned": ("Learned",),
+    "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),
     "certificate": ("Certificate", "read_certificate"),
     "checks": ("Adversary",),
@@ -146,6 +154,8 @@ __all__ = [
     "Adversary",
     "AnswerLaw",
     "AnyGroups",
+    "AttackReport",
+    "Attacker",
     "BayesianNetwork",
     "BinaryInterval",
     "BudgetError",
@@ -154,6 +164,7 @@ __all__ = [
     "Certificate",
     "CertificateError",
     "Charge",
+    "CorrelationAware",
     "Curve",
     "DataError",
     "DataSet",
@@ -173,6 +184,7 @@ __all__ = [
     "Interval",
     "JointTable",
     "LeakageReport",
+    "Learned",
     "Ledger",
     "LedgerCheck",
     "LedgerError",
@@ -201,8 +213,14 @@ __all__ = [
     "Secret",
     "Secrets",
     "SeriesCertificate",
+    "SingleBit",
+    "Success",
     "Verification",
+    "Viterbi",
     "answer_law",
+    "attack_file",
+    "attack_series",
+    "attack_simulated",
     "best_curve",
     "curves",
     "denoise_flips",

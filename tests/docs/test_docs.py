@@ -203,6 +203,7 @@ TOURED = [
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/flips.md",
+    "guide/attacks.md",
     "guide/robustness.md",
     "guide/budget.md",
     "operating.md",

@@ -53,25 +53,23 @@ def _two_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matr
     # From a record of even place to one of odd place, and back; the names at odd places may be swapped.
     steps = [_limits(logs[:, ::-1]), _limits(logs[::-1])] if alternating else [_limits(logs)] * 2
     says = np.append(np.log(channel[0]) - np.log(channel[1]), 0.0)  # past the end nothing
-    filled = np.full(blocks * length, says[-1])
-    filled[:n] = says[outputs]
-    places = np.ascontiguousarray(filled.reshape(blocks, length).T)
+    kinds = np.full(blocks * length, len(says) - 1, dtype=np.min_scalar_type(len(says)))
+    kinds[:n] = outputs
+    places = kinds.reshape(blocks, length).T
+    # What a record adds: the shift of the step to it, and what its output says.
+    shifts = [steps[1][2], steps[0][2]]
     if alternating:
-        places[1::2] *= -1
-    before = _block_starts(places, steps, math.log(start[0]) - math.log(start[1]))
-    # Differences at every place, and at once what each says of the state before: 0, 1, or 2 for "the same".
-    lows, highs = np.array([steps[t % 2][0] for t in range(length)]), np.array([steps[t % 2][1] for t in range(length)])
-    found = np.empty((length, blocks))
-    found[0] = before + places[0]
-    for t in range(1, length):
-        low, high, shift = steps[(t - 1) % 2]
-        row = found[t]
-        np.maximum(found[t - 1], low, out=row)
-        np.minimum(row, high, out=row)
-        row += shift
-        row += places[t]
-    decided = (found >= highs[:, None]).astype(np.int8)  # 1: state 0, whatever follows
-    decided -= found < lows[:, None]  # -1: state 1
+        added = np.empty(places.shape)
+        added[0::2], added[1::2] = (says + shifts[0])[places[0::2]], (shifts[1] - says)[places[1::2]]
+    else:
+        added = np.take(says + shifts[0], np.ascontiguousarray(places))
+    first = math.log(start[0]) - math.log(start[1]) - shifts[0]  # nothing was before it: no step, no shift
+    found = _differences(added, [step[:2] for step in steps], first)
+    # What each difference says of the state before a step: 1 for state 0, -1 for state 1, 0 for "the same".
+    decided = np.empty(found.shape, dtype=np.int8)
+    for half in (0, 1):
+        low, high, _ = steps[half]
+        np.subtract(found[half::2] >= high, found[half::2] < low, out=decided[half::2], dtype=np.int8)
     # The last record has nobody after it: the larger weight decides.
     last = (n - 1) % length, (n - 1) // length
     decided[last] = 1 if found[last] >= 0 else -1
@@ -91,23 +89,66 @@ def _limits(logs: Array) -> tuple[float, float, float]:
     return r - p, max(s - q, r - p), p - s
 
 
-def _block_starts(places: Array, steps: list[tuple[float, float, float]], first: float) -> Array:
-    """The difference before the first output of each block: one map a block, then one number after the other."""
-    length, blocks = places.shape
-    low, high = np.full(blocks, -np.inf), np.full(blocks, np.inf)
-    shift = np.array(places[0])
+def _differences(added: Array, limits: list[tuple[float, float]], first: float) -> Array:
+    """The difference at every place of every block.
+
+    The largest and the smallest start of a block soon lead to the same difference, because both meet the same limit.
+    From there on every start does. So most places need one pass; those before are passed again from the end of the
+    block before, and where blocks are too short for that they are passed one after the other.
+    """
+    length, blocks = added.shape
+    out = np.empty((length, blocks))
+    low, high = limits[(length - 1) % 2]
+    ends = np.empty((2, blocks))
+    ends[0], ends[1] = low, high
+    ends[:, 0] = first
+    met = length
+    for t in range(length):
+        if t:
+            low, high = limits[(t - 1) % 2]
+            np.maximum(ends, low, out=ends)
+            np.minimum(ends, high, out=ends)
+        ends += added[t]
+        if t % 8 == 7 and np.array_equal(ends[0], ends[1]):
+            met = t
+            break
+    if met < length:
+        out[met] = ends[0]
+        _pass(added, limits, out, met + 1, length)
+        starts = np.append(first, out[-1, :-1])
+    else:
+        starts = _one_by_one(added, limits, first)
+    low, high = limits[(length - 1) % 2]
+    starts[1:] = np.minimum(np.maximum(starts[1:], low), high)
+    out[0] = starts + added[0]
+    _pass(added, limits, out, 1, met)
+    return out
+
+
+def _pass(added: Array, limits: list[tuple[float, float]], out: Array, begin: int, end: int) -> None:
+    for t in range(begin, end):
+        low, high = limits[(t - 1) % 2]
+        row = out[t]
+        np.maximum(out[t - 1], low, out=row)
+        np.minimum(row, high, out=row)
+        row += added[t]
+
+
+def _one_by_one(added: Array, limits: list[tuple[float, float]], first: float) -> Array:
+    """The difference at the end of the block before each block, from one map clip(d, low, high) + shift a block."""
+    length, blocks = added.shape
+    low, high, shift = np.full(blocks, -np.inf), np.full(blocks, np.inf), np.array(added[0])
     for t in range(1, length):
-        a, b, c = steps[(t - 1) % 2]
-        under, over = a - shift, b - shift
+        under, over = (limit - shift for limit in limits[(t - 1) % 2])
         low = np.minimum(np.maximum(low, under), over)
         high = np.minimum(np.maximum(high, under), over)
-        shift += c + places[t]
-    out = np.empty(blocks)
-    a, b, c = steps[(length - 1) % 2]
-    current = first
+        shift += added[t]
+    out, current = np.empty(blocks), first
+    a, b = limits[(length - 1) % 2]
     for i, (lo, hi, by) in enumerate(zip(low.tolist(), high.tolist(), shift.tolist(), strict=True)):
         out[i] = current
-        current = min(max(min(max(current, lo), hi) + by, a), b) + c
+        begin = current if i == 0 else min(max(current, a), b)
+        current = min(max(begin, lo), hi) + by
     return out
 
 
