@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 unworried = [HealthCheck.too_slow, HealthCheck.differing_executors]
 common = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": unworried}
 settings.register_profile("default", max_examples=60, **common)
-settings.register_profile("ci", max_examples=200, **common)
+settings.register_profile("ci", max_examples=100, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -178,8 +178,8 @@ def test_accuracy_and_factors_of_the_notes():
 @pytest.mark.parametrize("kind", NoiseKind)
 def test_mean_squared_error(kind, scale):
     law = NoiseLaw(kind=kind, scale=scale, coordinates=3, unit=0.5)
-    if kind is NoiseKind.LAPLACE:
-        assert law.mean_squared_error == pytest.approx(3 * 2 * scale**2)
+    if kind is not NoiseKind.DISCRETE_LAPLACE:
+        assert law.mean_squared_error == pytest.approx(3 * scale**2 * (2 if kind is NoiseKind.LAPLACE else 1))
         return
     steps = np.arange(-2000, 2001)
     mass = np.exp(-np.abs(steps) / law.counts_scale)
