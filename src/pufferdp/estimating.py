@@ -9,6 +9,7 @@ hand, not for a model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +57,7 @@ class FlipEstimate:
 
         def listed(part: Interval) -> dict[str, Any]:
             found = {"value": part.value, "low": part.low, "high": part.high}
-            return {name: np.where(np.isnan(v), None, v).tolist() for name, v in found.items()}  # type: ignore[call-overload]
+            return {name: _nullable(values.tolist()) for name, values in found.items()}
 
         parts = {name: listed(getattr(self, name)) for name in ("counts", "frequencies", "transitions")}
         return {"labels": list(self.labels), "records": self.records, "confidence": self.confidence, **parts}
@@ -168,3 +169,10 @@ def _chains(data: object, c: SeriesCertificate) -> list[npt.NDArray[np.int64]]:
     """The sanitised series as chains; the output names states, also where the model had bins."""
     where = Layout(column=c.data.column, order=c.data.order, by=c.data.by, gap=c.data.gap, missing=c.data.missing)
     return open_series(data, where).states(Coding(labels=tuple(c.labels)))
+
+
+def _nullable(value: Any) -> Any:
+    """Lists of numbers, None in place of nan."""
+    if isinstance(value, list):
+        return [_nullable(one) for one in value]
+    return None if math.isnan(value) else value

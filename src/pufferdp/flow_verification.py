@@ -14,7 +14,7 @@ from pufferdp.errors import PufferdpError
 from pufferdp.flow_certificate import FlowCertificate, calibration_part, guarantee, public_facts
 from pufferdp.flow_estimates import estimate_chain
 from pufferdp.flowing import shortfall
-from pufferdp.mechanisms.transition_flow import SEED, FlowProblem, Repair, calibrate
+from pufferdp.mechanisms.transition_flow import SEED, FlowProblem, Repair, calibrate, privacy_of
 from pufferdp.models.files import canonical_json, model_digest, model_from_dict, plain_errors
 from pufferdp.models.markov import MarkovChain
 from pufferdp.reading import check_reading
@@ -64,7 +64,7 @@ def _recompute(c: FlowCertificate) -> Iterator[str]:
         lengths=tuple((a, b) for a, b in c.data.lengths),
         eta=c.guarantee.eta,
         tau=c.guarantee.tau,
-        privacy=c.guarantee.privacy,  # type: ignore[arg-type]
+        privacy=privacy_of(c.guarantee.privacy),
         add=c.calibration.sum,
         centre_only=c.guarantee.kernels == "centre",
     )

@@ -21,7 +21,7 @@ from pufferdp.flow_certificate import FlowCertificate, certify
 from pufferdp.flow_estimates import FlowEstimates, estimate_chain
 from pufferdp.leakage.orbits import FlowNoise
 from pufferdp.mechanisms.base import Lengths
-from pufferdp.mechanisms.transition_flow import FlowCalibration, FlowProblem, Repair, calibrate, repaired
+from pufferdp.mechanisms.transition_flow import FlowCalibration, FlowProblem, Repair, calibrate, privacy_of, repaired
 from pufferdp.models.classes import Model
 from pufferdp.models.markov import MarkovChain
 from pufferdp.noise import Sampler, SystemSampler, draw
@@ -172,7 +172,7 @@ def plan_flow(
         lengths=count_lengths(model, length, lengths),
         eta=eta,
         tau=tau,
-        privacy=privacy,  # type: ignore[arg-type]
+        privacy=privacy_of(privacy),
         add=add,
         centre_only=centre_only,
     )

@@ -14,7 +14,7 @@ from pufferdp.certificate import REDACTION_SCHEMA
 from pufferdp.data import Coding, Layout, open_series
 from pufferdp.data.rewriting import Rows, Span, rewrite_file, rewrite_frame, spans_around
 from pufferdp.errors import ParameterError
-from pufferdp.leakage.redaction import Design, Hiding
+from pufferdp.leakage.redaction import Design, Hiding, redactable
 from pufferdp.leakage.redaction_again import again
 from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.classes import Model
@@ -57,7 +57,7 @@ def plan_redaction(
         mark: what stands for a redacted record.
     """
     hiding = Hiding(
-        chain=model,  # type: ignore[arg-type]  # anything but a chain is refused there, with the way out
+        chain=redactable(model),
         length=length,
         private=tuple(private),
         epsilon=epsilon,
@@ -113,7 +113,13 @@ def redact(
     others = [checks.length(p, "known row") for p in known]
     # Whatever can be refused without the data is refused before it is read.
     most = max([1, *asked, *others])
-    hiding = Hiding(chain=model, length=most, private=tuple(asked), epsilon=epsilon, adversary=adversary)  # type: ignore[arg-type]
+    hiding = Hiding(
+        chain=redactable(model),
+        length=most,
+        private=tuple(asked),
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+    )
     solve = redaction_mechanism(method).design
     _check_mark(mark, hiding.chain)
     if out is None and isinstance(data, (str, os.PathLike)):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pufferdp import checks
-from pufferdp.certificate import MechanismPart, content_hash
+from pufferdp.certificate import CertificatePart, MechanismPart, content_hash
 from pufferdp.checks import Adversary
 from pufferdp.errors import CertificateError, PufferdpError
 from pufferdp.leakage.redaction import Block, Design, Hiding
@@ -20,11 +20,7 @@ from pufferdp.models.files import model_digest, model_from_dict
 from pufferdp.models.markov import MarkovChain
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class HidingPart(_Part):
+class HidingPart(CertificatePart):
     """The promise."""
 
     adversary: str
@@ -35,14 +31,14 @@ class HidingPart(_Part):
     statement: str
 
 
-class BlockPart(_Part):
+class BlockPart(CertificatePart):
     """A stretch that is not all released."""
 
     first: int = Field(ge=1, description="its first row")
     redaction_probabilities: list[list[float]] = Field(description="one list a row, one probability a value")
 
 
-class SeriesPart(_Part):
+class SeriesPart(CertificatePart):
     """What was read, and how. All of it is public."""
 
     column: str
@@ -52,7 +48,7 @@ class SeriesPart(_Part):
     chains: list[list[int]] = Field(description="first and last row of each chain with private records")
 
 
-class RedactionCertificate(_Part):
+class RedactionCertificate(CertificatePart):
     """Everything needed to check a redaction later, without the data."""
 
     schema_: Literal["pufferdp-redaction-certificate/1"] = Field(alias="schema")

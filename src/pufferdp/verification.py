@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -307,5 +308,5 @@ def _denoised_problems(stated: DenoisedPart | None, ours: Denoised | None, scale
     return []
 
 
-def _listed(value: object) -> list[float | None]:
-    return value if isinstance(value, list) else [value]  # type: ignore[list-item]
+def _listed(value: float | list[float] | list[float | None] | None) -> Sequence[float | None]:
+    return value if isinstance(value, list) else [value]

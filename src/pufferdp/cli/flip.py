@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pufferdp.cli import options
 from pufferdp.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pufferdp.models.classes import Model
 
 
 def flip(
@@ -108,13 +111,13 @@ def flip(
     options.show({**result.to_dict(), "out": out}, f"{result}\nSeries: {out}\n{where}", as_json)
 
 
-def _design(model: object, epsilon: float, length: int, adversary: str, optimise: bool, as_json: bool) -> None:
+def _design(model: Model, epsilon: float, length: int, adversary: str, optimise: bool, as_json: bool) -> None:
     from pufferdp.flipping import design_flips
     from pufferdp.report import text
 
     with options.progress() as progress:
         progress("choosing the channel")
-        found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)  # type: ignore[arg-type]
+        found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
     options.show(found.to_dict(), text.flip_design(found.to_dict()), as_json)
 
 

@@ -72,10 +72,7 @@ def _reason(error: duckdb.Error) -> str:
 
 def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns of a file, a folder or a pattern under the names of their roles."""
-    parts = find_parts(path)
-    connection = connect()
-    scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
-    check_columns(_column_names(connection, scan, parts), columns)
+    connection, scan, parts = _scan(path, columns)
     if parts.text:
         return _load_csv(connection, parts, columns)
     return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}")
@@ -83,15 +80,20 @@ def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
 
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:
     """The same, read once into the table ``series`` of a database of its own."""
-    parts = find_parts(path)
-    connection = connect()
-    scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
-    check_columns(_column_names(connection, scan, parts), columns)
+    connection, scan, parts = _scan(path, columns)
     if parts.text:
         _load_csv(connection, parts, columns)
     else:
         connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
     return connection
+
+
+def _scan(path: Path, columns: Columns) -> tuple[duckdb.DuckDBPyConnection, str, Parts]:
+    """A new database, the SQL that reads the files in it, and the files; refuses a column that they do not have."""
+    parts, connection = find_parts(path), connect()
+    scan = csv_scan(parts) if parts.text else parquet_scan(parts, columns.roles)
+    check_columns(_column_names(connection, scan, parts), columns)
+    return connection, scan, parts
 
 
 def no_row_order(columns: Columns) -> DataError:

@@ -23,6 +23,17 @@ from pufferdp.models.markov import MarkovChain, Matrix, Vector, read_only
 METHODS = ("window", "3r-relaxed", "3r-numerical", "3r-optimal")
 
 
+def redactable(model: object) -> MarkovChain:
+    """The model, if it is a chain that starts in its stationary law; otherwise a refusal with the way out."""
+    if not isinstance(model, MarkovChain) or model.any_start or model.given_start is not None:
+        raise NotApplicableError(
+            'redaction needs one Markov chain with "start": "stationary"; this model is '
+            f"{model!r}: name its stationary chain, or list the records that are known instead",
+            value=model,
+        )
+    return model
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hiding:
     """What is to be hidden: private records of one series, from whom, and how well."""
@@ -41,12 +52,7 @@ class Hiding:
     """Records that the adversary is known to know, counted from 1; only with ``pufferfish``."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.chain, MarkovChain) or self.chain.any_start or self.chain.given_start is not None:
-            raise NotApplicableError(
-                'redaction needs one Markov chain with "start": "stationary"; this model is '
-                f"{self.chain!r}: name its stationary chain, or list the records that are known instead",
-                value=self.chain,
-            )
+        redactable(self.chain)
         _ = self.chain.reversal  # refuses states of probability 0
         set_field = object.__setattr__
         set_field(self, "length", checks.length(self.length))

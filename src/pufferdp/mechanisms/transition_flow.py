@@ -72,7 +72,7 @@ class FlowProblem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", checks.radius(self.eta))
         object.__setattr__(self, "tau", checks.total_variation(self.tau))
-        object.__setattr__(self, "privacy", _privacy(self.privacy))
+        object.__setattr__(self, "privacy", privacy_of(self.privacy))
         for length, count in self.lengths:
             checks.length(length)
             checks.length(count, "number of chains")
@@ -254,7 +254,8 @@ def _trial(problem: FlowProblem) -> Trial:
     return Trial(flows=flows, noise=generator.standard_normal((draws, k * k)), drawn=size, guess=guess)
 
 
-def _privacy(value: object) -> Privacy:
+def privacy_of(value: object) -> Privacy:
+    """Orbit, record or joint by name."""
     try:
         return Privacy(str(value))
     except ValueError:
