@@ -33,7 +33,7 @@ bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 lock: $(STAMP) ## pin every dependency anew in requirements/lock.txt
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --extra report --extra frames --extra docs --extra dev --allow-unsafe --generate-hashes \
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --extra report --extra web --extra frames --extra docs --extra dev --allow-unsafe --generate-hashes \
 	  --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements/lock.txt pyproject.toml
 
 clean: ## remove the environment, caches and everything the other targets write
