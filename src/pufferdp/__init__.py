@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from pufferdp.leakage.curves import Curve
     from pufferdp.leakage.orbits import dobrushin, least_favourable
     from pufferdp.leaking import LeakageReport, leakage_of
-    from pufferdp.ledger.accounts import DataSet, Ledger, Receipt
+    from pufferdp.ledger.accounts import DataSet, Ledger
     from pufferdp.ledger.charges import Charge
     from pufferdp.ledger.checking import LedgerCheck
+    from pufferdp.ledger.requests import Receipt
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
     from pufferdp.mechanisms.flips import FlipDesign, design_flips
@@ -112,7 +113,7 @@ _HOME = {
     "leakage.curves": ("Curve",),
     "leakage.orbits": ("dobrushin", "least_favourable"),
     "leaking": ("LeakageReport", "leakage_of"),
-    "ledger.accounts": ("DataSet", "Ledger", "Receipt"),
+    "ledger.accounts": ("DataSet", "Ledger"),
     "ledger.charges": ("Charge",),
     "ledger.checking": ("LedgerCheck",),
     "limits": ("Limit",),

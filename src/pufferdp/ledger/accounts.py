@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp import checks
 from pufferdp.checks import LARGEST
-from pufferdp.errors import LedgerError, ParameterError, RefusedError
-from pufferdp.ledger import chain
+from pufferdp.errors import LedgerError, ParameterError, PufferdpError, RefusedError
+from pufferdp.ledger import chain, requests
 from pufferdp.ledger.charges import Charge
 from pufferdp.ledger.refusals import over_budget, refuse_other_model, refuse_other_secrets
+from pufferdp.ledger.requests import Receipt
 from pufferdp.ledger.store import WAIT, Session, open_store
 from pufferdp.ledger.totals import Rule, State, refuse_other_width
 from pufferdp.models.classes import Model
@@ -30,23 +31,9 @@ if TYPE_CHECKING:
     from pufferdp.ledger.checking import LedgerCheck
 
 
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """Where a charge stands in its ledger: the part ``ledger`` of a certificate."""
-
-    dataset: str
-    position: int
-    """Its row, counted from 1."""
-    previous: str
-    """Hash of the row before."""
-    head: str
-    """Hash of its own row: the head of the ledger at that moment."""
-    charged: str
-    """When, in universal time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As in a certificate."""
-        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
+_ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
+Standing = dict[str, tuple[dict[str, Any], State]]
+"""Data sets by name: what each is, and where it stands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,40 +189,65 @@ class Ledger:
 
     def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none."""
-        names = sorted({name for name, _ in charges})
-        problems = {charge.problem: charge.content for _, charge in charges}  # made before others have to wait
-        with self.store.writing() as session:
-            # In one order, so that two fleets cannot wait for each other.
-            found = {name: self._find(session, name, lock=True) for name in names}
-            rules = {name: self._rule(session, *found[name]) for name in names}
-            receipts, rows = [], []
-            for name, charge in charges:
-                definition, state = found[name]
-                refuse_other_model(name, definition, state, charge.model, charge.adversary)
-                refuse_other_width(name, state, charge)
-                refuse_other_secrets(name, definition, state, charge)
-                when = _now()
-                head = chain.link(state.head, state.position + 1, when, charge.problem)
-                after = state.after(charge, head)
-                if not _within(rules[name], definition, after):
-                    raise over_budget(name, definition, state, charge, rules[name])
-                rows.append((name, after.position, when, charge.problem, head))
-                receipts.append(
-                    Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
-                )
-                found[name] = definition, after
-            for problem, content in problems.items():
-                if problem not in self._known:
-                    _keep(session, "ledger_problems", content)
-            self._write(session, rows, {name: state for name, (_, state) in found.items()})
-        self._known |= problems.keys()
+        try:
+            if self.store.shares and len(charges) <= requests.MOST:
+                return requests.receipts(self.store.share(requests.encode(charges), self._settle))
+            found: Standing = {}
+            with self.store.writing() as session:
+                receipts = self._charge(session, found, charges)
+                self._stand(session, found)
+            return receipts
+        except BaseException:
+            self._known.clear()  # what was kept in a transaction that failed is not there
+            raise
+
+    def _settle(self, session: Session, asked: list[bytes]) -> list[bytes]:
+        """Charges that several processes ask for, each all or nothing, in one transaction."""
+        found: Standing = {}
+        answers = []
+        for request in asked:
+            try:
+                answers.append(requests.answer(self._charge(session, found, requests.decode(request))))
+            except PufferdpError as error:
+                answers.append(requests.refusal(error))
+        self._stand(session, found)
+        return answers
+
+    def _charge(self, session: Session, found: Standing, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
+        """Charge data sets that stand as found, and leave there how they stand afterwards."""
+        # In one order, so that two fleets cannot wait for each other.
+        for name in sorted({name for name, _ in charges} - found.keys()):
+            found[name] = self._find(session, name, lock=True)
+        after = {name: found[name] for name, _ in charges}
+        rules = {name: self._rule(session, *after[name]) for name in after}
+        receipts, rows = [], []
+        for name, charge in charges:
+            definition, state = after[name]
+            refuse_other_model(name, definition, state, charge.model, charge.adversary)
+            refuse_other_width(name, state, charge)
+            refuse_other_secrets(name, definition, state, charge)
+            when = _now()
+            head = chain.link(state.head, state.position + 1, when, charge.problem)
+            then = state.after(charge, head)
+            if not _within(rules[name], definition, then):
+                raise over_budget(name, definition, state, charge, rules[name])
+            rows.append((name, then.position, when, charge.problem, head))
+            receipts.append(Receipt(dataset=name, position=then.position, previous=state.head, head=head, charged=when))
+            after[name] = definition, then
+        for problem, content in {charge.problem: charge.content for _, charge in charges}.items():
+            if problem not in self._known:
+                _keep(session, "ledger_problems", content)
+                self._known.add(problem)
+        for row in rows:
+            session.run(_ENTRY, *row)
+        found.update(after)
         return receipts
 
     def adopt(self, name: str, model: Model) -> Receipt:
         """Give a data set that has none its model. Once only; later releases must be made for it."""
         sha, when = model_digest(model), _now()
         with self.store.writing() as session:
-            _, state = self._find(session, name, lock=True)
+            definition, state = self._find(session, name, lock=True)
             if state.model is not None:
                 raise RefusedError(f"data set {name!r} has a model already; a data set has one", value=name)
             _keep(session, "ledger_models", canonical_json(model_to_dict(model)))
@@ -243,7 +255,8 @@ class Ledger:
             problem = _keep(session, "ledger_problems", content)
             head = chain.link(state.head, state.position + 1, when, problem)
             after = state.adopting(sha, head)
-            self._write(session, [(name, after.position, when, problem, head)], {name: after})
+            session.run(_ENTRY, name, after.position, when, problem, head)
+            self._stand(session, {name: (definition, after)})
         return Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
 
     def verify(self, head: str | None = None) -> LedgerCheck:
@@ -252,12 +265,9 @@ class Ledger:
 
         return check(self, head)
 
-    def _write(self, session: Session, rows: Iterable[tuple[object, ...]], states: dict[str, State]) -> None:
-        for row in rows:
-            session.run(
-                "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)", *row
-            )
-        for name, state in states.items():
+    def _stand(self, session: Session, found: Standing) -> None:
+        """Keep how data sets stand."""
+        for name, (_, state) in found.items():
             session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), name)
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
