@@ -26,7 +26,7 @@ from pufferdp.private_counts import TRANSITIONS_MOVE, noisy_box, noisy_counts, t
 if TYPE_CHECKING:
     from pufferdp.ledger.accounts import Ledger
     from pufferdp.ledger.charges import Charge
-    from pufferdp.ledger.requests import Receipt
+    from pufferdp.ledger.standing import Receipt
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from pufferdp.report.text import fleet_table
 
 if TYPE_CHECKING:
     from pufferdp.ledger.accounts import Ledger
-    from pufferdp.ledger.requests import Receipt
+    from pufferdp.ledger.standing import Receipt
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from pufferdp.secrets import Secrets
 if TYPE_CHECKING:
     from pufferdp.ledger.accounts import Ledger
     from pufferdp.ledger.charges import Charge
-    from pufferdp.ledger.requests import Receipt
+    from pufferdp.ledger.standing import Receipt
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,34 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from pufferdp import errors
 from pufferdp.ledger.charges import Charge
+from pufferdp.ledger.standing import Receipt
 
 MOST: Final = 64
 """Charges of one request that another process is asked to settle; a fleet has its own transaction."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """Where a charge stands in its ledger: the part ``ledger`` of a certificate."""
-
-    dataset: str
-    position: int
-    """Its row, counted from 1."""
-    previous: str
-    """Hash of the row before."""
-    head: str
-    """Hash of its own row: the head of the ledger at that moment."""
-    charged: str
-    """When, in universal time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As in a certificate."""
-        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
 
 
 def encode(charges: Sequence[tuple[str, Charge]]) -> bytes:

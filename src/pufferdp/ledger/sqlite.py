@@ -20,8 +20,9 @@ from typing import Final
 from urllib.parse import quote
 
 from pufferdp.errors import LedgerError
+from pufferdp.ledger.sharing import LARGEST
 from pufferdp.ledger.store import Row, Session, Settle, Store
-from pufferdp.ledger.turns import LARGEST_REQUEST, Turns
+from pufferdp.ledger.turns import Turns
 
 _OWN_SYNC: Final = sys.platform == "linux"
 
@@ -100,7 +101,7 @@ class SqliteStore(Store):
 
     def share(self, request: bytes, settle: Settle) -> bytes:
         """Written by whoever writes now, together with what others ask for."""
-        if not self.shares or len(request) > LARGEST_REQUEST:
+        if not self.shares or len(request) > LARGEST:
             return super().share(request, settle)
 
         def write(requests: list[bytes]) -> list[bytes]:

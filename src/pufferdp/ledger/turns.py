@@ -5,17 +5,15 @@ first takes a lock on a file beside the ledger, which the system hands on when i
 lock is for order and speed alone: SQLite's own locks keep the ledger right without it.
 
 Charges are small and many. Whoever finds the lock taken sends its request to the holder's socket beside the ledger;
-the holder settles all that have come in one transaction, hands lock and socket on to one who came later, waits for the
-disk once, and answers. Nobody waits for more than the batch before. Where a holder is killed the system closes its
+the holder settles all that have come in one transaction, waits for the disk once, answers, and hands lock and socket
+on to one who came meanwhile. Nobody waits for more than the batch before. Where a holder is killed the system closes its
 socket: whoever had no answer asks again. A charge may then have been made without an answer, never the other way.
 """
 
 from __future__ import annotations
 
 import os
-import select
 import socket
-import struct
 import sys
 import threading
 import time
@@ -24,24 +22,15 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from pufferdp.errors import LedgerError
+from pufferdp.ledger.sharing import LARGEST, Lead, Write, listen, own
 
 if sys.platform != "win32":  # there SQLite's own waiting has to do
     import fcntl
 
-LARGEST_REQUEST: Final = 1 << 16
-"""Bytes of a request or an answer that fit into one message."""
-_CHAIN: Final = 0.25
-"""Seconds after which the lock is let go rather than handed on, for those who wait for the lock itself."""
-_HANDED: Final = 200
-"""Connections that are handed on at once; the system allows 253."""
-_LINGER: Final = 0.002
-"""Seconds to wait for somebody to hand on to, where others just came: they will come again."""
 _RECENT: Final = 0.1
 """Seconds after others were met within which they are expected."""
 _PAUSE: Final = 0.0001
 """Seconds before asking again; it doubles with each time, up to a hundredth."""
-
-Write = Callable[[list[bytes]], list[bytes]]
 
 
 class Turns:
@@ -106,7 +95,7 @@ class Turns:
             os.close(self._handle)
         self._handle = None
 
-    def _take(self) -> _Lead | None:
+    def _take(self) -> Lead | None:
         """The lock, if nobody has it."""
         try:
             lock = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -122,18 +111,18 @@ class Turns:
         except BaseException:
             os.close(lock)
             raise
-        return _Lead(lock, _listen(self._address), self._address, time.monotonic())
+        return Lead(lock, listen(self._address), self._address, time.monotonic())
 
-    def _follow(self, request: bytes, deadline: float) -> bytes | _Lead | None:
+    def _follow(self, request: bytes, deadline: float) -> bytes | Lead | None:
         """The holder's answer, or its place; nothing where it has no socket or went away."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as holder:
             holder.settimeout(max(0.001, deadline - time.monotonic()))
             try:
                 holder.connect(self._address)
-                if not _own(holder):
+                if not own(holder):
                     return None
                 holder.send(request)
-                said, handles, _, _ = socket.recv_fds(holder, LARGEST_REQUEST, 253, socket.MSG_CMSG_CLOEXEC)
+                said, handles, _, _ = socket.recv_fds(holder, LARGEST, 253, socket.MSG_CMSG_CLOEXEC)
             except TimeoutError:
                 raise self._busy() from None
             except OSError:
@@ -141,7 +130,7 @@ class Turns:
         if not handles:
             return said or None
         lock, listener, *waiting = handles
-        lead = _Lead(lock, socket.socket(fileno=listener), self._address, float(said))
+        lead = Lead(lock, socket.socket(fileno=listener), self._address, float(said))
         lead.waiting = [socket.socket(fileno=handle) for handle in waiting]
         return lead
 
@@ -171,114 +160,6 @@ class Turns:
         except OSError:  # a file system without such locks
             return True
         return True
-
-
-def _own(holder: socket.socket) -> bool:
-    """Whether the socket was made by this user: in a folder that everybody may write to, others could make one."""
-    said = holder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", said)[1] == os.getuid())
-
-
-def _listen(address: str) -> socket.socket | None:
-    """A socket for those who come while the lock is held; only its holder may make one."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(address)  # of a holder that was killed
-        listener.bind(address)
-        listener.listen(256)
-        listener.setblocking(False)
-    except OSError:  # a file system without sockets: everybody takes the lock in turn
-        listener.close()
-        return None
-    return listener
-
-
-class _Lead:
-    """The place of the one who writes: the lock, the socket, and those who came to it."""
-
-    def __init__(self, lock: int, listener: socket.socket | None, address: str, began: float) -> None:
-        self._lock, self._listener, self._address, self._began = lock, listener, address, began
-        self.waiting: list[socket.socket] = []
-        self.linger, self.met = False, False
-
-    def __enter__(self) -> _Lead:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._let_go()
-
-    def settle(self, request: bytes, write: Write, sync: Callable[[], None]) -> bytes:
-        """One's own request and all that have come, in one transaction; then hand on, wait for the disk, answer."""
-        self._accept()
-        requests, askers = [request], []
-        try:
-            for asker in self.waiting[:]:
-                with suppress(BlockingIOError):  # connected, but its request is not there yet: for the next
-                    said = asker.recv(LARGEST_REQUEST, socket.MSG_DONTWAIT)
-                    self.waiting.remove(asker)
-                    if said:
-                        requests.append(said)
-                        askers.append(asker)
-                    else:
-                        asker.close()
-            answers = write(requests)
-            sync()  # meanwhile others come: the next transaction is for all of them
-            for asker, answer in zip(askers, answers[1:], strict=True):
-                with suppress(OSError):  # it gave up or was killed: charged, and no answer
-                    asker.send(answer, socket.MSG_DONTWAIT)
-            self.met = bool(askers)
-            self._hand_on()
-        finally:  # also where the transaction failed: they see no answer and ask again
-            for asker in askers:
-                asker.close()
-        return answers[0]
-
-    def _accept(self) -> None:
-        if self._listener is not None:
-            with suppress(OSError):  # that was all
-                while len(self.waiting) < _HANDED:
-                    self.waiting.append(self._listener.accept()[0])
-
-    def _hand_on(self) -> None:
-        """Give lock and socket to one who came later, if there is one."""
-        self._accept()
-        if self._listener is None or time.monotonic() - self._began > _CHAIN:
-            self._let_go()
-            return
-        if not self.waiting and (self.linger or self.met):
-            select.select([self._listener], [], [], _LINGER)
-            self._accept()
-        while self.waiting:
-            heir = self.waiting.pop(0)
-            handles = [self._lock, self._listener.fileno(), *(asker.fileno() for asker in self.waiting)]
-            with heir, suppress(OSError):  # that one was killed
-                socket.send_fds(heir, [repr(self._began).encode()], handles, socket.MSG_DONTWAIT)
-                self._close()
-                return
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Let the lock go; whoever came too late asks again."""
-        if self._lock < 0:
-            return
-        if self._listener is not None:
-            with suppress(OSError):
-                os.unlink(self._address)
-            with suppress(OSError):  # a child that was forked meanwhile may hold it too
-                self._listener.shutdown(socket.SHUT_RDWR)
-        with suppress(OSError):
-            fcntl.flock(self._lock, fcntl.LOCK_UN)
-        self._close()
-
-    def _close(self) -> None:
-        """Close this process's own handles: the lock itself stays with whoever else has them."""
-        os.close(self._lock)
-        self._lock = -1
-        for one in (self._listener, *self.waiting):
-            if one is not None:
-                one.close()
-        self._listener, self.waiting = None, []
 
 
 class _Waiter:
