@@ -327,7 +327,7 @@ def test_a_server_that_does_not_wait_for_its_disk(postgres: str) -> None:
     from tests.ledger.conftest import fresh_database
 
     url = fresh_database(postgres)
-    with Ledger(f"{url}&options=-csynchronous_commit%3Doff", create=True) as ledger:
+    with Ledger(f"{url}?options=-csynchronous_commit%3Doff", create=True) as ledger:
         assert ledger.store.connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
 
