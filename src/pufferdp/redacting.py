@@ -40,7 +40,7 @@ def plan_redaction(
     private: Sequence[int],
     epsilon: float,
     method: str | None = None,
-    adversary: str = "pufferfish",
+    adversary: str = "bdp",
     known: Sequence[int] = (),
     mark: str = MARK,
 ) -> Redaction:
@@ -52,7 +52,7 @@ def plan_redaction(
         private: the rows to hide, counted from 1.
         epsilon: the promise for each of them.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
-        adversary: ``pufferfish`` (knows no record), ``bdp`` (any set of them) or ``dp`` (all others).
+        adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
         mark: what stands for a redacted record.
     """
@@ -77,7 +77,7 @@ def redact(
     epsilon: float,
     out: str | os.PathLike[str] | None = None,
     method: str | None = None,
-    adversary: str = "pufferfish",
+    adversary: str = "bdp",
     known: Sequence[int] = (),
     missing: str = "refuse",
     bins: str | None = None,
@@ -96,7 +96,7 @@ def redact(
         epsilon: the promise for each of them.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
-        adversary: ``pufferfish`` (knows no record), ``bdp`` (any set of them) or ``dp`` (all others).
+        adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
         bins: edges that turn numbers into states, where the model has none.

@@ -29,15 +29,9 @@ def redact(
         str | None,
         typer.Option("--method", help="window, 3r-relaxed, 3r-numerical or 3r-optimal; the last and best by default."),
     ] = None,
-    adversary: Annotated[
-        str,
-        typer.Option(
-            "--adversary",
-            help="Who the promise is for: pufferfish (knows no record), bdp (any), dp (all others).",
-        ),
-    ] = "pufferfish",
+    adversary: options.AdversaryName = "bdp",
     known: Annotated[
-        list[str] | None, typer.Option("--known", help="Row that the adversary knows, as with --private.")
+        list[str] | None, typer.Option("--known", help="Row that the adversary knows; with pufferfish.")
     ] = None,
     mark: Annotated[str, typer.Option("--mark", help="Word that stands for a redacted record; no state.")] = "*",
     missing: options.Missing = "refuse",
