@@ -7,94 +7,32 @@ crash in between loses the answer, not the budget.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pufferdp import checks
-from pufferdp.checks import LARGEST
 from pufferdp.errors import LedgerError, ParameterError, RefusedError
 from pufferdp.ledger import chain
-from pufferdp.ledger.charges import Charge
+from pufferdp.ledger.charges import FLOW, Charge
 from pufferdp.ledger.refusals import over_budget, refuse_other_model, refuse_other_secrets
+from pufferdp.ledger.standing import DataSet, Receipt, standing, standing_of_flows
 from pufferdp.ledger.store import WAIT, Session, open_store
 from pufferdp.ledger.totals import Rule, State, refuse_other_width
+from pufferdp.ledger.variation import (
+    FlowBudget,
+    refuse_flow,
+    refuse_no_flow,
+    refuse_other_kind,
+    refuse_other_promise,
+)
 from pufferdp.models.classes import Model
 from pufferdp.models.files import canonical_json, model_digest, model_from_dict, model_to_dict
 
 if TYPE_CHECKING:
     from pufferdp.ledger.checking import LedgerCheck
-
-
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """Where a charge stands in its ledger: the part ``ledger`` of a certificate."""
-
-    dataset: str
-    position: int
-    """Its row, counted from 1."""
-    previous: str
-    """Hash of the row before."""
-    head: str
-    """Hash of its own row: the head of the ledger at that moment."""
-    charged: str
-    """When, in universal time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As in a certificate."""
-        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSet:
-    """A data set at one moment: what it is, what was spent and what is left."""
-
-    name: str
-    model: Model | None
-    """None until a private fit has given it one."""
-    model_sha256: str | None
-    adversary: checks.Adversary
-    budget: float
-    """The most that may leak about one record, by all releases together."""
-    created: str
-    releases: int
-    spent_dp: float
-    """The DP losses of all releases, added up; infinite where an exact answer was released."""
-    leakage: float | None
-    """What they leak at most; None where there is no model yet."""
-    left_dp: float | None
-    """The DP loss that further releases may have; None before anybody knows how long the chains are."""
-    curve: str | None
-    """The curve that the total rests on, or "own" where it is the promise of the only release."""
-    longest: int
-    private: str | None
-    """The records that the promise is about, once a redaction has released others; None: all."""
-    position: int
-    head: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``pufferdp ledger show --json`` prints."""
-        return {
-            "dataset": self.name,
-            "model_sha256": self.model_sha256,
-            "adversary": str(self.adversary),
-            "budget": self.budget,
-            "leakage": self.leakage,
-            "left": None if self.leakage is None else max(0.0, self.budget - self.leakage),
-            "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
-            "left_dp": self.left_dp,
-            "curve": self.curve,
-            "releases": self.releases,
-            "longest": self.longest,
-            "private": self.private,
-            "created": self.created,
-            "position": self.position,
-            "head": self.head,
-        }
 
 
 class Ledger:
@@ -132,16 +70,21 @@ class Ledger:
         """Let go of the file or the server."""
         self.store.close()
 
-    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float) -> DataSet:
+    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float | FlowBudget) -> DataSet:
         """A new data set with its model, its adversary and its budget; none of them can be changed later.
 
-        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds.
+        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
+        for transition flows has a ``FlowBudget`` in total variation, and no adversary.
         """
         if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
-        who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
         sha = None if model is None else model_digest(model)
-        definition = chain.definition(name, sha, str(who), most, _now())
+        if isinstance(budget, FlowBudget):
+            refuse_no_flow(model, budget)
+            definition = chain.definition(name, sha, None, budget.to_dict(), _now())
+        else:
+            who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+            definition = chain.definition(name, sha, str(who), most, _now())
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
@@ -164,31 +107,28 @@ class Ledger:
         """A data set as it stands now."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
+            flows = FlowBudget.of(definition["budget"])
+            if flows is not None and state.model is not None:
+                return standing_of_flows(name, definition, state, flows, self.model(session, state.model))
             rule = self._rule(session, definition, state)
-        leakage = None if rule is None else rule.leakage(state)
-        return DataSet(
-            name=name,
-            model=None if rule is None else rule.model,
-            model_sha256=state.model,
-            adversary=checks.adversary(definition["adversary"]),
-            budget=definition["budget"],
-            created=definition["created"],
-            releases=state.releases,
-            spent_dp=state.spent,
-            leakage=leakage,
-            left_dp=None if rule is None else rule.left(state),
-            curve=_resting_on(rule, state, leakage),
-            longest=state.longest,
-            private=state.private,
-            position=state.position,
-            head=state.head,
-        )
+        return standing(name, definition, state, rule)
 
     def expect(self, name: str, *, model: Model, adversary: str) -> None:
         """Refuse early what a charge would refuse: another model or adversary than the data set's."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
+        refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+
+    def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
+        """The same for a transition flow."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        budget = FlowBudget.of(definition["budget"])
+        refuse_other_kind(name, budget, FLOW)
+        refuse_other_model(name, definition, state, model_digest(model), None)
+        if budget is not None:
+            refuse_other_promise(name, budget, promise)
 
     def has_fitted(self, name: str) -> bool:
         """Whether the data set's model comes from a private fit that it was charged for."""
@@ -211,13 +151,17 @@ class Ledger:
             receipts, rows = [], []
             for name, charge in charges:
                 definition, state = found[name]
+                flows = FlowBudget.of(definition["budget"])
+                refuse_other_kind(name, flows, charge.kind)
                 refuse_other_model(name, definition, state, charge.model, charge.adversary)
                 refuse_other_width(name, state, charge)
                 refuse_other_secrets(name, definition, state, charge)
                 when = _now()
                 head = chain.link(state.head, state.position + 1, when, charge.problem)
                 after = state.after(charge, head)
-                if not _within(rules[name], definition, after):
+                if flows is not None:
+                    refuse_flow(name, flows, state.tau, state.reading, charge)
+                elif not _within(rules[name], definition, after):
                     raise over_budget(name, definition, state, charge, rules[name])
                 rows.append((name, after.position, when, charge.problem, head))
                 receipts.append(
@@ -273,7 +217,7 @@ class Ledger:
         raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
 
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
-        if state.model is None:
+        if state.model is None or isinstance(definition["budget"], dict):
             return None
         key = state.model, definition["adversary"], definition["budget"]
         if key not in self._rules:
@@ -302,16 +246,6 @@ def _keep(session: Session, table: str, content: str) -> str:
 def _within(rule: Rule | None, definition: dict[str, Any], state: State) -> bool:
     # No curve lies below the DP loss itself; without a model that is all that can be said.
     return state.spent <= definition["budget"] if rule is None else rule.within(state)
-
-
-def _resting_on(rule: Rule | None, state: State, leakage: float | None) -> str | None:
-    if rule is None or not state.releases:
-        return None
-    if state.epsilon is not None and leakage == state.epsilon:
-        return "own"
-    if state.spent > LARGEST:
-        return None
-    return rule.curve(state.longest, state.clipped, state.private is not None).which(state.spent).name
 
 
 def _now() -> str:
