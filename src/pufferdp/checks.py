@@ -10,6 +10,8 @@ from pufferdp.errors import ParameterError
 
 LARGEST: Final = 1e100
 """Numbers are clipped to no more than this: sums and noise for 2^53 records then still fit a double."""
+MOST_RECORDS: Final = 2**53
+"""The longest chain: whole numbers up to here are exact in a double."""
 SMALLEST_EPSILON: Final = 1e-9
 """Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
 
@@ -96,7 +98,7 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
     except ValueError:
         whole = None
     number = _number(name, value) if whole is None else whole
-    if not math.isfinite(number) or number != int(number) or not least <= number <= 2**53:
+    if not math.isfinite(number) or number != int(number) or not least <= number <= MOST_RECORDS:
         raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)
     return int(number)
 

@@ -71,3 +71,8 @@ class NotApplicableError(RefusedError):
 
 class BudgetError(RefusedError):
     """The data set has too little of its budget left. Nothing was charged."""
+
+    def __init__(self, message: str, *, value: object = None, left: float | None = None) -> None:
+        super().__init__(message, value=value)
+        self.left = left
+        """The DP loss that a release like this one may have, where one fits."""

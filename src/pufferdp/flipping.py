@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,11 @@ import numpy.typing as npt
 from pufferdp import checks
 from pufferdp.bins import with_bins
 from pufferdp.data import Coding, Layout, open_series
-from pufferdp.data.lines import change_file, change_lines, count_lines, is_plain
+from pufferdp.data.lines import change_file, change_lines, check_lines, count_lines, is_plain
 from pufferdp.data.rows import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.errors import DataError, NotApplicableError, ParameterError
 from pufferdp.fingerprint import fitted_warning
+from pufferdp.flip_charging import Account, DesignOf
 from pufferdp.mechanisms.flips import THEOREMS, FlipDesign, design_flips, flip_chains
 from pufferdp.models.classes import MarkovClass, Model
 from pufferdp.models.files import check_file, model_digest, model_to_dict
@@ -30,13 +30,17 @@ from pufferdp.planning import Progress
 from pufferdp.reading import check_reading, check_start, coding_of, facts_of, histogram_of
 from pufferdp.report import text
 from pufferdp.series_certificate import (
-    ONCE,
     SERIES_SCHEMA,
     SeriesCertificate,
     seal_series,
     series_guarantee,
+    series_once,
     series_public,
 )
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.standing import Receipt
 
 __all__ = ["Flip", "FlipDesign", "design_flips", "flip", "flip_stream"]
 
@@ -83,6 +87,8 @@ def flip(
     optimise: bool = False,
     out: str | os.PathLike[str] | None = None,
     sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     progress: Progress | None = None,
 ) -> Flip:
     """Sanitise a series once, for any use: every record passes a channel on its own.
@@ -101,6 +107,8 @@ def flip(
         optimise: with more than two states, search for a better channel than k-ary randomised response.
         out: write the sanitised series here (.csv, .csv.gz or .parquet); for files only.
         sampler: where randomness comes from; the operating system by default.
+        ledger: where the series is charged before a record is flipped: a Ledger, its file or its URL.
+        dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
     tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
@@ -108,7 +116,10 @@ def flip(
     checks.epsilon(epsilon)
     checks.adversary(adversary)
 
-    def design_of(length: int) -> FlipDesign:
+    account = Account(ledger, dataset, tell)
+    account.expect(model, adversary)
+
+    def design_of(epsilon: float, length: int | None) -> FlipDesign:
         return design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
 
     if out is not None:
@@ -117,7 +128,7 @@ def flip(
             raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
     if isinstance(data, (str, os.PathLike)) and out is not None and is_plain(Path(data), Path(out), layout):
         tell("flipping line by line")
-        return _by_lines(Path(data), Path(out), design_of, coding, layout, sampler)
+        return _by_lines(Path(data), Path(out), epsilon, design_of, coding, layout, sampler, account)
     tell("reading")
     file = FileRows.of(data, layout) if isinstance(data, (str, os.PathLike)) else None
     # A file without an order or people is read once; otherwise the order is needed as times, and as it is written.
@@ -126,7 +137,8 @@ def flip(
     check_start(model, counts)
     exact = histogram_of(model, counts)
     tell("choosing the channel")
-    design = design_of(max(length for length, _ in counts.lengths))
+    design = design_of(epsilon, max(length for length, _ in counts.lengths))
+    receipt, counted = account.charge(design, design_of)
     tell("flipping")
 
     def change(codes: Codes) -> Codes:
@@ -140,16 +152,26 @@ def flip(
             file.write(out, coding, model.labels, change)
     else:
         states = change(row_codes(data, layout, coding))
-    warnings = [sampler.warning, fitted_warning(model.fitted, dict(zip(model.labels, exact, strict=True)))]
+    warnings = [sampler.warning, fitted_warning(model.fitted, dict(zip(model.labels, exact, strict=True)), counted)]
     facts = facts_of(layout, None, counts.lengths, counts.missing)
-    return Flip(design=design, certificate=_certify(design, facts, warnings), states=states)
+    return Flip(design=design, certificate=_certify(design, facts, warnings, receipt), states=states)
 
 
 def _by_lines(
-    path: Path, out: Path, design_of: Callable[[int], FlipDesign], coding: Coding, layout: Layout, sampler: Sampler
+    path: Path,
+    out: Path,
+    epsilon: float,
+    design_of: DesignOf,
+    coding: Coding,
+    layout: Layout,
+    sampler: Sampler,
+    account: Account,
 ) -> Flip:
     """One chain in a text file: as many records as lines, in constant memory."""
-    design = design_of(max(1, count_lines(path)))
+    design = design_of(epsilon, max(1, count_lines(path)))
+    if account.kept:
+        check_lines(path, layout, coding, design.model.labels)  # a file that cannot be flipped is not charged
+    receipt, counted = account.charge(design, design_of)
     tally = np.zeros(len(coding.labels), dtype=np.int64)
 
     def change(codes: Codes) -> Codes:
@@ -159,8 +181,8 @@ def _by_lines(
     passed = change_file(path, out, layout, coding, design.model.labels, change)
     exact = {name: int(n) for name, n in zip(coding.labels, tally, strict=True)}
     facts = facts_of(layout, None, ((passed.records, 1),), passed.missing)
-    warnings = [sampler.warning, fitted_warning(design.model.fitted, exact)]
-    return Flip(design=design, certificate=_certify(design, facts, warnings))
+    warnings = [sampler.warning, fitted_warning(design.model.fitted, exact, counted)]
+    return Flip(design=design, certificate=_certify(design, facts, warnings, receipt))
 
 
 def flip_stream(
@@ -177,8 +199,14 @@ def flip_stream(
     bins: str | None = None,
     optimise: bool = False,
     sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
 ) -> Flip:
-    """Sanitise a stream of CSV lines as they come, in constant memory; the promise is for series of any length."""
+    """Sanitise a stream of CSV lines as they come, in constant memory; the promise is for series of any length.
+
+    With a ledger it is charged for any length as well, once its first lines have been read and before any is written.
+    What is wrong with a later line ends the stream, and the charge stays.
+    """
     sampler = sampler or SystemSampler()
     model, coding, layout = _prepare(model, bins, Layout(column=column, order=order, by=by, missing=missing))
     if (missing == "break" or by is not None) and any(c.given_start is not None for c in model.chains):
@@ -186,16 +214,30 @@ def flip_stream(
             "the start law of the model is for the first record of a stream only, and this one may start again; "
             'use start "stationary" or "any"'
         )
-    design = design_flips(model, epsilon, adversary=adversary, optimise=optimise)
+    account = Account(ledger, dataset)
+    account.expect(model, adversary)
+
+    def design_of(epsilon: float, length: int | None) -> FlipDesign:
+        return design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
+
+    design = design_of(epsilon, None)
+    receipt: Receipt | None = None
+    counted = False
+
+    def begin() -> None:
+        nonlocal receipt, counted
+        receipt, counted = account.charge(design, design_of)
+
     passed = change_lines(
-        source, sink, layout, coding, model.labels, lambda codes: _flipped(codes, coding, design, sampler)
+        source, sink, layout, coding, model.labels, lambda codes: _flipped(codes, coding, design, sampler), begin
     )
+    fitted = bool(model.fitted) and not counted
     warnings = [
         sampler.warning,
-        "the model was fitted on data; if on this stream, the promise is weaker" if model.fitted else None,
+        "the model was fitted on data; if on this stream, the promise is weaker" if fitted else None,
     ]
     facts = facts_of(layout, None, ((passed.records, 1),), passed.missing)
-    return Flip(design=design, certificate=_certify(design, facts, warnings))
+    return Flip(design=design, certificate=_certify(design, facts, warnings, receipt))
 
 
 def _prepare(model: Model, bins: str | None, layout: Layout) -> tuple[MarkovChain | MarkovClass, Coding, Layout]:
@@ -223,7 +265,9 @@ def _flipped(codes: Codes, coding: Coding, design: FlipDesign, sampler: Sampler)
     return out
 
 
-def _certify(design: FlipDesign, facts: dict[str, Any], warnings: list[str | None]) -> SeriesCertificate:
+def _certify(
+    design: FlipDesign, facts: dict[str, Any], warnings: list[str | None], receipt: Receipt | None
+) -> SeriesCertificate:
     return seal_series(
         {
             "schema": SERIES_SCHEMA,
@@ -244,7 +288,8 @@ def _certify(design: FlipDesign, facts: dict[str, Any], warnings: list[str | Non
             "data": facts,
             "public": series_public(facts["records"]),
             "labels": list(design.model.labels),
-            "once": ONCE,
+            "once": series_once(receipt),
             "warnings": [w for w in warnings if w],
+            "ledger": None if receipt is None else receipt.to_dict(),
         }
     )

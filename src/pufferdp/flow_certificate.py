@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,17 +15,20 @@ from pufferdp.certificate import (
     AccuracyPart,
     CertificatePart,
     DataPart,
+    LedgerPart,
     MechanismPart,
     NoisePart,
     content_hash,
 )
 from pufferdp.flow_estimates import FlowEstimates
 from pufferdp.leakage.orbits import Privacy
+from pufferdp.ledger.variation import TOTAL_VARIATION, FlowBudget, flow_charge
 from pufferdp.mechanisms.transition_flow import SEED, FlowCalibration, FlowProblem
 from pufferdp.models.files import model_digest, model_to_dict
 
-BUDGET: Final = "total-variation"
-"""The kind of budget a flow spends. The taus of flows from the same data add up; they do not mix with an epsilon."""
+if TYPE_CHECKING:
+    from pufferdp.ledger.charges import Charge
+    from pufferdp.ledger.standing import Receipt
 
 
 class FlowGuarantee(CertificatePart):
@@ -108,6 +111,7 @@ class FlowCertificate(CertificatePart):
     flow: list[list[float]]
     estimates: dict[str, Any] = Field(description="what the flow says of the chain, with ranges for the noise")
     warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,6 +178,7 @@ def certify(
     flow: npt.NDArray[np.float64],
     estimates: FlowEstimates,
     warnings: list[str],
+    receipt: Receipt | None,
 ) -> FlowCertificate:
     """The certificate of a release, with its hash."""
     content = {
@@ -181,7 +186,7 @@ def certify(
         "pufferdp": importlib.metadata.version("pufferdp"),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "guarantee": guarantee(problem),
-        "budget": {"kind": BUDGET, "tau": problem.tau},
+        "budget": {"kind": TOTAL_VARIATION, "tau": problem.tau},
         "model": model_to_dict(problem.model),
         "model_sha256": model_digest(problem.model),
         "query": {"name": "flow", "transitions": problem.transitions, "coordinates": int(flow.size)},
@@ -202,8 +207,27 @@ def certify(
         "flow": flow.tolist(),
         "estimates": estimates.to_dict(),
         "warnings": warnings,
+        "ledger": None if receipt is None else receipt.to_dict(),
     }
     return FlowCertificate.model_validate({**content, "sha256": content_hash(content)})
+
+
+def promise_of(problem: FlowProblem) -> FlowBudget:
+    """What a flow promises, as a ledger takes it."""
+    return FlowBudget(tau=problem.tau, eta=problem.eta, privacy=str(problem.privacy), centre_only=problem.centre_only)
+
+
+def charge_of(problem: FlowProblem, calibration: FlowCalibration) -> Charge:
+    """What a flow charges."""
+    return flow_charge(
+        model=model_digest(problem.model),
+        promise=promise_of(problem),
+        add=problem.add,
+        mechanism=calibration.mechanism,
+        kappa=calibration.kappa,
+        sigma=calibration.noise.sigma,
+        lengths=problem.lengths,
+    )
 
 
 def calibration_part(problem: FlowProblem, calibration: FlowCalibration) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from pydantic import ValidationError
 
-from pufferdp.certificate import content_hash
+from pufferdp.certificate import content_hash, row_problems
 from pufferdp.errors import PufferdpError
-from pufferdp.flow_certificate import FlowCertificate, calibration_part, guarantee, public_facts
+from pufferdp.flow_certificate import FlowCertificate, calibration_part, charge_of, guarantee, public_facts
 from pufferdp.flow_estimates import estimate_chain
 from pufferdp.flowing import shortfall
 from pufferdp.mechanisms.transition_flow import SEED, FlowProblem, Repair, calibrate, privacy_of
@@ -27,7 +27,7 @@ _ROUNDING: Final = 1e-6
 """Of estimates on another machine: eigenvalues and quantiles of the same draws."""
 
 
-def flow_problems(raw: dict[str, Any]) -> tuple[list[str], list[str]]:
+def flow_problems(raw: dict[str, Any], head: str | None = None) -> tuple[list[str], list[str]]:
     """What is wrong with a certificate, nothing when it holds; and its warnings."""
     try:
         parsed = FlowCertificate.model_validate(raw)
@@ -43,13 +43,13 @@ def flow_problems(raw: dict[str, Any]) -> tuple[list[str], list[str]]:
     if content_hash(raw) != parsed.sha256:
         problems.append("the hash does not match: the certificate was changed after it was made")
     try:
-        problems += _recompute(parsed)
+        problems += _recompute(parsed, head)
     except (PufferdpError, ValueError) as error:
         problems.append(str(error))
     return problems, parsed.warnings
 
 
-def _recompute(c: FlowCertificate) -> Iterator[str]:
+def _recompute(c: FlowCertificate, head: str | None) -> Iterator[str]:
     if names_a_file(c.model):
         yield "the model names a file; a certificate holds its model by value"
         return
@@ -104,6 +104,7 @@ def _recompute(c: FlowCertificate) -> Iterator[str]:
     ):
         if said != recomputed:
             yield f"{text_name} is {said!r}; it should be {recomputed!r}"
+    yield from row_problems(c.ledger, charge_of(problem, ours), head)
     yield from _reading_problems(c, model)
     yield from _flow_problems(c, model.size, ours.law, c.repair.kappa)
 

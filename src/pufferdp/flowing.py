@@ -5,9 +5,10 @@ The exact flow never leaves this module.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,10 @@ from pufferdp.bins import with_bins
 from pufferdp.data import Layout
 from pufferdp.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.fingerprint import fitted_warning
-from pufferdp.flow_certificate import FlowCertificate, certify
+from pufferdp.flow_certificate import FlowCertificate, certify, charge_of, promise_of
 from pufferdp.flow_estimates import FlowEstimates, estimate_chain
 from pufferdp.leakage.orbits import FlowNoise
+from pufferdp.ledger import charged, opened
 from pufferdp.mechanisms.base import Lengths
 from pufferdp.mechanisms.transition_flow import FlowCalibration, FlowProblem, Repair, calibrate, privacy_of, repaired
 from pufferdp.models.classes import Model
@@ -28,6 +30,9 @@ from pufferdp.noise import Sampler, SystemSampler, draw
 from pufferdp.planning import Progress, count_lengths
 from pufferdp.reading import check_reading, read_flow
 from pufferdp.report import flow as report
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger
 
 Values = npt.NDArray[np.float64]
 
@@ -197,6 +202,8 @@ def flow(
     mechanism: str | None = None,
     beta: float = 0.05,
     sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
     progress: Progress | None = None,
 ) -> FlowRelease:
     """Release the transition flow of one or several chains.
@@ -218,6 +225,8 @@ def flow(
         mechanism: a candidate of the plan by name; the best by default.
         beta: accuracy is certified at probability 1−beta.
         sampler: where noise comes from; the operating system by default.
+        ledger: where the flow is charged before its noise is drawn: a Ledger, its file or its URL.
+        dataset: which data set of the ledger; one with a budget in total variation.
         progress: called with a few words before each step.
     """
     tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
@@ -226,9 +235,12 @@ def flow(
         "model": centre, "eta": eta, "tau": tau, "privacy": privacy, "add": add, "centre_only": centre_only,
     }  # fmt: skip
     # Whatever can be refused without the data is refused before it is read.
-    FlowProblem(lengths=((2, 1),), **promise)
+    asked = FlowProblem(lengths=((2, 1),), **promise)
     checks.probability(beta, "beta")
     check_reading(centre, {"order": order, "by": by, "gap": gap}, missing, None)
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            books.expect_flow(dataset, model=centre, promise=promise_of(asked))
     tell("reading")
     exact = read_flow(data, centre, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
     problem = FlowProblem(lengths=exact.lengths, **promise)
@@ -236,12 +248,13 @@ def flow(
     chosen = plan.best if mechanism is None else plan.candidate(mechanism)
     if not chosen.applies:
         raise NotApplicableError(f"{mechanism} does not apply: {chosen.reason}; leave --mechanism out", value=mechanism)
+    receipt, counted = charged(ledger, dataset, lambda: charge_of(problem, chosen.calibration))
     tell("drawing noise")
     released = _noisy(problem, chosen.calibration, exact.transitions, sampler)
     estimates = estimate_chain(released, chosen.calibration.law, chosen.calibration.kappa)
     counts = dict(zip(centre.labels, exact.histogram, strict=True))
-    warnings = [w for w in (sampler.warning, fitted_warning(centre.fitted, counts)) if w]
-    certificate = certify(problem, chosen.calibration, exact.facts, released, estimates, warnings)
+    warnings = [w for w in (sampler.warning, fitted_warning(centre.fitted, counts, counted)) if w]
+    certificate = certify(problem, chosen.calibration, exact.facts, released, estimates, warnings, receipt)
     return FlowRelease(flow=released, estimates=estimates, certificate=certificate)
 
 

@@ -21,7 +21,7 @@ from pufferdp.denoising import Denoised, denoise
 from pufferdp.errors import NotApplicableError, QueryError
 from pufferdp.estimate import Answer, feasible
 from pufferdp.fingerprint import fitted_warning
-from pufferdp.ledger import opened
+from pufferdp.ledger import charged, opened
 from pufferdp.mechanisms import MECHANISMS, Problem
 from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.collection import ModelClass
@@ -137,11 +137,7 @@ def release(
     candidate = choose(problem, mechanism, beta, tell)
     if candidate.calibration is not None and candidate.calibration.scale == 0:
         refuse_impossible(model, exact)
-    # The charge is on disk before any noise exists: a crash from here on loses the answer, never the charge.
-    receipt, counted = None, False
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None:
-            receipt, counted = books.charge(dataset, charge_of(problem, candidate)), books.has_fitted(dataset)
+    receipt, counted = charged(ledger, dataset, lambda: charge_of(problem, candidate))
     return finish(problem, candidate, exact, sampler, tell, receipt, counted)
 
 

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from pufferdp.certificate import SECRETS, CertificatePart, DataPart, Guarantee, MechanismPart, content_hash
+from pufferdp.certificate import (
+    SECRETS,
+    CertificatePart,
+    DataPart,
+    Guarantee,
+    LedgerPart,
+    MechanismPart,
+    content_hash,
+)
 from pufferdp.certificate import SERIES_SCHEMA as SERIES_SCHEMA
-from pufferdp.checks import Adversary
+from pufferdp.checks import MOST_RECORDS, Adversary
 from pufferdp.models.classes import SeriesModel
 from pufferdp.models.files import canonical_json
 from pufferdp.models.markov import MarkovChain
 
+if TYPE_CHECKING:
+    from pufferdp.ledger.charges import Charge
+
 ONCE: Final = (
     "the promise is for one release: whoever sees the same series flipped twice can average the noise away, and each "
     "further release adds its dp_loss for every record"
+)
+
+CHARGED: Final = (
+    "the promise is for this release alone; the data set of the ledger adds the dp_loss of each further release for "
+    "every record, and its budget is the promise for all of them together"
 )
 
 
@@ -47,6 +64,7 @@ class SeriesCertificate(CertificatePart):
     labels: list[str]
     once: str
     warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,6 +93,21 @@ def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -
             f"between two values of any one record by a factor of at most e^{epsilon:g} = {factor:.4g}."
         ),
     }
+
+
+def series_once(row: object) -> str:
+    """What the certificate says of a second release: somebody has to count."""
+    return ONCE if row is None else CHARGED
+
+
+def series_charge(
+    matrix: Sequence[Sequence[float]], length: int | None, epsilon: float, model: str, adversary: str
+) -> Charge:
+    """What a sanitised series charges, as its certificate describes it; a stream counts as long as any chain may be."""
+    from pufferdp.ledger.charges import flip
+
+    longest = MOST_RECORDS if length is None else length
+    return flip(matrix, longest=longest, epsilon=epsilon, model=model, adversary=adversary)
 
 
 def series_public(records: int) -> list[str]:

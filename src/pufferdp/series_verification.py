@@ -8,17 +8,23 @@ from typing import Any
 from pydantic import ValidationError
 
 from pufferdp import checks
-from pufferdp.certificate import content_hash
+from pufferdp.certificate import content_hash, row_problems
 from pufferdp.errors import PufferdpError
 from pufferdp.mechanisms.flips import THEOREMS, describe, flip_chains
 from pufferdp.models.classes import MarkovClass
 from pufferdp.models.files import canonical_json, model_digest, model_from_dict, plain_errors
 from pufferdp.models.markov import MarkovChain
 from pufferdp.reading import check_reading
-from pufferdp.series_certificate import ONCE, SeriesCertificate, series_guarantee, series_public
+from pufferdp.series_certificate import (
+    SeriesCertificate,
+    series_charge,
+    series_guarantee,
+    series_once,
+    series_public,
+)
 
 
-def series_problems(raw: dict[str, Any]) -> tuple[list[str], list[str]]:
+def series_problems(raw: dict[str, Any], head: str | None = None) -> tuple[list[str], list[str]]:
     """What is wrong with a certificate, and its warnings."""
     try:
         c = SeriesCertificate.model_validate(raw)
@@ -32,6 +38,9 @@ def series_problems(raw: dict[str, Any]) -> tuple[list[str], list[str]]:
         if content_hash(raw) != c.sha256:
             problems.append("the hash does not match: the certificate was changed after it was made")
         problems += _recompute(c)
+        matrix, length, who = c.channel.matrix, c.channel.length, c.guarantee.adversary
+        charge = series_charge(matrix, length, c.guarantee.epsilon, c.model_sha256, who)
+        problems += row_problems(c.ledger, charge, head)
     except (PufferdpError, ValueError) as error:
         problems.append(str(error))
     return problems, list(c.warnings)
@@ -71,7 +80,7 @@ def _recompute(c: SeriesCertificate) -> list[str]:
         ("mechanism.theorem", c.mechanism.theorem, THEOREMS[c.mechanism.name]),
         ("guarantee", c.guarantee.model_dump(), guarantee),
         ("labels", c.labels, list(model.labels)),
-        ("once", c.once, ONCE),
+        ("once", c.once, series_once(c.ledger)),
         ("public", c.public, series_public(c.data.records)),
     ):
         if said != recomputed:

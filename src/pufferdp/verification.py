@@ -73,12 +73,12 @@ def verify(
     if raw.get("schema") == FLOW_SCHEMA:
         from pufferdp.flow_verification import flow_problems
 
-        found, warnings = flow_problems(raw)
+        found, warnings = flow_problems(raw, head)
         return Verification(not found, tuple(found), tuple(warnings))
     if raw.get("schema") == REDACTION_SCHEMA:
         return _verify_redaction(raw)
     if raw.get("schema") == SERIES_SCHEMA:
-        found, warnings = series_problems(raw)
+        found, warnings = series_problems(raw, head)
         return Verification(not found, tuple(found), tuple(warnings))
     problems: list[str] = []
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,3 +69,31 @@ def test_what_is_wrong_is_said_and_nothing_is_written(words: list[str], sentence
     assert done.code == 2
     assert sentence in done.err
     assert sorted(p.name for p in folder.iterdir()) == ["d.csv", "m.json"]
+
+
+def test_a_second_copy_is_charged_and_a_third_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "5").code == 0
+    charged = [*FLIP, "--ledger", "l.db", "--dataset", "d"]
+    done = run(*charged, "--out", "o.csv", "--certificate", "c.json")
+    assert done.code == 0, done.err
+    assert "All releases from data set 'd' leak at most 2 of 5" in done.out
+    assert "the ledger adds" in " ".join(done.out.split())
+    head = json.loads((folder / "c.json").read_text())["ledger"]["head"]
+    assert run("verify", "c.json", "--head", head).code == 0
+    assert run("verify", "c.json", "--head", "0" * 64).code == 3
+    small = [*FLIP[:-1], ".1", "--ledger", "l.db", "--dataset", "d"]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(series().encode())))
+    done = run("flip", "-", *small[2:])
+    assert (done.code, len(done.out.splitlines())) == (0, 13)
+    assert "All releases from data set 'd'" in done.err
+    before = sorted(p.name for p in folder.iterdir())
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(series().encode())))
+    for words in ([*charged, "--out", "more.csv", "--certificate", "more.json"], ["flip", "-", *charged[2:]]):
+        done = run(*words)
+        assert (done.code, done.out) == (3, "")
+        assert "would fit, as with --epsilon" in done.err
+    assert sorted(p.name for p in folder.iterdir()) == before
+    assert run("ledger", "show", "l.db", "--json").json["releases"] == 2
+    assert run("ledger", "verify", "l.db", "--head", head).code == 0
+    design = run("flip", "--model", "m.json", "--epsilon", "2", "--length", "12", "--ledger", "l.db", "--dataset", "d")
+    assert design.code == 2

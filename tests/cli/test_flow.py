@@ -113,3 +113,55 @@ def test_a_seed_repeats_itself_and_is_marked_unsafe(run: Run) -> None:
     one, two, other = (run(*FLOW, "--json", "--seed", seed).json for seed in ("0", "0", "8"))
     assert one["flow"] == two["flow"] != other["flow"]
     assert one["certificate"]["warnings"] == ["unsafe: seeded"]
+
+
+def test_a_flow_is_charged_to_a_budget_of_its_own_kind(run: Run, folder: Path) -> None:
+    create = ["ledger", "create", "l.db", "--dataset"]
+    made = run(*create, "f", "--model", "m.json", "--tau", ".15", "--eta", ".01", "--json")
+    assert made.code == 0, made.err
+    promise = {"kind": "total-variation", "tau": 0.15, "eta": 0.01, "privacy": "joint", "kernels": "orbit"}
+    assert made.json["budget"] == promise
+    assert run(*create, "e", "--model", "m.json", "--budget", "2").code == 0
+    charged = [*FLOW, "--ledger", "l.db", "--dataset", "f"]
+    done = run(*charged, "--out", "f.json")
+    assert done.code == 0, done.err
+    assert "All flows from data set 'f' together keep a total variation of 0.1 of 0.15; 0.05 is left." in done.out
+    head = json.loads((folder / "f.json").read_text())["certificate"]["ledger"]["head"]
+    assert run("verify", "f.json", "--head", head).code == 0
+    assert run("verify", "f.json", "--head", "0" * 64).code == 3
+    before = listing(folder)
+    again = run(*charged, "--out", "g.json", "--figure", "g.svg")
+    assert (again.code, again.out) == (3, "")
+    assert "0.05 is left; this flow needs 0.1: release it with --tau 0.05" in again.err
+    assert "made with --tau" in run(*FLOW, "--ledger", "l.db", "--dataset", "e").err
+    release = ["release", *FLOW[1:6], "--query", "histogram", "--epsilon", "1", "--ledger", "l.db", "--dataset", "f"]
+    assert "made with --budget" in run(*release).err
+    assert listing(folder) == before
+    shown = run("ledger", "show", "l.db", "--dataset", "f")
+    assert "budget             0.15" in shown.out
+    found = run("ledger", "show", "l.db", "--dataset", "f", "--json").json
+    assert (found["spent_tau"], found["left_tau"], found["releases"]) == (0.1, 0.05, 1)
+    both = run("ledger", "show", "l.db")
+    assert "tau 0.1" in both.out and all(len(line) <= 100 for line in both.out.splitlines())
+    assert run("ledger", "verify", "l.db", "--head", head).code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "give either --budget"),
+        (["--budget", "1", "--tau", ".1"], "give either --budget"),
+        (["--tau", ".1"], "eta is missing"),
+        (["--tau", "1", "--eta", ".1"], "tau is 1"),
+        (["--tau", ".1", "--eta", "2"], "eta is 2"),
+        (["--budget", "1", "--eta", ".1"], "go with --tau"),
+        (["--tau", ".1", "--eta", ".1", "--adversary", "dp"], "flows have none"),
+        (["--tau", ".1", "--eta", ".1", "--privacy", "all"], "privacy is 'all'"),
+    ],
+)
+def test_budgets_that_make_no_sense_make_no_ledger(words: list[str], sentence: str, run: Run, folder: Path) -> None:
+    before = listing(folder)
+    done = run("ledger", "create", "l.db", "--dataset", "f", "--model", "m.json", *words)
+    assert done.code == 2
+    assert sentence in done.err
+    assert listing(folder) == before

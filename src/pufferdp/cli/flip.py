@@ -33,6 +33,8 @@ def flip(
     optimise: Annotated[
         bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
     ] = False,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None,
     certificate: Annotated[
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
@@ -51,6 +53,8 @@ def flip(
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
     believed, number = load_model(model), options.number("epsilon", epsilon)
     if data is None or length is not None:
+        if ledger is not None or dataset is not None:
+            raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
         _design(believed, number, checks.length((length or "").strip()), adversary, optimise, as_json)
         return
     if column is None:
@@ -81,9 +85,11 @@ def flip(
             bins=bins,
             optimise=optimise,
             sampler=sampler,
+            ledger=ledger,
+            dataset=dataset,
         )
         _keep(result, certificate)
-        print(result, file=sys.stderr)
+        print(f"{result}\n{options.standing(ledger, dataset)}".rstrip(), file=sys.stderr)
         return
     if out is None:
         raise ParameterError("out is missing; name the file for the sanitised series with --out")
@@ -104,11 +110,14 @@ def flip(
             optimise=optimise,
             out=out,
             sampler=sampler,
+            ledger=ledger,
+            dataset=dataset,
             progress=progress,
         )
         _keep(result, certificate)
     where = f"Certificate: {certificate}" if certificate else "Keep the certificate with --certificate FILE."
-    options.show({**result.to_dict(), "out": out}, f"{result}\nSeries: {out}\n{where}", as_json)
+    total = "" if as_json else options.standing(ledger, dataset)
+    options.show({**result.to_dict(), "out": out}, f"{result}\n{total}Series: {out}\n{where}", as_json)
 
 
 def _design(model: Model, epsilon: float, length: int, adversary: str, optimise: bool, as_json: bool) -> None:

@@ -28,6 +28,8 @@ def flow(
         str | None, typer.Option("--mechanism", help="A line of the plan by name; the best by default.")
     ] = None,
     beta: options.Beta = "0.05",
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
     seed: Annotated[
@@ -63,6 +65,8 @@ def flow(
             mechanism=mechanism,
             beta=options.number("beta", beta),
             sampler=options.sampler_of(seed),
+            ledger=ledger,
+            dataset=dataset,
             progress=progress,
         )
         if out is not None:
@@ -71,5 +75,6 @@ def flow(
             from pufferdp.report.flow import flow_figure
 
             flow_figure(result.certificate.to_dict(), figure)
-    where = f"\nCertificate: {out}" if out else "\nKeep the certificate with --out FILE."
-    options.show(result.to_dict(), f"{result}{where}", as_json)
+    total = "" if as_json else options.standing(ledger, dataset)
+    where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
+    options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)

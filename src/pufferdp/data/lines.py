@@ -42,8 +42,12 @@ def change_lines(
     coding: Coding,
     labels: Sequence[str],
     change: Callable[[Codes], Codes],
+    begin: Callable[[], None] = lambda: None,
 ) -> Passed:
-    """Read CSV lines, change the states and write them with the columns that say whose and when they are."""
+    """Read CSV lines, change the states and write them with the columns that say whose and when they are.
+
+    ``begin`` is called once the first block was read and nothing was wrong with it, before anything is written.
+    """
     header = source.readline()
     if not header.strip():
         raise DataError("the stream is empty; a header and one record a line are needed")
@@ -57,12 +61,14 @@ def change_lines(
             raise DataError(f"there is no column {name!r}; the columns are {shorten(names)}", value=name)
     places, passed = [names.index(name) for name in wanted], Passed()
     coder, said = _Coder(coding, layout), [*labels, "", ""]
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(wanted)
-    sink.write(out.getvalue().encode())
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
     for columns in _columns(source, len(names), passed):
         codes = coder(columns[places[-1]], passed)
+        if passed.line == 1:
+            begin()
+            out = io.StringIO()
+            csv.writer(out, lineterminator="\n").writerow(wanted)
+            sink.write(out.getvalue().encode())
         missing = int(np.count_nonzero(codes < 0))
         passed.missing += missing
         passed.records += len(codes) - missing
@@ -99,6 +105,12 @@ def count_lines(path: Path) -> int:
         while block := file.read(_BLOCK):
             lines, last = lines + block.count(b"\n"), block[-1:]
     return lines - (last == b"\n")
+
+
+def check_lines(path: Path, layout: Layout, coding: Coding, labels: Sequence[str]) -> None:
+    """Refuse a file that could not be changed to its end, and write nothing."""
+    with path.open("rb") as source, Path(os.devnull).open("wb") as nowhere:
+        change_lines(source, nowhere, layout, coding, labels, lambda codes: codes)
 
 
 def change_file(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from pufferdp.errors import ParameterError
 
 if TYPE_CHECKING:
     from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.charges import Charge
+    from pufferdp.ledger.standing import Receipt
 
 
 @contextmanager
@@ -32,3 +34,16 @@ def opened(place: Ledger | str | os.PathLike[str] | None, dataset: str | None) -
     else:
         with Ledger(place) as ledger:
             yield ledger
+
+
+def charged(
+    place: Ledger | str | os.PathLike[str] | None, dataset: str | None, charge: Callable[[], Charge]
+) -> tuple[Receipt | None, bool]:
+    """Charge a release before anything random is drawn; its receipt, and whether its model's fit was charged too.
+
+    When this returns the charge is on disk: a crash from here on loses the release, never the charge.
+    """
+    with opened(place, dataset) as books:
+        if books is None or dataset is None:
+            return None, False
+        return books.charge(dataset, charge()), books.has_fitted(dataset)

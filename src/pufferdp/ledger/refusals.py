@@ -87,7 +87,10 @@ def over_budget(name: str, definition: dict[str, Any], state: State, charge: Cha
     if fits is not None:
         epsilon, mechanism = fits
         parts.append(f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}")
-    return BudgetError(f"{parts[0]}: {', '.join(parts[1:]) or 'spend less on it'}", value=name)
+    if charge.kind == "flip":
+        others = len(charge.facts["channel"]) - 1
+        parts.append(f"records that change with a probability of {up(others / (others + math.exp(left)))} would fit")
+    return BudgetError(f"{parts[0]}: {', '.join(parts[1:]) or 'spend less on it'}", value=name, left=left)
 
 
 def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None:
