@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pufferdp.answering import AnswerLaw, answer_law
+    from pufferdp.audit.attack_report import AttackReport
     from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
-    from pufferdp.audit.attacking import AttackReport, attack_file, attack_series, attack_simulated
+    from pufferdp.audit.attacking import attack_file, attack_series, attack_simulated
     from pufferdp.audit.learned import Learned
     from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
@@ -83,7 +84,8 @@ if TYPE_CHECKING:
 _HOME = {
     "answering": ("AnswerLaw", "answer_law"),
     "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
-    "audit.attacking": ("AttackReport", "attack_file", "attack_series", "attack_simulated"),
+    "audit.attack_report": ("AttackReport",),
+    "audit.attacking": ("attack_file", "attack_series", "attack_simulated"),
     "audit.learned": ("Learned",),
     "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),

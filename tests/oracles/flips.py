@@ -1,4 +1,4 @@
-"""Flipped series by brute force: every output, every set of known records, every value, one loop each.
+"""Flipped series by brute force: every output, every set of known records, every value.
 
 Nothing is shared with the library. ``law`` is the law of the first record.
 """
@@ -14,44 +14,73 @@ import numpy as np
 def joint(P, law, B, n):
     """P(x, z) for every series and every output, as an array with 2n axes (x first)."""
     k, m = len(P), len(B[0])
-    out = np.zeros((k,) * n + (m,) * n)
-    for x in itertools.product(range(k), repeat=n):
-        p = law[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x))
-        if p == 0:
-            continue
-        for z in itertools.product(range(m), repeat=n):
-            out[x + z] = p * math.prod(B[a][b] for a, b in zip(x, z, strict=True))
-    return out
+    series = [law[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in _all(k, n)]
+    passed = np.ones((1, 1))
+    for _ in range(n):
+        passed = np.kron(passed, np.asarray(B, float))
+    return (np.array(series)[:, None] * passed).reshape((k,) * n + (m,) * n)
+
+
+def _all(k, n):
+    return itertools.product(range(k), repeat=n)
 
 
 def table_loss(table, n, k, everyone=True, records=None):
     """The largest log-likelihood ratio of an output between two values of a record, over all adversaries.
 
-    ``table`` holds P(x, z). Returns a dictionary: (value, other value) -> loss.
+    ``table`` holds P(x, z). Returns a dictionary: (value, other value) -> loss. Every set of records is summed out
+    once, from the set that has one record less; what is left are a target and the records that are known.
     """
     worst = dict.fromkeys(itertools.permutations(range(k), 2), -math.inf)
-    for i in records or range(n):
+    wanted = set(range(n) if records is None else records)
+
+    def visit(known, left, least):
+        """``known``: an axis for each record in ``left``, then one for all outputs."""
+        if everyone or len(left) == 1:
+            for place, i in enumerate(left):
+                if i in wanted:
+                    _compare(np.moveaxis(known, place, 0).reshape(k, -1, known.shape[-1]), worst)
+        for place, i in enumerate(left):
+            if i >= least and len(left) > 1:
+                visit(known.sum(axis=place), left[:place] + left[place + 1 :], i + 1)
+
+    visit(table.reshape((k,) * n + (-1,)), tuple(range(n)), 0)
+    return {pair: (0.0 if loss == -math.inf else loss) for pair, loss in worst.items()}
+
+
+def _compare(known, worst):
+    """P(value of the target, known values, output): what each output says, given what is known."""
+    prior = known.sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(known / prior[:, :, None])
+        for x, y in worst:
+            both = (prior[x] > 0) & (prior[y] > 0)
+            said = np.where(known[x] > 0, logs[x] - logs[y], -np.inf)[both]
+            worst[x, y] = max(worst[x, y], float(said.max(initial=-math.inf)))
+
+
+def slow_loss(P, law, B, n, everyone=True):
+    """The same without arrays, a loop for each thing that can differ: what the quick one is checked against."""
+    k, m, worst = len(P), len(B[0]), {}
+    mass = {x: law[x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in _all(k, n)}
+
+    def seen(i, value, known, z):
+        """P(z and x_i = value and what is known), and the same without z."""
+        fits = [x for x in mass if x[i] == value and all(x[j] == v for j, v in known)]
+        likely = [mass[x] * math.prod(B[a][b] for a, b in zip(x, z, strict=True)) for x in fits]
+        return sum(likely), sum(mass[x] for x in fits)
+
+    for i, (x, y) in itertools.product(range(n), itertools.permutations(range(k), 2)):
         others = [j for j in range(n) if j != i]
         for size in range(len(others) + 1 if everyone else 1):
-            for K in itertools.combinations(others, size):
-                summed = tuple(j for j in others if j not in K)
-                known = table.sum(axis=summed) if summed else table
-                # Axes now: i and K in rising order, then outputs.
-                axes = sorted([i, *K])
-                known = np.moveaxis(known, axes.index(i), 0)
-                known = known.reshape(k, k ** len(K), -1)
-                prior = known.sum(axis=2)
-                for x, y in worst:
-                    for v in range(k ** len(K)):
-                        if prior[x, v] <= 0 or prior[y, v] <= 0:
-                            continue
-                        p, q = known[x, v] / prior[x, v], known[y, v] / prior[y, v]
-                        there = p > 0
-                        if (q[there] == 0).any():
-                            worst[x, y] = math.inf
-                        elif there.any():
-                            worst[x, y] = max(worst[x, y], float(np.log(p[there] / q[there]).max()))
-    return {pair: (0.0 if loss == -math.inf else loss) for pair, loss in worst.items()}
+            for K, values in itertools.product(itertools.combinations(others, size), _all(k, size)):
+                for z in _all(m, n):
+                    known = list(zip(K, values, strict=True))
+                    (p, prior_x), (q, prior_y) = seen(i, x, known, z), seen(i, y, known, z)
+                    if prior_x > 0 and prior_y > 0 and p > 0:
+                        said = math.inf if q == 0 else math.log(p / prior_x) - math.log(q / prior_y)
+                        worst[x, y] = max(worst.get((x, y), -math.inf), said)
+    return {pair: worst.get(pair, 0.0) for pair in itertools.permutations(range(k), 2)}
 
 
 def loss(P, law, B, n, everyone=True):
