@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pufferdp.checks import Adversary
 from pufferdp.leakage.redaction import Hiding
 from pufferdp.leakage.redaction_influence import independent_bound
 from pufferdp.leakage.redaction_methods import numerical, relaxed, window
@@ -30,7 +31,7 @@ def gap_rows() -> Iterator[str]:
     """One row of the table a case: expected number of records redacted."""
     for alpha, beta, n, p, epsilon in CASES:
         chain = MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
-        hiding = Hiding(chain=chain, length=n, private=(p,), epsilon=epsilon)
+        hiding = Hiding(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=Adversary.PUFFERFISH)
         printed, bound = (n * (1 - independent_bound(chain, n, p, epsilon, printed=b)) for b in (True, False))
         found = [design(hiding).redacted for design in (window, relaxed, numerical, optimal)]
         cells = [f"{v:.3f}" for v in found]

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pufferdp import checks
 from pufferdp.bins import with_bins
-from pufferdp.certificate import REDACTION_SCHEMA
 from pufferdp.data import Coding, Layout, open_series
-from pufferdp.data.rewriting import Rows, Span, rewrite_file, rewrite_frame, spans_around
+from pufferdp.data.placing import Placement
+from pufferdp.data.rewriting import ENDINGS, rewrite_file, rewrite_frame
 from pufferdp.errors import ParameterError
 from pufferdp.leakage.redaction import Design, Hiding, redactable
-from pufferdp.leakage.redaction_again import again
+from pufferdp.leakage.redaction_parts import within
+from pufferdp.ledger import opened
 from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.classes import Model
-from pufferdp.models.files import model_digest, model_to_dict
+from pufferdp.models.files import check_file
 from pufferdp.models.markov import MarkovChain
 from pufferdp.noise import Sampler, SystemSampler
-from pufferdp.redaction_certificate import (
-    RedactionCertificate,
-    knows_text,
-    public_facts,
-    read_designs,
-    seal_redaction,
-    statement,
-)
+from pufferdp.planning import Progress
+from pufferdp.redaction_certificate import RedactionCertificate
 from pufferdp.redaction_drawing import draw, draw_again, marked_rows
 from pufferdp.redaction_result import MARK, Redaction
+from pufferdp.redaction_sealing import Earlier, certify, charge_of
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.accounts import Ledger
 
 
 def plan_redaction(
@@ -40,7 +39,7 @@ def plan_redaction(
     private: Sequence[int],
     epsilon: float,
     method: str | None = None,
-    adversary: str = "pufferfish",
+    adversary: str = "bdp",
     known: Sequence[int] = (),
     mark: str = MARK,
 ) -> Redaction:
@@ -52,7 +51,7 @@ def plan_redaction(
         private: the rows to hide, counted from 1.
         epsilon: the promise for each of them.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
-        adversary: ``pufferfish`` (knows no record), ``bdp`` (any set of them) or ``dp`` (all others).
+        adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
         mark: what stands for a redacted record.
     """
@@ -77,27 +76,36 @@ def redact(
     epsilon: float,
     out: str | os.PathLike[str] | None = None,
     method: str | None = None,
-    adversary: str = "pufferfish",
+    adversary: str = "bdp",
     known: Sequence[int] = (),
+    order: str | None = None,
+    by: str | None = None,
+    gap: str | float | None = None,
     missing: str = "refuse",
     bins: str | None = None,
     mark: str = MARK,
     after: RedactionCertificate | dict[str, Any] | None = None,
     published: object = None,
     sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
 ) -> Redaction:
     """Publish a series but for what gives private records away.
 
     Args:
-        data: a CSV or Parquet file, or a pandas, polars or pyarrow frame; rows are taken in their order.
+        data: a CSV or Parquet file, or a pandas, polars or pyarrow frame; its rows are written in their order.
         model: a Markov chain with a stationary start.
         column: the column with states or numbers.
-        private: the rows to hide, counted from 1; the value of each is always redacted.
+        private: the rows to hide, counted from 1 as the data has them; the value of each is always redacted.
         epsilon: the promise for each of them.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
-        adversary: ``pufferfish`` (knows no record), ``bdp`` (any set of them) or ``dp`` (all others).
+        adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
+        order: the column that says what follows what; without it the rows follow each other.
+        by: the column that tells people apart: one independent chain each.
+        gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
         bins: edges that turn numbers into states, where the model has none.
         mark: what stands for a redacted record; it must be no state.
@@ -105,64 +113,101 @@ def redact(
             design is for both publications together.
         published: the series that the earlier redaction published.
         sampler: where randomness comes from; the operating system by default.
+        ledger: where the redaction is charged before anything is drawn or written: a Ledger, its file or its URL.
+        dataset: which data set of the ledger.
+        progress: called with a few words before each step.
     """
-    sampler = sampler or SystemSampler()
-    earlier = _earlier(after, published, model)
+    tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
     model = with_bins(model, bins)
     asked = [checks.length(p, "private row") for p in private]
     others = [checks.length(p, "known row") for p in known]
     # Whatever can be refused without the data is refused before it is read.
-    most = max([1, *asked, *others])
     hiding = Hiding(
         chain=redactable(model),
-        length=most,
+        length=max([1, *asked, *others]),
         private=tuple(asked),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
+        known=tuple(others),
     )
     solve = redaction_mechanism(method).design
     _check_mark(mark, hiding.chain)
-    if out is None and isinstance(data, (str, os.PathLike)):
-        raise ParameterError("no file is named for the redacted series; name one with --out")
-    series = open_series(data, Layout(column=column, missing=missing))
-    coding = Coding(labels=hiding.chain.labels, bins=hiding.chain.bins)
-    found = spans_around(series, coding, asked)
+    _check_target(data, out)
+    earlier = None if after is None else Earlier.of(after, published, hiding)
+    layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            if others:
+                raise ParameterError(
+                    "a data set of a ledger keeps its budget for one adversary, who is not known to know certain rows: "
+                    "leave --known out, or the ledger",
+                    value=others,
+                )
+            books.expect(dataset, model=model, adversary=hiding.adversary)
+    tell("reading")
+    placement = Placement(
+        series=open_series(data, layout, rows=order is not None or by is not None),
+        coding=Coding(labels=hiding.chain.labels, bins=hiding.chain.bins),
+    )
+    found = placement.find([*asked, *others])
+    where = found.positions[: len(asked)]
+    whole = Hiding(
+        chain=hiding.chain,
+        length=found.count,
+        private=where,
+        epsilon=hiding.epsilon,
+        adversary=hiding.adversary,
+        known=found.positions[len(asked) :],
+    )
+    tell("designing")
     if earlier is None:
-        designs = tuple((a, solve(_within(hiding, (a, b), asked, others))) for a, b in found.chains)
-        result = Redaction(designs=designs, rows=found.count, missing=found.missing, mark=mark)
-        spans = draw(result.blocks, series, coding, sampler)
+        own = [span for span in found.chains if any(span[0] <= p <= span[1] for p in where)]
+        designs = tuple((first, solve(within(whole, first, last))) for first, last in own)
     else:
-        if found.missing or earlier.hiding.length != found.count:
-            raise ParameterError(
-                f"the earlier redaction is of {earlier.hiding.length} records in one chain; the data has {found.count} "
-                f"rows, {found.missing} of them without a value: it must be the same series"
-            )
-        designs = ((1, again(earlier, asked, hiding.epsilon)),)
-        marked = marked_rows(published, column, _content(after)["mark"])
-        result = Redaction(designs=designs, rows=found.count, mark=mark)
-        spans = draw_again(result.blocks, earlier, series, coding, sampler, marked)
+        designs = ((1, earlier.design_with(whole, found, window=method == "window")),)
+    rows = dict(zip(found.positions, [*asked, *others], strict=True))
+    row_at = None if placement.plain else _rows_at(designs, placement, rows)
+    result = Redaction(designs=designs, rows=found.count, missing=found.missing, mark=mark, row_at=row_at)
+    # The charge is on disk before anything is drawn: a crash from here on loses the series, never the charge.
+    receipt = None
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            receipt = books.charge(dataset, charge_of(result, earlier, dataset))
+    tell("redacting")
+    if earlier is None:
+        spans = draw(result.stretches, placement, sampler)
+    else:
+        marked = marked_rows(published, column, earlier.certificate.mark)
+        spans = draw_again(result.stretches, earlier.design, placement, sampler, marked)
     frame = None
     if isinstance(data, (str, os.PathLike)):
         rewrite_file(data, column, spans, mark, os.fspath(out or ""))
     else:
         frame = rewrite_frame(data, column, spans, mark)
-    certificate = _certify(result, found, column, missing, sampler.warning)
-    return Redaction(
-        designs=designs, rows=found.count, missing=found.missing, mark=mark, certificate=certificate, data=frame
-    )
+    certificate = certify(result, layout, earlier, receipt, sampler.warning)
+    return replace(result, certificate=certificate, data=frame)
 
 
-def _within(hiding: Hiding, span: Span, private: list[int], known: list[int]) -> Hiding:
-    """The same promise for one chain, its records counted from 1."""
-    first, last = span
-    return Hiding(
-        chain=hiding.chain,
-        length=last - first + 1,
-        private=tuple(p - first + 1 for p in private if first <= p <= last),
-        epsilon=hiding.epsilon,
-        adversary=hiding.adversary,
-        known=tuple(p - first + 1 for p in known if first <= p <= last),
-    )
+def _rows_at(designs: tuple[tuple[int, Design], ...], placement: Placement, asked: dict[int, int]) -> dict[int, int]:
+    """The row of each position inside a block, and of those that were asked about."""
+    out = dict(asked)
+    for first, design in designs:
+        for block in design.blocks:
+            low, high = first - 1 + block.first, first - 1 + block.last
+            rows, _ = placement.between(low, high)
+            out.update(zip(range(low, high + 1), rows.tolist(), strict=True))
+    return out
+
+
+def _check_target(data: object, out: str | os.PathLike[str] | None) -> None:
+    """Refuse a file that could not be written, before anything is charged or drawn."""
+    if not isinstance(data, (str, os.PathLike)):
+        return
+    if out is None:
+        raise ParameterError("no file is named for the redacted series; name one with --out")
+    check_file(out, "out", ENDINGS)
+    if Path(out).resolve() == Path(data).resolve():
+        raise ParameterError(f"out is {str(out)!r}, the data itself; name another file", value=out)
 
 
 def _check_mark(mark: str, chain: MarkovChain) -> None:
@@ -175,56 +220,3 @@ def _check_mark(mark: str, chain: MarkovChain) -> None:
     except ValueError:
         return
     raise ParameterError(f"mark is {mark!r}, a number that could be a value; take a word", value=mark)
-
-
-def _content(certificate: Any) -> dict[str, Any]:
-    """The plain content of a certificate."""
-    content: dict[str, Any] = certificate if isinstance(certificate, dict) else certificate.to_dict()
-    return content
-
-
-def _earlier(after: Any, published: object, model: Model) -> Design | None:
-    """The design of an earlier redaction, from its certificate."""
-    if after is None:
-        return None
-    if published is None:
-        raise ParameterError("after names an earlier redaction; published must be the series it published")
-    designs = read_designs(_content(after))
-    if len(designs) != 1 or model_digest(designs[0].hiding.chain) != model_digest(model):
-        raise ParameterError("the earlier redaction must be of one chain, under the same model")
-    return designs[0]
-
-
-def _certify(result: Redaction, found: Rows, column: str, missing: str, warning: str | None) -> RedactionCertificate:
-    who = result.hiding
-    return seal_redaction(
-        {
-            "schema": REDACTION_SCHEMA,
-            "pufferdp": importlib.metadata.version("pufferdp"),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "guarantee": {
-                "adversary": str(who.adversary),
-                "knows": knows_text(who.adversary, result.known),
-                "epsilon": who.epsilon,
-                "private": list(result.private),
-                "known": list(result.known),
-                "statement": statement(who.adversary, result.known, who.epsilon, len(result.private)),
-            },
-            "model": model_to_dict(who.chain),
-            "model_sha256": model_digest(who.chain),
-            "mechanism": {"name": result.method, "theorem": redaction_mechanism(result.method).theorem},
-            "leakage": result.leakage,
-            "utility": result.utility,
-            "blocks": [{"first": b.first, "redaction_probabilities": b.marks.tolist()} for b in result.blocks],
-            "data": {
-                "column": column,
-                "missing": missing,
-                "rows": found.count,
-                "records": found.count - found.missing,
-                "chains": [list(span) for span in found.chains],
-            },
-            "mark": result.mark,
-            "public": public_facts(who.chain, found.count),
-            "warnings": [] if warning is None else [warning],
-        }
-    )

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from pufferdp import checks
-from pufferdp.certificate import CertificatePart, MechanismPart, content_hash
+from pufferdp.certificate import CertificatePart, LedgerPart, MechanismPart, content_hash, row_problems
 from pufferdp.checks import Adversary
+from pufferdp.data.layout import Layout
 from pufferdp.errors import CertificateError, PufferdpError
-from pufferdp.leakage.redaction import Block, Design, Hiding
+from pufferdp.leakage.redaction import Design, Hiding
+from pufferdp.leakage.redaction_parts import designs_of
+from pufferdp.ledger.charges import Charge
+from pufferdp.ledger.redactions import redaction_charge, rows_text
 from pufferdp.mechanisms.redaction import redaction_mechanism
 from pufferdp.models.files import model_digest, model_from_dict
 from pufferdp.models.markov import MarkovChain
@@ -34,18 +36,32 @@ class HidingPart(CertificatePart):
 class BlockPart(CertificatePart):
     """A stretch that is not all released."""
 
-    first: int = Field(ge=1, description="its first row")
-    redaction_probabilities: list[list[float]] = Field(description="one list a row, one probability a value")
+    first: int = Field(ge=1, description="its first position")
+    redaction_probabilities: list[list[float]] = Field(description="one list a record, one probability a value")
 
 
 class SeriesPart(CertificatePart):
     """What was read, and how. All of it is public."""
 
     column: str
+    order: str | None
+    by: str | None
+    gap: str | float | None
     missing: str
     rows: int = Field(ge=1)
     records: int = Field(ge=1)
-    chains: list[list[int]] = Field(description="first and last row of each chain with private records")
+    private: list[int] = Field(description="positions of the private rows: rows sorted by person and order, from 1")
+    known: list[int] = Field(description="positions of the known rows")
+    chains: list[list[int]] = Field(description="first and last position of each chain with private records")
+
+
+class EarlierPart(CertificatePart):
+    """An earlier redaction of the same data, for which this one was designed as well: the promise is for both."""
+
+    sha256: str = Field(description="the hash of its certificate")
+    private: list[int] = Field(description="its private rows")
+    leakage: float
+    dataset: str | None = Field(description="the data set of the ledger that it was charged to")
 
 
 class RedactionCertificate(CertificatePart):
@@ -60,11 +76,13 @@ class RedactionCertificate(CertificatePart):
     mechanism: MechanismPart
     leakage: float = Field(description="exact, about the private record that is hardest to hide")
     utility: float = Field(description="expected fraction of records released")
-    blocks: list[BlockPart] = Field(description="every other row is released")
+    blocks: list[BlockPart] = Field(description="every other record is released")
     data: SeriesPart
+    after: EarlierPart | None = Field(description="null where this is the first redaction of the data")
     mark: str
     public: list[str]
     warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,12 +103,13 @@ def knows_text(adversary: Adversary, known: Sequence[int]) -> str:
     return f"row{'s' * (len(known) > 1)} {listed}"
 
 
-def statement(adversary: Adversary, known: Sequence[int], epsilon: float, private: int) -> str:
+def statement(adversary: Adversary, known: Sequence[int], epsilon: float, private: int, *, after: bool = False) -> str:
     """The promise in one sentence."""
+    sees = "this and the earlier redacted series" if after else "the redacted series"
     which = "the private record" if private == 1 else "any one private record"
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return (
-        f"Whoever believes the model, knows {knows_text(adversary, known)} and sees the redacted series can shift "
+        f"Whoever believes the model, knows {knows_text(adversary, known)} and sees {sees} can shift "
         f"their odds between two values of {which} by a factor of at most e^{epsilon:g} = {factor:.4g}."
     )
 
@@ -109,8 +128,8 @@ def public_facts(chain: MarkovChain, rows: int) -> list[str]:
     return facts
 
 
-def redaction_problems(c: RedactionCertificate, raw: dict[str, Any]) -> list[str]:
-    """Why a certificate does not hold; nothing where it does."""
+def redaction_problems(c: RedactionCertificate, raw: dict[str, Any], head: str | None = None) -> list[str]:
+    """Why a certificate does not hold; nothing where it does. With ``head`` it must name that row of a ledger."""
     problems = []
     if content_hash(raw) != c.sha256:
         problems.append("the hash does not match: the certificate was changed after it was made")
@@ -123,10 +142,9 @@ def redaction_problems(c: RedactionCertificate, raw: dict[str, Any]) -> list[str
     try:
         theorem = redaction_mechanism(c.mechanism.name).theorem
         designs = _designs(c, model, adversary)
+        layout = Layout(column=c.data.column, order=c.data.order, by=c.data.by, gap=c.data.gap, missing=c.data.missing)
     except PufferdpError as error:
         return [*problems, str(error)]
-    if isinstance(designs, str):
-        return [*problems, designs]
     leakage = max(design.leakage for design in designs)
     utility = 1 - math.fsum(design.redacted for design in designs) / c.data.records
     if leakage > c.guarantee.epsilon * (1 + 1e-12):
@@ -138,14 +156,38 @@ def redaction_problems(c: RedactionCertificate, raw: dict[str, Any]) -> list[str
     for text_name, said, recomputed in (
         ("mechanism.theorem", c.mechanism.theorem, theorem),
         ("guarantee.knows", g.knows, knows_text(adversary, g.known)),
-        ("guarantee.statement", g.statement, statement(adversary, g.known, g.epsilon, len(g.private))),
+        (
+            "guarantee.statement",
+            g.statement,
+            statement(adversary, g.known, g.epsilon, len(g.private), after=c.after is not None),
+        ),
         ("public", c.public, public_facts(model, c.data.rows)),
     ):
         if said != recomputed:
             problems.append(f"{text_name} is {said!r}; it should be {recomputed!r}")
     if c.mark in model.labels:
         problems.append(f"mark is {c.mark!r}, which is a state")
-    return problems
+    if layout.order is None and layout.by is None and (c.data.private, c.data.known) != (g.private, g.known):
+        problems.append("data.private and data.known must be the rows themselves where nothing says another order")
+    if c.after is not None and not set(c.after.private) <= set(g.private):
+        problems.append("a record that the earlier redaction kept private is private no more")
+    return problems + row_problems(c.ledger, certificate_charge(c, designs), head)
+
+
+def certificate_charge(c: RedactionCertificate, designs: Sequence[Design]) -> Charge:
+    """What a redaction charges, as its certificate describes it."""
+    earlier = None
+    if c.after is not None and c.ledger is not None and c.after.dataset == c.ledger.dataset:
+        earlier = rows_text(c.after.private), c.after.leakage
+    return redaction_charge(
+        designs,
+        model=c.model_sha256,
+        private=c.guarantee.private,
+        positions=c.data.private,
+        rows=c.data.rows,
+        chains=c.data.chains,
+        earlier=earlier,
+    )
 
 
 def read_designs(raw: dict[str, Any]) -> list[Design]:
@@ -159,43 +201,20 @@ def read_designs(raw: dict[str, Any]) -> list[Design]:
         raise CertificateError(f"the certificate does not hold: {problems[0]}")
     model = model_from_dict(parsed.model)
     assert isinstance(model, MarkovChain)
-    found = _designs(parsed, model, checks.adversary(parsed.guarantee.adversary))
-    assert not isinstance(found, str)
-    return found
+    return _designs(parsed, model, checks.adversary(parsed.guarantee.adversary))
 
 
-def _designs(c: RedactionCertificate, model: MarkovChain, adversary: Adversary) -> list[Design] | str:
-    """The design of each chain, or what is wrong with it."""
-    g, out, placed = c.guarantee, [], 0
-    blocks = [Block(b.first, np.array(b.redaction_probabilities, dtype=float)) for b in c.blocks]
-    for b in blocks:
-        if b.marks.ndim != 2 or b.marks.shape[1] != model.size or not ((b.marks >= 0) & (b.marks <= 1)).all():
-            return f"the block at row {b.first} must have a probability for each of the {model.size} states in each row"
-    for a, b in itertools.pairwise(blocks):
-        if b.first <= a.last:
-            return f"the blocks at rows {a.first} and {b.first} overlap or are out of order"
-    for span in c.data.chains:
-        if len(span) != 2 or not 1 <= span[0] <= span[1] <= c.data.rows:
-            return f"data.chains holds {span}; it must be the first and the last row of a chain"
-        first, last = span
-        inside = tuple(p - first + 1 for p in g.private if first <= p <= last)
-        hiding = Hiding(
-            chain=model,
-            length=last - first + 1,
-            private=inside,
-            epsilon=g.epsilon,
-            adversary=adversary,
-            known=tuple(p - first + 1 for p in g.known if first <= p <= last),
-        )
-        mine = [Block(b.first - first + 1, b.marks) for b in blocks if first <= b.first and b.last <= last]
-        placed += len(mine)
-        design = Design(hiding=hiding, method=c.mechanism.name, blocks=tuple(mine))
-        for p in inside:
-            if not (design.of(p) == 1).all():
-                return f"private row {p + first - 1} is not always redacted"
-        out.append(design)
-    if placed < len(blocks):
-        return "a block lies outside the chains with private records"
-    if sum(len(d.hiding.private) for d in out) != len(g.private) or not out:
-        return "a private row lies in no chain, or in two"
-    return out
+def _designs(c: RedactionCertificate, model: MarkovChain, adversary: Adversary) -> list[Design]:
+    """The design of each chain; refused where it is none."""
+    hiding = Hiding(
+        chain=model,
+        length=c.data.rows,
+        private=tuple(c.data.private),
+        epsilon=c.guarantee.epsilon,
+        adversary=adversary,
+        known=tuple(c.data.known),
+    )
+    if len(c.data.private) != len(c.guarantee.private) or len(c.data.known) != len(c.guarantee.known):
+        raise CertificateError("data must have one position for each private and each known row")
+    blocks = [(b.first, b.redaction_probabilities) for b in c.blocks]
+    return designs_of(hiding, method=c.mechanism.name, chains=c.data.chains, blocks=blocks)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import narwhals as nw
 import numpy as np
 
-from pufferdp.data import Coding, Layout, open_series
-from pufferdp.data.rewriting import Span, codes_between
-from pufferdp.data.series import Series
+from pufferdp.data import Layout, open_series
+from pufferdp.data.placing import Placement, Span
 from pufferdp.data.sources import rows
 from pufferdp.leakage.redaction import Block, Design
 from pufferdp.noise import Sampler, happens
@@ -26,40 +25,49 @@ def marked_rows(published: object, column: str, mark: str) -> set[int]:
 
 
 def draw_again(
-    blocks: Sequence[Block], earlier: Design, series: Series, coding: Coding, sampler: Sampler, marked: set[int]
+    blocks: Sequence[Block], earlier: Design, placement: Placement, sampler: Sampler, marked: set[int]
 ) -> list[Span]:
     """Which rows stay redacted: those marked before, each with the probability that is left of the joint design."""
-    out: list[Span] = []
+    out: list[int] = []
     for block in blocks:
         before = np.array([earlier.of(row) for row in range(block.first, block.last + 1)])
         left = np.divide(block.marks, before, out=np.zeros(before.shape), where=before > 0)
-        for first, last in draw([Block(block.first, np.minimum(left, 1.0))], series, coding, sampler):
-            out += [(row, row) for row in range(first, last + 1) if row in marked]
-    return out
+        for first, last in draw([Block(block.first, np.minimum(left, 1.0))], placement, sampler):
+            out += [row for row in range(first, last + 1) if row in marked]
+    return spans_of(out)
 
 
-def draw(blocks: Sequence[Block], series: Series, coding: Coding, sampler: Sampler) -> list[Span]:
+def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> list[Span]:
     """Which rows are redacted, as spans. Values are read only where the decision depends on them."""
     spans: list[Span] = []
-
-    def add(first: int, last: int) -> None:
-        if spans and spans[-1][1] == first - 1:
-            spans[-1] = spans[-1][0], last
-        else:
-            spans.append((first, last))
-
+    scattered: list[int] = []
     for block in blocks:
         sure = (block.marks == 1).all(axis=1)
         edges = np.flatnonzero(np.diff(sure)) + 1
         for part in np.split(np.arange(len(sure)), edges):
             first, last = block.first + int(part[0]), block.first + int(part[-1])
-            if sure[part[0]]:
-                add(first, last)
+            if sure[part[0]] and placement.plain:
+                spans.append((first, last))
                 continue
             for start in range(first, last + 1, BATCH):
                 end = min(last, start + BATCH - 1)
-                codes = codes_between(series, coding, start, end)
+                numbers, codes = placement.between(start, end)
                 chances = block.marks[np.arange(start, end + 1) - block.first, codes]
-                for n in np.flatnonzero(happens(chances, sampler)):
-                    add(start + int(n), start + int(n))
-    return spans
+                scattered += numbers[happens(chances, sampler)].tolist()
+    return merged([*spans, *spans_of(scattered)])
+
+
+def spans_of(numbers: Iterable[int]) -> list[Span]:
+    """Rows as spans."""
+    return merged([(row, row) for row in numbers])
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that touch made one."""
+    out: list[Span] = []
+    for first, last in sorted(spans):
+        if out and out[-1][1] >= first - 1:
+            out[-1] = out[-1][0], max(last, out[-1][1])
+        else:
+            out.append((first, last))
+    return out

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import numpy as np
 
 from pufferdp import checks
 from pufferdp.checks import Adversary
 from pufferdp.leakage.redaction import Block, Design, Hiding
+from pufferdp.models.markov import read_only
 from pufferdp.noise import mark_thresholds
 from pufferdp.redaction_certificate import RedactionCertificate
 from pufferdp.report import redaction_text
@@ -24,9 +29,11 @@ class Redaction:
     """A redaction of one series: its design and, where data was redacted, the certificate."""
 
     designs: tuple[tuple[int, Design], ...]
-    """The first row of each chain with private records, and the design for that chain."""
+    """The first position of each chain with private records, and the design for that chain."""
     rows: int
     """Rows of the series, missing ones included."""
+    row_at: Mapping[int, int] | None = None
+    """The row of each position that matters, where the series is in another order than its rows; None: the same."""
     missing: int = 0
     """Rows without a value."""
     mark: str = MARK
@@ -49,12 +56,30 @@ class Redaction:
     @property
     def private(self) -> tuple[int, ...]:
         """The private rows."""
-        return tuple(first - 1 + p for first, design in self.designs for p in design.hiding.private)
+        return self._rows(self.positions)
 
     @property
     def known(self) -> tuple[int, ...]:
         """Rows that the adversary is known to know."""
+        return self._rows(self.known_positions)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Where the private rows stand in the series."""
+        return tuple(first - 1 + p for first, design in self.designs for p in design.hiding.private)
+
+    @property
+    def known_positions(self) -> tuple[int, ...]:
+        """Where the known rows stand."""
         return tuple(first - 1 + p for first, design in self.designs for p in design.hiding.known)
+
+    @property
+    def chains(self) -> tuple[tuple[int, int], ...]:
+        """First and last position of each chain with private records."""
+        return tuple((first, first - 1 + design.hiding.length) for first, design in self.designs)
+
+    def _rows(self, positions: Iterable[int]) -> tuple[int, ...]:
+        return tuple(positions) if self.row_at is None else tuple(self.row_at[position] for position in positions)
 
     @property
     def records(self) -> int:
@@ -76,9 +101,22 @@ class Redaction:
         return 1 - math.fsum(design.redacted for _, design in self.designs) / self.records
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The stretches that are not all released, in rows of the series."""
+    def stretches(self) -> tuple[Block, ...]:
+        """The stretches that are not all released, in positions of the series."""
         return tuple(Block(first - 1 + b.first, b.marks) for first, design in self.designs for b in design.blocks)
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The same in rows of the data."""
+        if self.row_at is None:
+            return self.stretches
+        each = [(b.first + n, row) for b in self.stretches for n, row in enumerate(b.marks)]
+        lines = sorted((self.row_at[position], tuple(row.tolist())) for position, row in each)
+        parts: list[Block] = []
+        for _, group in itertools.groupby(enumerate(lines), key=lambda pair: pair[1][0] - pair[0]):
+            run = [line for _, line in group]
+            parts.append(Block(run[0][0], read_only(np.array([marks for _, marks in run]))))
+        return tuple(parts)
 
     def probabilities(self) -> list[list[float]]:
         """One list a row, one redaction probability a value; rows outside the blocks are always released."""

@@ -1,85 +1,114 @@
-"""What a later release from the same data may assume: the model given what a redaction has shown.
+"""What a later release from the same data may assume: the model of the marked records given what a redaction has shown.
 
-Released records are known. A mark is soft evidence: it stands for value v with weight Pr(mark | v), so the chain is
-tilted by these weights and becomes inhomogeneous. A release calibrated on the tilted model adds to the leakage of the
+Released records are known, so they are no records of the model any more. A mark is soft evidence: it stands for value v
+with weight Pr(mark | v), so the chain is tilted by these weights and becomes inhomogeneous. Given the released records,
+stretches of marks are independent of each other. A release calibrated on the tilted model adds to the leakage of the
 redaction. One calibrated on the plain chain does not: marks make rare values likelier than it says.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping
 
-import narwhals as nw
 import numpy as np
 
 from pufferdp.data import Layout, open_series
-from pufferdp.data.sources import rows
+from pufferdp.data.layout import Coding
+from pufferdp.data.placing import Placement
 from pufferdp.errors import DataError, NotApplicableError
 from pufferdp.leakage.redaction import Design
+from pufferdp.models.classes import Model
 from pufferdp.models.markov import Vector
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.redaction_result import Redaction
 
-MOST_TILTED: Final = 2000
-"""Longer networks take too long to plan with."""
+Output = Mapping[int, int | None]
+"""What was seen of some records, counted from 1: the position of the value among the states, or None for a mark."""
 
 
-def tilted_model(design: Design, output: Sequence[int | None]) -> BayesianNetwork:
-    """The law of a series given its redacted output, as a network with one node a record, named 1, 2 and so on.
+def tilted_model(design: Design, output: Output) -> BayesianNetwork:
+    """The law of the marked records given the redacted output: a network with one node a mark, named by its record.
 
     Args:
         design: the design that was applied.
-        output: for each record the position of its value among the states, or None for a mark.
+        output: every record that is marked, and the records next to those.
     """
-    hiding, chain = design.hiding, design.hiding.chain
-    if len(output) != hiding.length:
-        raise DataError(f"the output has {len(output)} records; the design is for {hiding.length}", value=len(output))
-    if hiding.length > MOST_TILTED:
+    nodes = tilted_nodes(design, output, {})
+    if not nodes:
+        raise DataError("no record is marked; everything is known, and there is nothing left to protect")
+    return BayesianNetwork(nodes=tuple(nodes), values=design.hiding.chain.values)
+
+
+def tilted_nodes(design: Design, output: Output, names: Mapping[int, str]) -> list[Node]:
+    """The nodes of one chain; ``names`` says what to call a record, its number by default."""
+    chain, length = design.hiding.chain, design.hiding.length
+    for t, value in output.items():
+        if not 1 <= t <= length:
+            raise DataError(f"the output has a record {t}; the design is for {length}", value=t)
+        if value is not None and design.of(t)[value] == 1:
+            raise DataError("this output is impossible under the model and the design; check both")
+    marks = sorted(t for t, value in output.items() if value is None)
+    nodes: list[Node] = []
+    for run in np.split(np.array(marks, dtype=int), np.flatnonzero(np.diff(marks) > 1) + 1) if marks else []:
+        first, last = int(run[0]), int(run[-1])
+        # Backwards: how likely what is seen after t is, given the value at t.
+        after = [np.ones(chain.size)]
+        if last < length:
+            after = [chain.transition[:, _known(output, last + 1)]]
+        for t in range(last, first, -1):
+            back = chain.transition @ (design.of(t) * after[0])
+            after.insert(0, np.asarray(back / (back.max() or 1.0)))
+        start = chain.stationary if first == 1 else chain.transition[_known(output, first - 1)]
+        law = _law(start * design.of(first) * after[0])
+        nodes.append(Node(name=names.get(first, str(first)), states=chain.labels, table=law))
+        possible = law > 0
+        for t in range(first + 1, last + 1):
+            joint = chain.transition * (design.of(t) * after[t - first])[None, :]
+            # Rows of values that cannot have been are never used; any law will do.
+            anything = np.full(chain.size, 1 / chain.size)
+            table = np.array([_law(row) if p else anything for row, p in zip(joint, possible, strict=True)])
+            possible = np.asarray((table[possible] > 0).any(axis=0))
+            name, parent = (names.get(n, str(n)) for n in (t, t - 1))
+            nodes.append(Node(name=name, states=chain.labels, parents=(parent,), table=table))
+    return nodes
+
+
+def tilted_from_file(redaction: Redaction, path: str | os.PathLike[str], layout: Layout) -> BayesianNetwork:
+    """The tilted model of a redacted file: one node for each marked row, named by its number, in the order of time."""
+    check_tiltable(redaction.hiding.chain)
+    labels = redaction.hiding.chain.labels
+    ordered = layout.order is not None or layout.by is not None
+    placement = Placement(
+        series=open_series(os.fspath(path), layout, rows=ordered),
+        coding=Coding(labels=(*labels, redaction.mark)),
+    )
+    nodes: list[Node] = []
+    for first, design in redaction.designs:
+        output: dict[int, int | None] = {}
+        names: dict[int, str] = {}
+        for block in design.blocks:
+            low, high = max(1, block.first - 1), min(design.hiding.length, block.last + 1)
+            rows, codes = placement.between(first - 1 + low, first - 1 + high)
+            for t, row, code in zip(range(low, high + 1), rows.tolist(), codes.tolist(), strict=True):
+                output[t], names[t] = None if code == len(labels) else code, str(row)
+        nodes += tilted_nodes(design, output, names)
+    return BayesianNetwork(nodes=tuple(nodes), values=redaction.hiding.chain.values)
+
+
+def check_tiltable(model: Model, bins: str | None = None) -> None:
+    """Refuse what has no tilted model of its own."""
+    if model.bins is not None or bins is not None:
         raise NotApplicableError(
-            f"the series has {hiding.length} records; a tilted model is written for at most {MOST_TILTED}: "
-            "release from the stretch around the private records alone",
-            value=hiding.length,
+            "numbers are put into bins; a tilted model is written for named states: turn the numbers into those first"
         )
-    weights = np.zeros((hiding.length, chain.size))
-    for t, value in enumerate(output):
-        chances = design.of(t + 1)
-        if value is None:
-            weights[t] = chances
-        else:
-            weights[t, value] = 1.0 - chances[value]
-    # Backwards: how likely what is seen after t is, given the value at t.
-    after = np.ones((hiding.length, chain.size))
-    for t in range(hiding.length - 2, -1, -1):
-        after[t] = chain.transition @ (weights[t + 1] * after[t + 1])
-        after[t] /= after[t].max() or 1.0
-    states = chain.labels
-    first = _law(chain.stationary * weights[0] * after[0])
-    nodes = [Node(name="1", states=states, table=first)]
-    possible = first > 0
-    for t in range(1, hiding.length):
-        joint = chain.transition * (weights[t] * after[t])[None, :]
-        # Rows of values that cannot have been are never used; any law will do.
-        anything = np.full(chain.size, 1 / chain.size)
-        table = np.array([_law(row) if p else anything for row, p in zip(joint, possible, strict=True)])
-        possible = np.asarray((table[possible] > 0).any(axis=0))
-        nodes.append(Node(name=str(t + 1), states=states, parents=(str(t),), table=table))
-    return BayesianNetwork(nodes=tuple(nodes), values=chain.values)
 
 
-def tilted_from_file(redaction: Redaction, path: str | os.PathLike[str], column: str) -> BayesianNetwork:
-    """The tilted model of a redacted file that is one chain."""
-    if len(redaction.designs) != 1 or redaction.missing:
-        raise NotApplicableError("the series has missing values; a tilted model is written for one whole chain")
-    ((_, design),) = redaction.designs
-    labels = design.hiding.chain.labels
-    if design.hiding.chain.bins is not None:
-        raise NotApplicableError("the model has bins; a tilted model is written for named states")
-    series = open_series(os.fspath(path), Layout(column=column))
-    found = rows(series.table.frame.sort("order").select(nw.col("value")))
-    places = {label: n for n, label in enumerate(labels)}
-    return tilted_model(design, [None if v == redaction.mark else places[str(v)] for (v,) in found])
+def _known(output: Output, record: int) -> int:
+    value = output.get(record)
+    if value is None:
+        raise DataError(f"the output lacks record {record}, which is next to a mark", value=record)
+    return value
 
 
 def _law(weights: Vector) -> Vector:

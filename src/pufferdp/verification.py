@@ -76,7 +76,7 @@ def verify(
         found, warnings = flow_problems(raw, head)
         return Verification(not found, tuple(found), tuple(warnings))
     if raw.get("schema") == REDACTION_SCHEMA:
-        return _verify_redaction(raw)
+        return _verify_redaction(raw, head)
     if raw.get("schema") == SERIES_SCHEMA:
         found, warnings = series_problems(raw, head)
         return Verification(not found, tuple(found), tuple(warnings))
@@ -98,11 +98,11 @@ def verify(
     return Verification(not problems, tuple(problems), tuple(parsed.warnings))
 
 
-def _verify_redaction(raw: dict[str, Any]) -> Verification:
+def _verify_redaction(raw: dict[str, Any], head: str | None) -> Verification:
     try:
         parsed = RedactionCertificate.model_validate(raw)
         canonical_json(raw)
-        problems = redaction_problems(parsed, raw)
+        problems = redaction_problems(parsed, raw, head)
     except ValidationError as error:
         return Verification(False, tuple(plain_errors(error)[:5]), ())
     except (PufferdpError, ValueError) as error:

@@ -29,27 +29,46 @@ def output_law(rows: np.ndarray, marks: np.ndarray) -> np.ndarray:
     return out
 
 
+def joint_of_outputs(transition: np.ndarray, start: np.ndarray, marks: np.ndarray, kept: Sequence[int]) -> np.ndarray:
+    """P(values of the kept records, output): one axis a kept record, in their order, then one axis a record's symbol.
+
+    The table of all series, each axis of which is sent through its record's channel: every output of every series,
+    added up by numpy. ``output_law`` says the same one output at a time.
+    """
+    size, length = marks.shape[1], marks.shape[0]
+    table = start.reshape((size,) + (1,) * (length - 1)).astype(float)
+    for t in range(1, length):
+        table = table * transition.reshape((1,) * (t - 1) + transition.shape + (1,) * (length - t - 1))
+    table = np.broadcast_to(table, (size,) * length)
+    values, symbols = 0, length  # axes: kept values that are done, records that are not, symbols that are done
+    for t in range(length):
+        channel = np.hstack([np.diag(1 - marks[t]), marks[t][:, None]])
+        if t in kept:
+            both = np.einsum("vw,vs->vws", np.eye(size), channel)
+            table = np.moveaxis(np.tensordot(table, both, axes=([values], [0])), -2, values)
+            values += 1
+        else:
+            table = np.tensordot(table, channel, axes=([values], [0]))
+    assert table.ndim == values + symbols
+    return table
+
+
 def leakage(
     transition: np.ndarray, start: np.ndarray, marks: np.ndarray, private: int, known: Sequence[int] = ()
 ) -> float:
     """sup over outputs, what is known and two values of record ``private`` (from 0) of the log-ratio."""
-    rows, law = series_law(transition, start, len(marks))
-    seen = output_law(rows, marks)
     size = len(start)
+    kept = sorted([private, *known])
+    table = joint_of_outputs(transition, start, marks, kept)
+    table = np.moveaxis(table, kept.index(private), 0).reshape(size, size ** len(known), -1)
+    given = table.sum(axis=-1, keepdims=True)  # P(what is known, x)
     worst = 0.0
-    for fixed in itertools.product(range(size), repeat=len(known)):
-        match = (
-            np.all(rows[:, list(known)] == np.array(fixed, dtype=int), axis=1) if known else np.ones(len(rows), bool)
-        )
-        laws = {}
-        for x in range(size):
-            chosen = match & (rows[:, private] == x)
-            if law[chosen].sum() > 0:
-                laws[x] = seen[:, chosen] @ law[chosen] / law[chosen].sum()
-        for a, b in itertools.permutations(laws.values(), 2):
-            for p, q in zip(a, b, strict=True):
-                if p > 0:
-                    worst = max(worst, math.log(p / q) if q > 0 else math.inf)
+    for a, b in itertools.permutations(range(size), 2):
+        both = (given[a, :, 0] > 0) & (given[b, :, 0] > 0)  # what is known leaves both values possible
+        p, q = table[a, both] / given[a, both], table[b, both] / given[b, both]
+        if (p[q == 0] > 0).any():
+            return math.inf
+        worst = max(worst, float(np.log(p[p > 0] / q[p > 0]).max(initial=0.0)))
     return worst
 
 

@@ -14,12 +14,10 @@ from pufferdp.errors import ParameterError
 def redact(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a Markov chain, stationary.")],
     private: Annotated[
-        list[str], typer.Option("--private", help="Row to hide, counted from 1; 100-111 for several. Repeat for more.")
+        list[str], typer.Option("--private", help="Row to hide, counted from 1 as in the file; 100-111 for several.")
     ],
     epsilon: options.Epsilon,
-    data: Annotated[
-        str | None, typer.Argument(help="CSV or Parquet file, in the order of the series; not with --length.")
-    ] = None,
+    data: Annotated[str | None, typer.Argument(help="CSV or Parquet file; not with --length.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="Column with states or numbers.")] = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the redacted series to this file.")] = None,
     length: Annotated[
@@ -29,15 +27,12 @@ def redact(
         str | None,
         typer.Option("--method", help="window, 3r-relaxed, 3r-numerical or 3r-optimal; the last and best by default."),
     ] = None,
-    adversary: Annotated[
-        str,
-        typer.Option(
-            "--adversary",
-            help="Who the promise is for: pufferfish (knows no record), bdp (any), dp (all others).",
-        ),
-    ] = "pufferfish",
+    adversary: options.AdversaryName = "bdp",
+    order: options.Order = None,
+    by: options.By = None,
+    gap: options.Gap = None,
     known: Annotated[
-        list[str] | None, typer.Option("--known", help="Row that the adversary knows, as with --private.")
+        list[str] | None, typer.Option("--known", help="Row that the adversary knows; with pufferfish.")
     ] = None,
     mark: Annotated[str, typer.Option("--mark", help="Word that stands for a redacted record; no state.")] = "*",
     missing: options.Missing = "refuse",
@@ -56,6 +51,8 @@ def redact(
         str | None, typer.Option("--tilted", help="Write the model that later releases must use to this JSON file.")
     ] = None,
     figure: options.FigureFile = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: marks anyone can repeat. Unsafe.")
     ] = None,
@@ -63,6 +60,7 @@ def redact(
 ) -> None:
     """Publish a series but for what gives private records away; the rest stays as it is."""
     from pufferdp.certificate import read_certificate
+    from pufferdp.data import Layout
     from pufferdp.models import load_model
     from pufferdp.models.files import check_file, save_model, write_whole
     from pufferdp.redacting import plan_redaction
@@ -70,6 +68,8 @@ def redact(
 
     if (data is None) == (length is None):
         raise ParameterError("give either a data file or --length, which shows the design only")
+    if data is None and ledger is not None:
+        raise ParameterError("--ledger needs data; a design charges nothing, leave it out with --length")
     for name, path in (("out", out), ("certificate", certificate), ("rule", rule), ("tilted", tilted)):
         if path is not None:
             if data is None and name != "rule":
@@ -77,14 +77,20 @@ def redact(
             check_file(path, name)
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    layout = Layout(column=column or "-", order=order, by=by, gap=options.gap_of(gap), missing=missing)
     promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
+    believed = load_model(model)
+    if tilted is not None:
+        from pufferdp.tilting import check_tiltable
+
+        check_tiltable(believed, bins)
     with options.progress() as progress:
         progress("designing")
         if data is None:
             from pufferdp import checks
 
             result = plan_redaction(
-                load_model(model),
+                believed,
                 length=checks.length(length or ""),
                 private=hidden,
                 epsilon=promised,
@@ -98,7 +104,7 @@ def redact(
                 raise ParameterError("no column is named; name the column with states or numbers with --column")
             result = make_redaction(
                 data,
-                model=load_model(model),
+                model=believed,
                 column=column,
                 private=hidden,
                 epsilon=promised,
@@ -106,12 +112,18 @@ def redact(
                 method=method,
                 adversary=adversary,
                 known=theirs,
+                order=order,
+                by=by,
+                gap=options.gap_of(gap),
                 missing=missing,
                 bins=bins,
                 mark=mark,
                 after=None if after is None else read_certificate(after),
                 published=published,
                 sampler=options.sampler_of(seed),
+                ledger=ledger,
+                dataset=dataset,
+                progress=progress,
             )
         said = str(result)
         if certificate is not None and result.certificate is not None:
@@ -123,9 +135,10 @@ def redact(
             from pufferdp.tilting import tilted_from_file
 
             progress("tilting the model")
-            save_model(tilted_from_file(result, out, column), tilted)
+            save_model(tilted_from_file(result, out, layout), tilted)
         if figure is not None:
             from pufferdp.report.redaction import redaction_figure
 
-            redaction_figure(result, figure, None if out is None or column is None else (out, column))
-    options.show(result.to_dict(), said, as_json)
+            redaction_figure(result, figure, None if out is None or column is None else (out, layout))
+    total = "" if as_json else options.standing(ledger, dataset)
+    options.show(result.to_dict(), said + total, as_json)

@@ -44,7 +44,7 @@ def is_database(source: str) -> bool:
 
 def open_database(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns of a table under the names of their roles."""
-    if columns.numbered:
+    if columns.numbered or columns.rows:
         raise files.no_row_order(columns)
     return _open_postgres(source, columns) if source.startswith(_SERVERS) else _open_sqlite(source, columns)
 

@@ -99,6 +99,8 @@ def _scan(path: Path, columns: Columns) -> tuple[duckdb.DuckDBPyConnection, str,
 def no_row_order(columns: Columns) -> DataError:
     """What is said of a table whose rows have no order of their own."""
     key = columns.key
+    if columns.rows:
+        return DataError("a table has no row order, and rows are named by their number; write it to a file first")
     return DataError(f"a table has no row order; name a column with {key}=, or --{key} on the command line")
 
 
@@ -138,7 +140,9 @@ def _create(connection: duckdb.DuckDBPyConnection, columns: Columns, scan: str) 
 def picked_columns(columns: Columns) -> str:
     """What SQL selects: each column under the name of its role, and the number of the row where it is the order."""
     picked = [f"{identifier(name)} AS {identifier(role)}" for role, name in columns.roles.items()]
-    return ", ".join([*picked, 'row_number() OVER () AS "order"'] if columns.numbered else picked)
+    picked += ['row_number() OVER () AS "order"'] if columns.numbered else []
+    picked += ['row_number() OVER () AS "row"'] if columns.rows else []
+    return ", ".join(picked)
 
 
 _ORDER_TYPES = {

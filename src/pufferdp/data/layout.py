@@ -65,6 +65,8 @@ class Columns:
     """The name of a column for each role: value, and order, person or id."""
     key: str
     """The role that tells rows apart, order or id; a table without that column is read in its row order."""
+    rows: bool = False
+    """Whether the column row says which row of the source each one is, counted from 1, whatever the order."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -118,11 +120,11 @@ class Layout:
                 )
 
 
-def columns_of(layout: Layout) -> Columns:
-    """The columns of a series."""
+def columns_of(layout: Layout, rows: bool = False) -> Columns:
+    """The columns of a series; with ``rows`` also the number of each row."""
     others = {"order": layout.order, "person": layout.by}
     named = {role: name for role, name in others.items() if name is not None}
-    return Columns(roles={"value": layout.column, **named}, key="order")
+    return Columns(roles={"value": layout.column, **named}, key="order", rows=rows)
 
 
 @dataclass(frozen=True, kw_only=True)

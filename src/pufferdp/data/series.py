@@ -33,9 +33,9 @@ MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""
 
 
-def open_series(source: Source, layout: Layout) -> Series:
+def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
     """Open a file or a frame; columns and their types are checked now, records when they are counted."""
-    table = open_table(source, layout)
+    table = open_table(source, layout, rows)
     if layout.gap is not None:
         check_gap(table, read_gap(layout.gap))
     return Series(table=table)

@@ -87,7 +87,7 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         raise DataError(f"the data is a {kind}; it must be {_ACCEPTED}", value=type(source)) from None
     implementation = frame.implementation
     check_columns(names, columns)
-    if columns.numbered and (implementation.is_duckdb() or spark.is_spark(frame)):
+    if (columns.numbered or columns.rows) and (implementation.is_duckdb() or spark.is_spark(frame)):
         raise files.no_row_order(columns)
     if spark.is_spark(frame):
         picked: Frame = nw.from_native(spark.pick(source, columns.roles))
@@ -95,13 +95,13 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
     if not (implementation.is_duckdb() or implementation.is_polars() or isinstance(frame, nw.DataFrame)):
         raise DataError(f"the data is a {implementation.value} frame; it must be {_ACCEPTED}", value=type(source))
     frame = frame.select(nw.col(name).alias(role) for role, name in columns.roles.items())
-    if columns.numbered:
+    for number in ["order"] * columns.numbered + ["row"] * columns.rows:
         if isinstance(frame, nw.LazyFrame):
             # Lazy polars frames have a row order, but narwhals asks every lazy frame for a column to sort by.
-            frame = nw.from_native(frame.to_native().with_row_index("order"))
+            frame = nw.from_native(frame.to_native().with_row_index(number))
         else:
-            frame = frame.with_row_index("order")
-        frame = frame.with_columns(nw.col("order").cast(nw.Int64) + 1)
+            frame = frame.with_row_index(number)
+        frame = frame.with_columns(nw.col(number).cast(nw.Int64) + 1)
     if implementation.is_pandas_like():
         return _from_pandas(frame)
     if implementation.is_pyarrow():

@@ -20,7 +20,8 @@ class Table:
     """The columns of one series, ready for the counting expressions."""
 
     frame: Frame
-    """value; number (Float64) where ``numeric``; order (Int64 or Float64); person where the layout has one."""
+    """value; number (Float64) where ``numeric``; order (Int64 or Float64); person where the layout has one; row where
+    rows are asked for by their number."""
     layout: Layout
     text: bool
     """The values are compared as text, otherwise as numbers."""
@@ -56,9 +57,9 @@ class Table:
 
 
 @reading()
-def open_table(source: Source, layout: Layout) -> Table:
+def open_table(source: Source, layout: Layout, rows: bool = False) -> Table:
     """Read a source, a path or a frame: check the types of its columns and bring them to their final ones."""
-    return table_of(open_source(source, columns_of(layout)), layout)
+    return table_of(open_source(source, columns_of(layout, rows)), layout)
 
 
 def table_of(frame: Frame, layout: Layout) -> Table:
@@ -85,6 +86,8 @@ def table_of(frame: Frame, layout: Layout) -> Table:
         picked.append(number.alias("number"))
     if layout.by is not None:
         picked.append(person_of(schema["person"]).alias("person"))
+    if "row" in schema:
+        picked.append(nw.col("row").cast(nw.Int64))
     return Table(
         frame=frame.select(*picked),
         layout=layout,

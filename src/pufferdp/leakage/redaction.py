@@ -46,8 +46,8 @@ class Hiding:
     """The private records, counted from 1."""
     epsilon: float
     """The promise: odds between two values of a private record shift by at most e^epsilon."""
-    adversary: Adversary = Adversary.PUFFERFISH
-    """What else the adversary knows: nothing, any set of other records, or all of them."""
+    adversary: Adversary = Adversary.BDP
+    """What else the adversary knows: any set of other records, nothing, or all of them."""
     known: tuple[int, ...] = ()
     """Records that the adversary is known to know, counted from 1; only with ``pufferfish``."""
 
@@ -56,7 +56,7 @@ class Hiding:
         _ = self.chain.reversal  # refuses states of probability 0
         set_field = object.__setattr__
         set_field(self, "length", checks.length(self.length))
-        set_field(self, "epsilon", checks.epsilon(self.epsilon))
+        set_field(self, "epsilon", _promise(self.epsilon))
         set_field(self, "adversary", checks.adversary(self.adversary))
         set_field(self, "private", self._rows(self.private, "private"))
         set_field(self, "known", self._rows(self.known, "known"))
@@ -70,8 +70,8 @@ class Hiding:
             )
         if self.known and self.adversary is not Adversary.PUFFERFISH:
             raise ParameterError(
-                f"known records are listed, and the adversary is {self.adversary}; list them with pufferfish, "
-                "or leave them out",
+                f"known records are listed, and the adversary is {self.adversary}, who may know any: leave them out, "
+                "or make the promise for nobody else with --adversary pufferfish",
                 value=self.known,
             )
 
@@ -152,7 +152,9 @@ class Design:
     def redacted(self) -> float:
         """Expected number of redacted records."""
         law = self.hiding.chain.stationary
-        return math.fsum(float(row @ law) for block in self.blocks for row in block.marks)
+        # A law sums to 1 but for rounding; a record that is always redacted counts as one.
+        chances = (1.0 if (row == 1).all() else float(row @ law) for block in self.blocks for row in block.marks)
+        return math.fsum(chances)
 
     @property
     def utility(self) -> float:
@@ -175,6 +177,23 @@ class Design:
             if block.first <= record <= block.last:
                 return np.asarray(block.marks[record - block.first], dtype=float)
         return np.zeros(self.hiding.chain.size)
+
+
+def _promise(epsilon: float) -> float:
+    """A finite epsilon above 0. The two ends have a plain answer, and need no design."""
+    if epsilon == 0:
+        raise ParameterError(
+            "epsilon is 0; it must be above 0. Where records depend on each other nothing but marks can be published "
+            "for 0: hold the series back, or promise a little more, for example 0.1",
+            value=epsilon,
+        )
+    if epsilon == math.inf:
+        raise ParameterError(
+            "epsilon is inf; it must be finite. Without a promise everything but the private records can be published: "
+            "take those out, or name the most that may leak, for example 1",
+            value=epsilon,
+        )
+    return checks.epsilon(epsilon)
 
 
 def leakage_about(hiding: Hiding, record: int, block: Block) -> float:

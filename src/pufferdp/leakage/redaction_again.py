@@ -17,8 +17,11 @@ from pufferdp.leakage.redaction_optimal import optimal
 from pufferdp.leakage.redaction_runs import Run
 
 
-def again(previous: Design, private: Sequence[int], epsilon: float) -> Design:
-    """The design of both publications: old and new private records hidden, no record less released than before."""
+def again(previous: Design, private: Sequence[int], epsilon: float, *, window: bool = False) -> Design:
+    """The design of both publications: old and new private records hidden, no record less released than before.
+
+    With ``window`` records are released whatever they hold, or not.
+    """
     before = previous.hiding
     hiding = Hiding(
         chain=before.chain,
@@ -40,13 +43,11 @@ def again(previous: Design, private: Sequence[int], epsilon: float) -> Design:
             f"{epsilon:g}; only a larger epsilon can still be promised",
             value=earlier.leakage,
         )
-    wanted = optimal(hiding)
-    found = [earlier]
-    for part in (_towards(previous, wanted, hiding), _released(previous, hiding)):
-        design = design_of(hiding, wanted.method, part)
-        found += [] if design is None else [design]
-    best = max(found, key=lambda design: design.utility)
-    return Design(hiding=hiding, method=wanted.method, blocks=best.blocks)
+    method = "window" if window else "3r-optimal"
+    parts = [_released(previous, hiding)] + ([] if window else [_towards(previous, optimal(hiding), hiding)])
+    found = [design for part in parts if (design := design_of(hiding, method, part)) is not None]
+    best = max([earlier, *found], key=lambda design: design.utility)
+    return Design(hiding=hiding, method=method, blocks=best.blocks)
 
 
 def _towards(previous: Design, wanted: Design, hiding: Hiding) -> list[Block]:

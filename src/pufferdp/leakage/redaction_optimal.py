@@ -9,6 +9,7 @@ the budget. Every step is checked by the exact leakage, and what is returned is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import linprog
@@ -30,7 +31,8 @@ from pufferdp.leakage.redaction_sides import Side, log_ratios, shifted
 from pufferdp.models.markov import Mask, Matrix, Vector
 
 SHARES = (0.5, 0.0, 1.0)
-"""How what a window leaves of the budget is shared between the sides, at the start."""
+"""How what a window leaves of the budget is shared between the sides, at the start; and where one more value fits."""
+MOST_SHARES = 12
 WINDOWS = 6
 POLISHED = 3
 LONG = 400
@@ -105,6 +107,8 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
     pairs = windows(run, more=1)[:WINDOWS]
     long = sum(pairs[0]) > LONG
     pairs = pairs[:1] if long else pairs
+    if run.hiding.adversary is Adversary.BDP and not long:
+        yield _from_less_known(run, *pairs[0])
     i, j = pairs[0]
     first, base = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in pairs[0]))
     best = max(best, run.released(first, base))
@@ -119,8 +123,10 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
     said = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
     looked: set[tuple[int, int, bytes]] = set()
     for pair in pairs:
-        for share in SHARES[: 1 if long else None] if min(pair) > 0 else (1.0 if pair[0] else 0.0,):
-            allowed = _allowed(run, pair, share, wholes, said)
+        needs = _needs(run, pair, wholes, said)
+        for share in _shares(needs, pair, long):
+            # A value fits where its share is enough, to rounding; whatever is tried is checked by the exact leakage.
+            allowed = (needs[0] <= share + 1e-12), (needs[1] <= 1 - share + 1e-12)
             first, base = run.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
             key = first, len(base), np.packbits(base > 0).tobytes()
             # With every free probability at 0 it could release no more.
@@ -134,6 +140,22 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
                 yield first, marks, (base < 1)
 
 
+def _from_less_known(run: Run, left: int, right: int) -> tuple[int, Matrix, Mask]:
+    """The best design against somebody who knows no record, with as much more redaction as the others need.
+
+    Where it already keeps the promise towards everybody, nothing is better.
+    """
+    easier = replace(run, hiding=replace(run.hiding, adversary=Adversary.PUFFERFISH))
+    start, soft = _best(easier)
+    first, whole = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in (left, right)))
+    low, high = min(first, start), max(first + len(whole), start + len(soft))
+    marks = np.zeros((high - low, run.hiding.chain.size))
+    marks[start - low : start - low + len(soft)] = soft
+    least = run.least(low, marks, 1.0 - marks)  # everything redacted is a window, at least as wide as one that serves
+    marks = marks + least * (1.0 - marks)
+    return low, marks, (marks < 1) & (marks > 0)
+
+
 def _entries(side: Side, most: int) -> Matrix:
     """What a first release at each distance says: (distance, x, x', value), with what a known record adds."""
     out, law = [], side.kernel
@@ -143,20 +165,33 @@ def _entries(side: Side, most: int) -> Matrix:
     return np.array(out).reshape(most, side.size, side.size, side.size)
 
 
-def _allowed(
-    run: Run, pair: tuple[int, int], share: float, wholes: list[Matrix], said: list[Matrix]
-) -> tuple[Mask, Mask]:
-    """Which values at which distances may be seen on each side, when the slack of a window is shared."""
+def _needs(run: Run, pair: tuple[int, int], wholes: list[Matrix], said: list[Matrix]) -> tuple[Matrix, Matrix]:
+    """How much of the slack of a window each value at each distance needs to be seen, on each side: 0 to 1, or more."""
     middle = run.last - run.first
     out = []
-    for n, (own, other, part) in enumerate(((pair[0], pair[1], share), (pair[1], pair[0], 1 - share))):
+    for n, (own, other) in enumerate((pair, pair[::-1])):
         nothing = np.zeros(wholes[n][0].shape)
         here = nothing if own == run.sides[n].records else wholes[n][own]
         there = nothing if other == run.sides[1 - n].records else wholes[1 - n][other + middle]
-        budget = here + part * np.maximum(run.hiding.epsilon - here - there, 0.0)
-        budget = np.where(np.eye(len(budget), dtype=bool), np.inf, budget)
-        out.append(np.asarray((said[n][:own] <= budget[..., None]).all(axis=(1, 2))))
+        slack = np.maximum(run.hiding.epsilon - here - there, 0.0)[..., None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            more = said[n][:own] - here[..., None]
+            share = np.where(more <= 0, 0.0, more / slack)
+        out.append(np.asarray(share.max(axis=(1, 2))))
     return out[0], out[1]
+
+
+def _shares(needs: tuple[Matrix, Matrix], pair: tuple[int, int], long: bool) -> list[float]:
+    """Which shares of the slack to give to the left: the usual ones, and those at which one more value fits."""
+    if min(pair) == 0:
+        return [1.0 if pair[0] else 0.0]
+    if long:
+        return [SHARES[0]]
+    just = np.unique(np.concatenate([needs[0].ravel(), 1 - needs[1].ravel()]))
+    just = just[(just > 0) & (just < 1)]
+    if len(just) > MOST_SHARES:
+        just = just[np.linspace(0, len(just) - 1, MOST_SHARES).astype(int)]
+    return [*SHARES, *just.tolist()]
 
 
 def _scan(run: Run, first: int, base: Matrix) -> float | None:

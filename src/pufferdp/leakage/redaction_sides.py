@@ -152,22 +152,26 @@ class Side:
         if self.known is None:
             return None
         if self.known != ANY:
-            last = beyond = self.known
-        else:
-            # P^b takes its final pattern of zeros within so many steps (Wielandt); after that influence only falls.
-            last, beyond = min(self.records, distance + self.size**2 + self.size), distance + 1
-        k = self.size
-        out = np.zeros((k, k, k)) if self.known == ANY else np.full((k, k, k), -np.inf)
-        reach = np.eye(k, dtype=bool)
-        steps = 0
-        for b in range(beyond, last + 1):
-            while steps < b - distance:
-                reach, steps = (reach.astype(np.uint8) @ (self.kernel > 0)).astype(bool), steps + 1
-            known = self._influence_known(b)
-            for u in range(k):
-                if reach[u].any():
-                    out[:, :, u] = np.maximum(out[:, :, u], known[:, :, reach[u]].max(axis=-1))
-        return out
+            return beyond_influence(self.size, self.kernel.tobytes(), distance, self.known, self.known, -np.inf)
+        # P^b takes its final pattern of zeros within so many steps (Wielandt); after that influence only falls.
+        last = min(self.records, distance + self.size**2 + self.size)
+        return beyond_influence(self.size, self.kernel.tobytes(), distance, distance + 1, last, 0.0)
+
+
+@lru_cache(maxsize=4096)
+def beyond_influence(size: int, kernel: bytes, distance: int, first: int, last: int, least: float) -> Matrix:
+    """The most that a known record at one of these distances adds to each value seen nearer: (x, x', value)."""
+    steps = np.frombuffer(kernel).reshape(size, size) > 0
+    out = np.full((size, size, size), least)
+    reach, done = np.eye(size, dtype=bool), 0
+    for b in range(first, last + 1):
+        while done < b - distance:
+            reach, done = reach @ steps, done + 1
+        known = known_influence(size, kernel, b)
+        for u in range(size):
+            out[:, :, u] = np.maximum(out[:, :, u], known[:, :, reach[u]].max(axis=-1, initial=-np.inf))
+    out.flags.writeable = False
+    return out
 
 
 @lru_cache(maxsize=4096)

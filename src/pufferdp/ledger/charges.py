@@ -73,6 +73,9 @@ class Charge:
     """Of a redaction by window: what it leaks about the private records, added to the total."""
     private: str | None = None
     """Of a redaction: which records stay private, in words; the data set's promise is about these from then on."""
+    together: str | None = None
+    """Of a redaction that was designed together with the one before: which records that one kept private, in words.
+    Its leakage is part of this one's."""
     tau: float | None = None
     """Of a transition flow: the total variation that it spends. Its Gaussian noise has no DP loss."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +90,8 @@ class Charge:
             raise ParameterError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}", value=self.kind)
         if (self.kind in _REDACTIONS) != (self.private is not None):
             raise ParameterError("a redaction names its private records, and no other release does", value=self.private)
+        if self.together is not None and self.private is None:
+            raise ParameterError("only a redaction is designed together with another", value=self.together)
         if (self.kind == FLOW) != (self.tau is not None):
             raise ParameterError("a transition flow has a tau, and no other release does", value=self.tau)
         if self.tau is not None:
@@ -123,7 +128,8 @@ class Charge:
             "private": self.private,
             "facts": dict(self.facts),
         }
-        return canonical_json(content if self.tau is None else {**content, "tau": self.tau})
+        content |= {} if self.tau is None else {"tau": self.tau}
+        return canonical_json(content | ({} if self.together is None else {"together": self.together}))
 
     @cached_property
     def problem(self) -> str:
@@ -244,6 +250,7 @@ def redaction(
     model: str,
     adversary: str,
     facts: Mapping[str, Any] | None = None,
+    together: str | None = None,
 ) -> Charge:
     """A redacted series: what it leaks about its private records to the adversary.
 
@@ -258,6 +265,7 @@ def redaction(
         epsilon=max(leakage, checks.SMALLEST_EPSILON),
         leakage=leakage if window else 0.0,
         private=private,
+        together=together,
         facts=dict(facts or {}),
         model=model,
         adversary=adversary,

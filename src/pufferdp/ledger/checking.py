@@ -211,6 +211,11 @@ class _Check:
             return channel_loss(facts["channel"])
         if charge.kind == "fit":
             return float(facts["lipschitz"] / facts["scale"])
+        if charge.private is not None and charge.model in self.models:
+            from pufferdp.ledger.redactions import recomputed
+
+            found = recomputed(charge, self.models[charge.model])
+            return None if found is None else found.dp_loss
         if charge.kind != "additive" or charge.model not in self.models:
             return None
         model = self.models[charge.model]

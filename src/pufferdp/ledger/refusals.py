@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pufferdp.checks import LARGEST
+from pufferdp.checks import LARGEST, SMALLEST_EPSILON
 from pufferdp.errors import BudgetError, RefusedError
 from pufferdp.ledger.charges import Charge
 from pufferdp.ledger.totals import Rule, State
@@ -38,19 +38,37 @@ def refuse_other_model(
 
 def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
     """Redactions: all of one data set keep the same records private, and leakages add for those who know records."""
+    if charge.together is not None:
+        _refuse_other_earlier(name, state, charge)
+        return
     if charge.private is None or state.private is None:
         return
     if charge.private != state.private:
         raise RefusedError(
             f"the redaction keeps {charge.private} private, and data set {name!r} keeps {state.private}: what was "
-            "released before is no secret any more, so redact for the same records",
+            "released before is no secret any more, so redact for the same records, or design both redactions together "
+            "with --after and --published",
             value=charge.private,
         )
     if definition["adversary"] == "pufferfish":
         raise RefusedError(
             f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
-            "knows no record, which nobody is any more: design both together, or keep the budget for bdp",
+            "knows no record, which nobody is any more: design both together with --after and --published, or keep the "
+            "budget for bdp",
             value=charge.private,
+        )
+
+
+def _refuse_other_earlier(name: str, state: State, charge: Charge) -> None:
+    """Two redactions designed together leak what was computed, if the first is the only one before."""
+    before = charge.facts.get("earlier", 0.0)
+    leaked = state.epsilon if state.spent > LARGEST else state.added
+    if state.private != charge.together or before is None or leaked is None or leaked > max(before, SMALLEST_EPSILON):
+        raise RefusedError(
+            f"the redaction was designed together with one that keeps {charge.together} private and leaks "
+            f"{up(before or 0.0)}; data set {name!r} keeps {state.private or 'every record'} private and redactions "
+            f"leaked {up(leaked or 0.0)}: name the certificate of the last redaction with --after",
+            value=charge.together,
         )
 
 
@@ -65,6 +83,18 @@ def over_budget(name: str, definition: dict[str, Any], state: State, charge: Cha
     said = (
         f"data set {name!r} has leaked at most {up(leakage)} of its budget {budget:g}, {down(budget - leakage)} is left"
     )
+    if state.private is not None and math.isinf(state.spent):
+        return BudgetError(
+            f"{said}, but it was redacted with probabilities that depend on values, and no curve of its model holds "
+            "after that: make a data set with the model that redact --tilted writes and the budget that is left",
+            value=name,
+        )
+    if charge.private is not None and math.isinf(charge.dp_loss):
+        return BudgetError(
+            f"{said}; this redaction depends on values, and nothing may be released before or after it: redact with "
+            "--method window, or make another data set",
+            value=name,
+        )
     if math.isinf(state.spent):
         return BudgetError(
             f"{said}, but its only release gave an answer that no DP loss bounds, and nothing adds to such an answer: "

@@ -54,7 +54,11 @@ class State:
     """Which records they are of: digest of the lengths of the chains."""
 
     def after(self, charge: Charge, head: str) -> State:
-        """The state after one more charge."""
+        """The state after one more charge.
+
+        A redaction that was designed together with the one before leaks what both do: it takes that one's place.
+        """
+        joint = charge.together is not None
         return State(
             head,
             self.model,
@@ -62,11 +66,11 @@ class State:
             self.releases + 1,
             add_up(self.spent, charge.dp_loss),
             max(self.longest, charge.longest),
-            charge.epsilon if self.releases == 0 else None,
+            charge.epsilon if self.releases == 0 or (joint and self.epsilon is not None) else None,
             charge.width if self.width is None else self.width,
             self.clipped and (charge.width is not None or charge.private is not None),
-            add_up(self.added, charge.leakage),
-            charge.private if self.private is None else self.private,
+            max(self.added, charge.leakage) if joint else add_up(self.added, charge.leakage),
+            charge.private if self.private is None or joint else self.private,
             self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
             self.reading if charge.tau is None else reading_of(charge.facts),
         )

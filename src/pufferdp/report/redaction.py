@@ -26,11 +26,11 @@ STYLES: Final = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1)))
 
 
 def redaction_figure(
-    redaction: Redaction, path: str | os.PathLike[str], output: tuple[str | os.PathLike[str], str] | None = None
+    redaction: Redaction, path: str | os.PathLike[str], output: tuple[str | os.PathLike[str], Layout] | None = None
 ) -> None:
-    """Draw the block around the first private row; ``output`` is the redacted file and its column, if there is one."""
-    private = redaction.private[0]
-    block = next(b for b in redaction.blocks if b.first <= private <= b.last)
+    """Draw the block around the first private record; ``output`` is the redacted file and its layout, if any."""
+    private = redaction.positions[0]
+    block = next(b for b in redaction.stretches if b.first <= private <= b.last)
     low, high = max(1, block.first - MARGIN), min(redaction.rows, block.last + MARGIN)
     figure = new_figure(8.0, 6.4 if output else 4.8)
     parts = figure.subplots(3 if output else 2, 1, sharex=True, height_ratios=[2, 3, 3] if output else [1, 1])
@@ -54,17 +54,18 @@ def _regions(axes: Axes, redaction: Redaction, block: Block, low: int, high: int
     for row in range(max(low, block.first), min(high, block.last) + 1):
         sure = bool((block.marks[row - block.first] == 1).all())
         axes.axvspan(row - 0.5, row + 0.5, color="#8d9bb0" if sure else PALE, alpha=0.55, linewidth=0, zorder=0)
-        if row in redaction.private:
+        if row in redaction.positions:
             axes.axvspan(row - 0.5, row + 0.5, facecolor="none", edgecolor=INK, hatch="///", linewidth=0, zorder=1)
     axes.set_xlim(low - 0.5, high + 0.5)
 
 
-def _series(axes: Axes, redaction: Redaction, output: tuple[str | os.PathLike[str], str], low: int, high: int) -> None:
+def _series(
+    axes: Axes, redaction: Redaction, output: tuple[str | os.PathLike[str], Layout], low: int, high: int
+) -> None:
     """What was published: points for values, crosses for marks."""
-    path, column = output
-    found = rows(
-        open_series(os.fspath(path), Layout(column=column)).table.frame.sort("order").select("value").head(high)
-    )
+    path, layout = output
+    keys = ["order"] if layout.by is None else ["person", "order"]
+    found = rows(open_series(os.fspath(path), layout).table.frame.sort(*keys).select("value").head(high))
     labels, bins = redaction.hiding.chain.labels, redaction.hiding.chain.bins
     names = [str(value) for (value,) in found][low - 1 :]
     for row, name in enumerate(names, start=low):
@@ -91,7 +92,7 @@ def _chances(axes: Axes, redaction: Redaction, low: int, high: int) -> None:
 
 
 def _of(redaction: Redaction, row: int) -> Any:
-    for block in redaction.blocks:
+    for block in redaction.stretches:
         if block.first <= row <= block.last:
             return block.marks[row - block.first]
     return np.zeros(redaction.hiding.chain.size)

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from pufferdp.checks import Adversary
 from pufferdp.fitting import fit
 from pufferdp.leakage.redaction import Hiding
 from pufferdp.mechanisms.redaction import REDACTIONS
@@ -66,7 +67,9 @@ def _hidden(
 ) -> list[dict[str, float | str | None]]:
     rows: list[dict[str, float | str | None]] = []
     for epsilon in epsilons:
-        hiding = Hiding(chain=chain, length=length, private=tuple(private), epsilon=epsilon)
+        hiding = Hiding(
+            chain=chain, length=length, private=tuple(private), epsilon=epsilon, adversary=Adversary.PUFFERFISH
+        )
         found = {}
         for one in REDACTIONS:
             setting.progress(f"designing {one.name} for epsilon {epsilon:g}")

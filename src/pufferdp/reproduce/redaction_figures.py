@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from pufferdp.checks import Adversary
 from pufferdp.leakage.redaction import Hiding
 from pufferdp.leakage.redaction_influence import independent_bound, pointwise, regions
 from pufferdp.leakage.redaction_methods import numerical, relaxed, window
@@ -29,8 +30,10 @@ def binary(alpha: float, beta: float) -> MarkovChain:
 
 
 def first_of(alpha: float, beta: float, length: int, epsilon: float) -> Hiding:
-    """The first record of a binary chain is private."""
-    return Hiding(chain=binary(alpha, beta), length=length, private=(1,), epsilon=epsilon)
+    """The first record of a binary chain is private; the paper's adversary knows no record."""
+    return Hiding(
+        chain=binary(alpha, beta), length=length, private=(1,), epsilon=epsilon, adversary=Adversary.PUFFERFISH
+    )
 
 
 def table_1(setting: Setting) -> Result:
