@@ -120,10 +120,12 @@ def _best_range(top: Scores, bottom: Scores) -> tuple[float, float]:
     begin, end = np.triu_indices(len(edges), 1)
     scores = np.full((len(edges), len(edges)), -np.inf)
     scores[begin, end] = careful_ratio(over[end] - over[begin], under[end] - under[begin], len(top), len(bottom))
-    i, j = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    i, j = divmod(int(np.argmax(scores)), len(edges))
     # One limit is easier to say than two, where the other hardly matters.
-    i, j = (0 if scores[0, j] >= scores[i, j] - _SIMPLER else i), j
-    j = len(edges) - 1 if i > 0 and scores[i, -1] >= scores[i, j] - _SIMPLER else j
+    if scores[0, j] >= scores[i, j] - _SIMPLER:
+        i = 0
+    elif scores[i, -1] >= scores[i, j] - _SIMPLER:
+        j = len(edges) - 1
     return float(edges[i]), float(edges[j])
 
 

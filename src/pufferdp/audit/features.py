@@ -78,7 +78,7 @@ def features(first: Outputs, second: Outputs) -> Iterator[Feature]:
         for places in DIGITS:
             after = f"after {places} decimal places" if places else "after the point"
             yield Feature(words=f"what the output has {after}", kind="digits", at=places)
-        yield Feature(words="the last eight bits of the output", kind="bits", atoms=True, spread=False)
+        yield Feature(words="the number in the last eight bits of the output", kind="bits", atoms=True, spread=False)
         return
     gap = np.abs(first.mean(axis=0) - second.mean(axis=0))
     noise = first.std(axis=0) + second.std(axis=0)

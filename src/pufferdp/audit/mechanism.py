@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ Outputs = npt.NDArray[np.float64]
 """One output a row, of d numbers."""
 
 
+@runtime_checkable
 class AuditedMechanism(Protocol):
     """Anything that turns data into output: a function, a command, another library's object."""
 

@@ -61,6 +61,9 @@ def find(
         for situation in first_wave(belief, adversary, targets or targets_of(belief), laboratory.generator)
         if len(situation.values()) > 1
     ]
+    if not wave:
+        return Finding(trial=None, bound=None, tried=0)
+    laboratory.pilot(wave[0])
     search = _Search(laboratory, adversary, targets is None, share)
     search.run(_spread(wave, laboratory.budget.runs(_FIRST * share) // (4 * LEAST)), _FIRST)
     search.steps(progress)
@@ -93,10 +96,13 @@ class _Search:
         """Each with an equal number of runs from this part of the budget."""
         if not situations:
             return []
+        budget, out = self.laboratory.budget, list[Trial]()
+        until = budget.elapsed + 2 * part * self.share * budget.seconds
         values = sum(len(s.values()) for s in situations)
-        size = min(_MOST_RUNS, max(LEAST, self.laboratory.budget.runs(part * self.share) // values))
-        out = []
+        size = min(_MOST_RUNS, max(LEAST, budget.runs(part * self.share) // values))
         for situation in situations:
+            if out and budget.elapsed > until:
+                break
             self.seen.add(situation.key)
             trial = self.laboratory.explore(situation, size)
             if trial is not None:

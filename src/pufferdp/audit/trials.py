@@ -89,6 +89,15 @@ class Laboratory:
             self.budget.inside += time.monotonic() - started
             yield _checked(found, rows)
 
+    def pilot(self, situation: Situation) -> None:
+        """A few runs, to see how long they take before any are planned."""
+        for size in (2, LEAST):
+            for value in situation.values()[:2]:
+                for _ in self.outputs(situation, value, size):
+                    pass
+            if self.budget.elapsed > 0.02 * self.budget.seconds:
+                return
+
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
         values = situation.values()
