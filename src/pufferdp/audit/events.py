@@ -22,6 +22,8 @@ _EDGES: Final = 64
 """Ranges begin and end at so many quantiles, and at more in the tails."""
 _CAREFUL: Final = 2.0
 """Standard deviations taken off a log-ratio while events are compared."""
+_CARE: Final = (2.0, 4.0, 8.0)
+"""The same while ranges are learnt: thousands are compared, so the best looks better than it is."""
 _SIMPLER: Final = 0.02
 """So much less leakage is taken for an event that is easier to say."""
 _SORTED: Final = 200_000
@@ -90,17 +92,16 @@ def choose_event(first: Outputs, second: Outputs) -> Choice | None:
     return best
 
 
-def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int) -> Counts:
-    """The log-ratio of two shares from counts, less two standard deviations of it."""
+def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int, careful: float = _CAREFUL) -> Counts:
+    """The log-ratio of two shares from counts, less some standard deviations of it."""
     noise = np.sqrt(1 / (top + 0.5) + 1 / (bottom + 0.5))
-    return np.asarray(np.log((top + 0.5) / top_size) - np.log((bottom + 0.5) / bottom_size) - _CAREFUL * noise)
+    return np.asarray(np.log((top + 0.5) / top_size) - np.log((bottom + 0.5) / bottom_size) - careful * noise)
 
 
 def _candidates(feature: Feature, top: Scores, bottom: Scores) -> Iterator[Event]:
     """The best range and the best union of single values, on sorted samples."""
     if feature.spread:
-        low, high = _best_range(top, bottom)
-        if low > -math.inf or high < math.inf:
+        for low, high in _best_ranges(top, bottom):
             yield Event(feature=feature, low=low, high=high)
     if feature.atoms:
         values = _best_atoms(top, bottom)
@@ -108,7 +109,8 @@ def _candidates(feature: Feature, top: Scores, bottom: Scores) -> Iterator[Event
             yield Event(feature=feature, values=values)
 
 
-def _best_range(top: Scores, bottom: Scores) -> tuple[float, float]:
+def _best_ranges(top: Scores, bottom: Scores) -> list[tuple[float, float]]:
+    """Where one sample has most more than the other, by several degrees of care: with much, wider ranges win."""
     pooled = np.sort(np.concatenate([top, bottom]))
     n = len(pooled)
     tails = np.unique(np.geomspace(4, max(5, n // _EDGES), 12).astype(int))
@@ -118,15 +120,18 @@ def _best_range(top: Scores, bottom: Scores) -> tuple[float, float]:
     edges = np.concatenate([[-np.inf], (at[1:] + at[:-1]) / 2, [np.inf]])
     over, under = (np.searchsorted(sample, edges).astype(float) for sample in (top, bottom))
     begin, end = np.triu_indices(len(edges), 1)
-    scores = np.full((len(edges), len(edges)), -np.inf)
-    scores[begin, end] = careful_ratio(over[end] - over[begin], under[end] - under[begin], len(top), len(bottom))
-    i, j = divmod(int(np.argmax(scores)), len(edges))
-    # One limit is easier to say than two, where the other hardly matters.
-    if scores[0, j] >= scores[i, j] - _SIMPLER:
-        i = 0
-    elif scores[i, -1] >= scores[i, j] - _SIMPLER:
-        j = len(edges) - 1
-    return float(edges[i]), float(edges[j])
+    scores, found = np.full((len(edges), len(edges)), -np.inf), set()
+    for careful in _CARE:
+        counts = over[end] - over[begin], under[end] - under[begin]
+        scores[begin, end] = careful_ratio(*counts, len(top), len(bottom), careful)
+        i, j = divmod(int(np.argmax(scores)), len(edges))
+        # One limit is easier to say than two, where the other hardly matters.
+        if scores[0, j] >= scores[i, j] - _SIMPLER:
+            i = 0
+        elif scores[i, -1] >= scores[i, j] - _SIMPLER:
+            j = len(edges) - 1
+        found.add((float(edges[i]), float(edges[j])))
+    return sorted(found - {(-math.inf, math.inf)})
 
 
 def _best_atoms(top: Scores, bottom: Scores) -> Scores | None:

@@ -17,11 +17,13 @@ from pufferdp.audit.situations import Situation, around, first_wave, targets_of
 from pufferdp.audit.trials import LEAST, Laboratory, Trial
 from pufferdp.checks import Adversary
 
+_KEPT: Final = 8
+"""Situations of the first wave that are run again."""
 _FINALISTS: Final = 3
-_ROUNDS: Final = 12
+_ROUNDS: Final = 8
 """Steps around the best, at most."""
-_FIRST, _STEPS, _FINAL, _CHOICE, _TEST = 0.12, 0.18, 0.1, 0.2, 0.4
-"""Shares of the budget: the first wave, steps around the best, finalists, the choice of the event, the test."""
+_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _TEST = 0.08, 0.08, 0.16, 0.12, 0.16, 0.4
+"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event, test."""
 _MOST_RUNS: Final = 20_000
 """For one value of one situation while exploring."""
 
@@ -66,12 +68,13 @@ def find(
     laboratory.pilot(wave[0])
     search = _Search(laboratory, adversary, targets is None, share)
     search.run(_spread(wave, laboratory.budget.runs(_FIRST * share) // (4 * LEAST)), _FIRST)
+    search.again(_KEPT, _AGAIN)
     search.steps(progress)
     if not search.found:
         return Finding(trial=None, bound=None, tried=len(search.seen))
     progress("choosing the event")
-    best = search.finalists()
-    values = 2
+    search.again(_FINALISTS, _FINAL)
+    best, values = search.found[0], 2
     best = laboratory.refine(best, laboratory.budget.runs(_CHOICE * share) // values)
     progress("testing the event on fresh runs")
     size = laboratory.budget.runs(_TEST * share) // values
@@ -122,13 +125,12 @@ class _Search:
             progress(f"looking around the best of {len(self.seen)} adversaries")
             near = around(best.situation, self.adversary, self.movable, self.laboratory.generator)
             fresh = [s for s in near if s.key not in self.seen]
-            self.run(fresh, 2 * _STEPS / _ROUNDS)
+            self.run(fresh, _STEPS / 4)
             if not fresh or self.found[0] is best:
                 return
 
-    def finalists(self) -> Trial:
-        """The best few again, with more runs each."""
-        top = self.found[:_FINALISTS]
-        size = max(LEAST, self.laboratory.budget.runs(_FINAL * self.share) // (2 * len(top)))
-        again = [self.laboratory.refine(trial, size) for trial in top]
-        return max(again, key=lambda trial: trial.score)
+    def again(self, most: int, part: float) -> None:
+        """The best few with more runs each: what looked good by chance falls back."""
+        top = self.found[:most]
+        size = max(LEAST, self.laboratory.budget.runs(part * self.share) // (2 * max(1, len(top))))
+        self.found = sorted((self.laboratory.refine(t, size) for t in top), key=lambda trial: -trial.score)

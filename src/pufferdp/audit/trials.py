@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -121,7 +121,7 @@ class Laboratory:
             kept.append(np.concatenate(parts))
         choice = choose_event(kept[0], kept[1])
         if choice is None:
-            return trial
+            return replace(trial, choice=replace(trial.choice, score=0.0))
         pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
         return Trial(situation=trial.situation, likelier=pair[0], other=pair[1], choice=choice)
 
