@@ -25,4 +25,4 @@ class AuditedMechanism(Protocol):
         """The DP loss it claims, towards a change of one record; None where it claims none."""
 
     def run(self, records: Records) -> Outputs:
-        """One output for each row of records, shape (m, n) to (m, d). Failures are exceptions of ``pufferdp.errors``."""
+        """One output for each row, shape (m, n) to (m, d). Failures are exceptions of ``pufferdp.errors``."""
