@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ Outputs = npt.NDArray[np.float64]
 """One output a row, of d numbers."""
 
 
+@runtime_checkable
 class AuditedMechanism(Protocol):
     """Anything that turns data into output: a function, a command, another library's object."""
 
@@ -25,4 +26,4 @@ class AuditedMechanism(Protocol):
         """The DP loss it claims, towards a change of one record; None where it claims none."""
 
     def run(self, records: Records) -> Outputs:
-        """One output for each row, shape (m, n) to (m, d). Failures are exceptions of ``pufferdp.errors``."""
+        """One output for each row of records, shape (m, n) to (m, d); failures are ``pufferdp.errors``."""
