@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from pufferdp.answering import AnswerLaw, answer_law
     from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
     from pufferdp.audit.attacking import AttackReport, attack_file, attack_series, attack_simulated
+    from pufferdp.audit.commands import CommandMechanism
+    from pufferdp.audit.guard import GuardedFunction, RunBudget
     from pufferdp.audit.learned import Learned
+    from pufferdp.audit.outside import outside_mechanism
     from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
     from pufferdp.certificate import Certificate, read_certificate
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
         DataError,
         InputError,
         LedgerError,
+        MechanismError,
         ModelError,
         NotApplicableError,
         ParameterError,
@@ -75,6 +79,8 @@ if TYPE_CHECKING:
     from pufferdp.releasing import Release, release
     from pufferdp.secrets import Secret, Secrets, load_secrets
     from pufferdp.series_certificate import SeriesCertificate
+    from pufferdp.stream_report import StreamBudget, StreamReport
+    from pufferdp.streaming import stream_budget, stream_leakage
     from pufferdp.tilting import tilted_model
     from pufferdp.verification import Verification, verify
 
@@ -82,7 +88,10 @@ _HOME = {
     "answering": ("AnswerLaw", "answer_law"),
     "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
     "audit.attacking": ("AttackReport", "attack_file", "attack_series", "attack_simulated"),
+    "audit.commands": ("CommandMechanism",),
+    "audit.guard": ("GuardedFunction", "RunBudget"),
     "audit.learned": ("Learned",),
+    "audit.outside": ("outside_mechanism",),
     "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),
     "certificate": ("Certificate", "read_certificate"),
@@ -94,6 +103,7 @@ _HOME = {
         "DataError",
         "InputError",
         "LedgerError",
+        "MechanismError",
         "ModelError",
         "NotApplicableError",
         "ParameterError",
@@ -144,6 +154,8 @@ _HOME = {
     "redaction_result": ("Redaction",),
     "releasing": ("Release", "release"),
     "secrets": ("Secret", "Secrets", "load_secrets"),
+    "stream_report": ("StreamBudget", "StreamReport"),
+    "streaming": ("stream_budget", "stream_leakage"),
     "tilting": ("tilted_model",),
     "series_certificate": ("SeriesCertificate",),
     "verification": ("Verification", "verify"),
@@ -164,6 +176,7 @@ __all__ = [
     "Certificate",
     "CertificateError",
     "Charge",
+    "CommandMechanism",
     "CorrelationAware",
     "Curve",
     "DataError",
@@ -180,6 +193,7 @@ __all__ = [
     "FlowRelease",
     "Gaussian",
     "Groups",
+    "GuardedFunction",
     "InputError",
     "Interval",
     "JointTable",
@@ -193,6 +207,7 @@ __all__ = [
     "MarkovChain",
     "MarkovClass",
     "MarkovInterval",
+    "MechanismError",
     "Member",
     "ModelClass",
     "ModelError",
@@ -210,10 +225,13 @@ __all__ = [
     "RefusedError",
     "Release",
     "Robustness",
+    "RunBudget",
     "Secret",
     "Secrets",
     "SeriesCertificate",
     "SingleBit",
+    "StreamBudget",
+    "StreamReport",
     "Success",
     "Verification",
     "Viterbi",
@@ -237,6 +255,7 @@ __all__ = [
     "load_model",
     "load_models",
     "load_secrets",
+    "outside_mechanism",
     "plan",
     "plan_flow",
     "plan_redaction",
@@ -246,6 +265,8 @@ __all__ = [
     "release_fleet",
     "robustness",
     "save_model",
+    "stream_budget",
+    "stream_leakage",
     "tilted_model",
     "verify",
 ]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.stream_attacks import REACH, Attack, attack_side
-from pufferdp.leakage.stream_bounds import Array, Moves, pair_logs
+from pufferdp.leakage.stream_bounds import SLACK, Array, Moves, pair_logs
 from pufferdp.leakage.streams import Reach, Side, largest
 from pufferdp.models.markov import MarkovChain
 
@@ -142,6 +142,9 @@ class StreamModel:
 
     def reaches(self, loss: float) -> tuple[Reach, Reach]:
         """Both sides where every step spends the same, for ever."""
+        if self.fixed and not self.settles and loss > 0:
+            # Outputs say ever more about where the chain is in its cycle, or in which part.
+            return Reach([], None), Reach([], None)
         return self.before.constant(loss, None), self.after.constant(loss, None)
 
     def ends(self, loss: float, target: float) -> tuple[float, float]:
@@ -149,8 +152,9 @@ class StreamModel:
         before, after = self.reaches(loss)
         if self.alone or not self.fixed or before.ever is None or after.ever is None:
             return loss, loss
-        first = _raised(self.before, before.ever, after.ever, loss, target)
-        return first, _raised(self.after, after.ever, before.ever, loss, target)
+        first, left = _raised(self.before, before.ever, after.ever, loss, target, -math.inf)
+        last, _ = _raised(self.after, after.ever, left, loss, target, first)
+        return first, last
 
     def attack(self, losses: Array, at: int) -> StreamAttack:
         """The best attack that is found on the record of one step, counted from 0."""
@@ -190,25 +194,35 @@ def _combined(losses: Array, left: Array, right: Array) -> Profile:
     return Profile(worst(own + left[:, off]), worst(own + right[:, off]), worst(own + left[:, off] + right[:, off]))
 
 
-def _raised(side: Side, ever: Array, opposite: Array, loss: float, target: float) -> float:
-    """The most that the last record of a side may spend without any step leaking more than it does for ever."""
+def _raised(
+    side: Side, ever: Array, opposite: Array, loss: float, target: float, other_end: float
+) -> tuple[float, Array]:
+    """The most that the farthest record of a side may spend, and what the side then adds at most.
+
+    Only who knows no record of the side sees more for it. ``opposite`` bounds the other side, whose farthest record
+    spends ``other_end``.
+    """
     moves, said = Moves(side.table[None]), pair_logs(side.nothing)
+    slack = SLACK * (1 - np.eye(len(said)))
 
-    def fits(own: float) -> bool:
+    def most(own: float) -> Array | None:
+        """What the side adds at most, or None where some step would leak more than the target."""
         if own + largest(opposite) > target:
-            return False
-        bounds = moves(said[None], own)
+            return None
+        bounds: Array = moves(said[None], own)[0]
+        worst: Array = ever
         for _ in range(_PATIENT):
-            if not (bounds[0] - said <= ever + 1e-12).all():
-                return False
-            further = moves(bounds, loss)
-            if (further <= bounds).all():  # and so it goes on: a step never raises what is lower
-                return True
-            bounds = further
-        return False
+            worst = np.maximum(worst, bounds + slack - said)
+            if loss + largest(worst + opposite) > target or other_end + largest(worst) > target:
+                return None
+            if (moves((bounds + slack)[None], loss)[0] <= bounds + slack).all():
+                return worst  # and so it goes on: a step never raises what is lower
+            bounds = moves(bounds[None], loss)[0]
+        return None
 
-    low, high = loss, target
+    low, high, found = loss, target, ever
     while high - low > 1e-7 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        worst = most(middle)
+        low, high, found = (low, middle, found) if worst is None else (middle, high, worst)
+    return low, found

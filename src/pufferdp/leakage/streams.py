@@ -101,7 +101,9 @@ class Reach:
         """With m records on the side."""
         if m < len(self.tables):
             return self.tables[m]
-        return _within(self.tables[-1] if self.ever is None else self.ever, m, m * loss, ever=self.ever is not None)
+        if self.ever is not None:
+            return _within(self.ever, m, m * loss)
+        return np.where(self.tables[-1] > -np.inf, m * loss, -np.inf)
 
 
 @dataclass
@@ -216,11 +218,10 @@ def _alike(bases: Array) -> bool:
     return bool((bases > 0).all() and (said.max(axis=0) - said.min(axis=0) <= 1e-12).all())
 
 
-def _within(table: Array, m: int, spent: float, *, ever: bool = False) -> Array:
+def _within(table: Array, m: int, spent: float) -> Array:
     """Cut to group privacy over the records that are passed, with room for rounding; impossible pairs stay so."""
     room = np.where(table > 0, _ROUNDING * min(m, _MOST), 0.0)
-    lifted = np.minimum(table + room, spent) if ever or m <= _MOST else np.full(table.shape, spent)
-    return np.where(table > -np.inf, lifted, -np.inf)
+    return np.where(table > -np.inf, np.minimum(table + room, spent), -np.inf)
 
 
 def _alive(bases: Array) -> npt.NDArray[np.bool_]:
