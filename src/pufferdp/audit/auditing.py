@@ -69,7 +69,7 @@ def audit_mechanism(
     length = None if length is None else checks.length(length)
     claimed = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
     budget = budget or Budget(1, 1.0)
-    budget.calls, budget.seconds = checks.length(calls, "calls", least=1000), checks.epsilon(seconds, "seconds")
+    budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     beliefs = beliefs_of(model, length, clip)
     made = _mechanism(mechanism, model, length, claimed, noise, clip)

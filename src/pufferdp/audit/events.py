@@ -20,6 +20,8 @@ from pufferdp.audit.mechanism import Outputs
 
 _EDGES: Final = 64
 """Ranges begin and end at so many quantiles, and at more in the tails."""
+_FEW_EDGES: Final = 16
+"""The same for digits and bits, where something is plain to see or not there."""
 _CAREFUL: Final = 2.0
 """Standard deviations taken off a log-ratio while events are compared."""
 _CARE: Final = (2.0, 4.0, 8.0)
@@ -101,21 +103,19 @@ def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int, 
 def _candidates(feature: Feature, top: Scores, bottom: Scores) -> Iterator[Event]:
     """The best range and the best union of single values, on sorted samples."""
     if feature.spread:
-        for low, high in _best_ranges(top, bottom):
+        for low, high in _best_ranges(top, bottom, _EDGES if feature.fine else _FEW_EDGES):
             yield Event(feature=feature, low=low, high=high)
     if feature.atoms:
-        values = _best_atoms(top, bottom)
-        if values is not None:
+        for values in _best_atoms(top, bottom):
             yield Event(feature=feature, values=values)
 
 
-def _best_ranges(top: Scores, bottom: Scores) -> list[tuple[float, float]]:
+def _best_ranges(top: Scores, bottom: Scores, count: int) -> list[tuple[float, float]]:
     """Where one sample has most more than the other, by several degrees of care: with much, wider ranges win."""
     pooled = np.sort(np.concatenate([top, bottom]))
     n = len(pooled)
-    tails = np.unique(np.geomspace(4, max(5, n // _EDGES), 12).astype(int))
-    ranks = np.unique(np.concatenate([tails, n - 1 - tails, np.linspace(0, n - 1, _EDGES).astype(int)]))
-    at = np.unique(pooled[np.clip(ranks, 0, n - 1)])
+    tails = 2 ** np.arange(2, max(2, n // count).bit_length())
+    at = np.unique(pooled[np.concatenate([tails, n - 1 - tails, np.arange(count) * (n - 1) // (count - 1)])])
     # Between the quantiles: values that lie in heaps, a little apart by rounding, stay together.
     edges = np.concatenate([[-np.inf], (at[1:] + at[:-1]) / 2, [np.inf]])
     over, under = (np.searchsorted(sample, edges).astype(float) for sample in (top, bottom))
@@ -134,20 +134,18 @@ def _best_ranges(top: Scores, bottom: Scores) -> list[tuple[float, float]]:
     return sorted(found - {(-math.inf, math.inf)})
 
 
-def _best_atoms(top: Scores, bottom: Scores) -> Scores | None:
-    """Values by how much likelier they are, the best first, as many as do best together; None where few repeat."""
+def _best_atoms(top: Scores, bottom: Scores) -> list[Scores]:
+    """Values by how much likelier they are, the best first, as many as do best together; nothing where few repeat."""
     values, where = np.unique(np.concatenate([top, bottom]), return_inverse=True)
     if len(values) > 0.9 * (len(top) + len(bottom)):
-        return None
-    over, under = (
-        np.bincount(where[: len(top)], minlength=len(values)),
-        np.bincount(where[len(top) :], minlength=len(values)),
-    )
+        return []
+    over = np.bincount(where[: len(top)], minlength=len(values))
+    under = np.bincount(where[len(top) :], minlength=len(values))
     order = np.argsort(-(over + 0.5) / (under + 0.5), kind="stable")
-    scores = careful_ratio(
-        np.cumsum(over[order]).astype(float), np.cumsum(under[order]).astype(float), len(top), len(bottom)
-    )
-    return np.sort(values[order[: int(np.argmax(scores)) + 1]])
+    counts = np.cumsum(over[order]).astype(float), np.cumsum(under[order]).astype(float)
+    # The whole of them is no event.
+    sizes = {int(np.argmax(careful_ratio(*counts, len(top), len(bottom), careful))) + 1 for careful in _CARE}
+    return [np.sort(values[order[:size]]) for size in sorted(sizes - {len(values)})]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,9 @@ class Feature:
     atoms: bool = False
     """Only single values count, not their order."""
     spread: bool = True
-    """Ranges of it are worth trying."""
+    """Ranges of it are worth trying, and"""
+    fine: bool = True
+    """many of them."""
 
     def __call__(self, outputs: Outputs) -> Scores:
         """The number for each row."""
@@ -58,11 +60,18 @@ class Feature:
         if self.kind == "bits":
             return (bits[:, 0] & 255).astype(float)
         if self.kind == "row":
-            # A hash of 52 bits: rows that differ share one with probability 2^-52 each.
-            odd = np.random.default_rng(1).integers(2**62, size=bits.shape[1], dtype=np.int64) * 2 + 1
-            return np.asarray(((bits * odd).sum(axis=1) >> 12) & (2**52 - 1), dtype=float)
+            return _hashes(bits.view(np.uint64))
         assert self.weights is not None
         return np.asarray(expanded(outputs, len(self.weights)) @ self.weights)
+
+
+def _hashes(bits: npt.NDArray[np.uint64]) -> Scores:
+    """52 bits for each row, which rows that differ hardly ever share: multiplied and folded, number after number."""
+    out = np.zeros(len(bits), dtype=np.uint64)
+    for column in bits.T:
+        out = (out ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        out ^= out >> np.uint64(29)
+    return np.asarray(out >> np.uint64(12), dtype=float)
 
 
 def expanded(outputs: Outputs, width: int) -> Outputs:
@@ -77,7 +86,7 @@ def features(first: Outputs, second: Outputs) -> Iterator[Feature]:
         yield Feature(words="the output", atoms=True)
         for places in DIGITS:
             after = f"after {places} decimal places" if places else "after the point"
-            yield Feature(words=f"what the output has {after}", kind="digits", at=places)
+            yield Feature(words=f"what the output has {after}", kind="digits", at=places, fine=False)
         yield Feature(words="the number in the last eight bits of the output", kind="bits", atoms=True, spread=False)
         return
     gap = np.abs(first.mean(axis=0) - second.mean(axis=0))

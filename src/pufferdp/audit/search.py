@@ -67,7 +67,7 @@ def find(
         return Finding(trial=None, bound=None, tried=0)
     laboratory.pilot(wave[0])
     search = _Search(laboratory, adversary, targets is None, share)
-    search.run(_spread(wave, laboratory.budget.runs(_FIRST * share) // (4 * LEAST)), _FIRST)
+    search.run(wave, _FIRST, least=1)
     search.again(_KEPT, _AGAIN)
     search.steps(progress)
     if not search.found:
@@ -75,15 +75,14 @@ def find(
     progress("choosing the event")
     search.again(_FINALISTS, _FINAL)
     best, values = search.found[0], 2
-    best = laboratory.refine(best, laboratory.budget.runs(_CHOICE * share) // values)
+    best = laboratory.refine(best, max(LEAST, laboratory.budget.runs(_CHOICE * share) // values))
     progress("testing the event on fresh runs")
-    size = laboratory.budget.runs(_TEST * share) // values
+    size = max(LEAST, laboratory.budget.runs(_TEST * share) // values)
     return Finding(trial=best, bound=laboratory.test(best, size, delta), tried=len(search.seen))
 
 
-def _spread(wave: list[Situation], most: int) -> list[Situation]:
+def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
     """No more situations than the budget has runs for, taken evenly."""
-    most = max(1, most)
     return wave if len(wave) <= most else [wave[n * len(wave) // most] for n in range(most)]
 
 
@@ -95,14 +94,14 @@ class _Search:
         self.found: list[Trial] = []
         self.seen: set[object] = set()
 
-    def run(self, situations: Sequence[Situation], part: float) -> list[Trial]:
-        """Each with an equal number of runs from this part of the budget."""
-        if not situations:
-            return []
+    def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> None:
+        """Each with an equal number of runs from this part of the budget, as many situations as it has runs for."""
         budget, out = self.laboratory.budget, list[Trial]()
         until = budget.elapsed + 2 * part * self.share * budget.seconds
+        runs = budget.runs(part * self.share)
+        situations = _spread(situations, max(least, runs // (2 * LEAST)))
         values = sum(len(s.values()) for s in situations)
-        size = min(_MOST_RUNS, max(LEAST, budget.runs(part * self.share) // values))
+        size = min(_MOST_RUNS, max(LEAST, runs // max(1, values)))
         for situation in situations:
             if out and budget.elapsed > until:
                 break
@@ -111,7 +110,6 @@ class _Search:
             if trial is not None:
                 out.append(trial)
         self.found = sorted([*self.found, *out], key=lambda trial: -trial.score)
-        return out
 
     def steps(self, progress: Progress) -> None:
         """Around the best, until nothing better is found or the share is spent."""
@@ -131,6 +129,8 @@ class _Search:
 
     def again(self, most: int, part: float) -> None:
         """The best few with more runs each: what looked good by chance falls back."""
-        top = self.found[:most]
-        size = max(LEAST, self.laboratory.budget.runs(part * self.share) // (2 * max(1, len(top))))
-        self.found = sorted((self.laboratory.refine(t, size) for t in top), key=lambda trial: -trial.score)
+        runs = self.laboratory.budget.runs(part * self.share)
+        top = self.found[: min(most, runs // (2 * LEAST))]
+        if len(top) > 1:
+            size = runs // (2 * len(top))
+            self.found = sorted((self.laboratory.refine(t, size) for t in top), key=lambda trial: -trial.score)

@@ -18,6 +18,10 @@ from pufferdp.errors import DataError
 
 _CELLS: Final = 2_000_000
 """Records in one call, so that memory stays bounded."""
+_BATCHES: Final = 200
+"""Calls that an audit is cut into, or more where they would grow too large,"""
+_LEAST_BATCH: Final = 20
+"""or fewer where they would grow too small."""
 _KEPT: Final = 20_000_000
 """Numbers of output kept while an event is chosen."""
 LEAST: Final = 100
@@ -51,7 +55,7 @@ class Budget:
         if self.inside > 0 and self.spent:
             left = max(0.0, min(part * self.seconds, 0.9 * self.seconds - self.elapsed))
             wanted = min(wanted, int(left * self.spent / self.inside))
-        return max(wanted, 2 * LEAST)
+        return wanted
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,10 +81,12 @@ class Laboratory:
     budget: Budget
     generator: np.random.Generator
 
-    def outputs(self, situation: Situation, value: float, size: int, calls: int = 1) -> Iterator[Outputs]:
-        """Outputs on data drawn for this value of the target, in batches; ``calls`` or more of them."""
-        n = situation.belief.records
-        batch = max(1, min(-(-size // calls), _CELLS // n))
+    def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
+        """Outputs on data drawn for this value of the target, in batches.
+
+        Batches are alike all through an audit: noise that is seeded anew for each then repeats, and is seen.
+        """
+        batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // situation.belief.records))
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
             started = time.monotonic()
@@ -91,17 +97,14 @@ class Laboratory:
 
     def pilot(self, situation: Situation) -> None:
         """A few runs, to see how long they take before any are planned."""
-        for size in (2, LEAST):
-            for value in situation.values()[:2]:
-                for _ in self.outputs(situation, value, size):
-                    pass
-            if self.budget.elapsed > 0.02 * self.budget.seconds:
-                return
+        for size in (1, 10):
+            if self.budget.elapsed < 0.02 * self.budget.seconds:
+                list(self.outputs(situation, situation.values()[0], size))
 
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
         values = situation.values()
-        kept = {v: np.concatenate(list(self.outputs(situation, v, size, calls=8))) for v in values}
+        kept = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
             choice = choose_event(kept[a], kept[b])
@@ -115,7 +118,7 @@ class Laboratory:
         kept = []
         for value in (trial.likelier, trial.other):
             parts, room = [], _KEPT
-            for part in self.outputs(trial.situation, value, size, calls=8):
+            for part in self.outputs(trial.situation, value, size):
                 parts.append(part[: max(0, room // part.shape[1])])
                 room -= part.size
             kept.append(np.concatenate(parts))

@@ -67,10 +67,9 @@ def sample_chain(
         else:
             moves = chain.transition * ahead[t]
             total = moves.sum(axis=1, keepdims=True)
-            # A state from which nothing leads to what is known is never in; its row only must be no division by 0.
-            drawn[t] = draw_moves(
-                drawn[t - 1], np.where(total > 0, moves, 1) / np.where(total > 0, total, 1), generator
-            )
+            # Series are never in a state from which nothing leads to what is known: its row stays as it was.
+            table = np.divide(moves, total, out=np.array(chain.transition), where=total > 0)
+            drawn[t] = draw_moves(drawn[t - 1], table, generator)
     return drawn.T
 
 
@@ -81,11 +80,12 @@ def chain_log_probability(chain: MarkovChain, length: int, given: Mapping[int, i
 
 def _look_ahead(chain: MarkovChain, length: int, given: Mapping[int, int]) -> tuple[Matrix, float]:
     """For each record and state the probability of what is known there and later, scaled; and the logarithm of all."""
-    wrong = next(
-        (f"record {t + 1} = {x}" for t, x in given.items() if not (0 <= t < length and 0 <= x < chain.size)), ""
-    )
-    if wrong:
-        raise ModelError(f"{wrong} is not in a series of {length} records with {chain.size} states", value=dict(given))
+    for t, x in given.items():
+        if not (0 <= t < length and 0 <= x < chain.size):
+            raise ModelError(
+                f"record {t + 1} = {x} is known, and a series has {length} records with states 0 to {chain.size - 1}",
+                value=dict(given),
+            )
     ahead, logs = np.ones((length, chain.size)), 0.0
     for t in range(length - 1, -1, -1):
         if t + 1 < length:
