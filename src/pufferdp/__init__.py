@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pufferdp.audit.attack_report import AttackReport
     from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
     from pufferdp.audit.attacking import attack_file, attack_series, attack_simulated
+    from pufferdp.audit.commands import CommandMechanism
+    from pufferdp.audit.guard import GuardedFunction, RunBudget
     from pufferdp.audit.learned import Learned
+    from pufferdp.audit.outside import outside_mechanism
     from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
     from pufferdp.certificate import Certificate, read_certificate
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
         DataError,
         InputError,
         LedgerError,
+        MechanismError,
         ModelError,
         NotApplicableError,
         ParameterError,
@@ -78,6 +82,8 @@ if TYPE_CHECKING:
     from pufferdp.releasing import Release, release
     from pufferdp.secrets import Secret, Secrets, load_secrets
     from pufferdp.series_certificate import SeriesCertificate
+    from pufferdp.stream_report import StreamBudget, StreamReport
+    from pufferdp.streaming import stream_budget, stream_leakage
     from pufferdp.tilting import tilted_model
     from pufferdp.verification import Verification, verify
 
@@ -86,7 +92,10 @@ _HOME = {
     "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
     "audit.attack_report": ("AttackReport",),
     "audit.attacking": ("attack_file", "attack_series", "attack_simulated"),
+    "audit.commands": ("CommandMechanism",),
+    "audit.guard": ("GuardedFunction", "RunBudget"),
     "audit.learned": ("Learned",),
+    "audit.outside": ("outside_mechanism",),
     "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),
     "certificate": ("Certificate", "read_certificate"),
@@ -98,6 +107,7 @@ _HOME = {
         "DataError",
         "InputError",
         "LedgerError",
+        "MechanismError",
         "ModelError",
         "NotApplicableError",
         "ParameterError",
@@ -150,6 +160,8 @@ _HOME = {
     "redaction_result": ("Redaction",),
     "releasing": ("Release", "release"),
     "secrets": ("Secret", "Secrets", "load_secrets"),
+    "stream_report": ("StreamBudget", "StreamReport"),
+    "streaming": ("stream_budget", "stream_leakage"),
     "tilting": ("tilted_model",),
     "series_certificate": ("SeriesCertificate",),
     "verification": ("Verification", "verify"),
@@ -170,6 +182,7 @@ __all__ = [
     "Certificate",
     "CertificateError",
     "Charge",
+    "CommandMechanism",
     "CorrelationAware",
     "Curve",
     "DataError",
@@ -187,6 +200,7 @@ __all__ = [
     "FlowRelease",
     "Gaussian",
     "Groups",
+    "GuardedFunction",
     "InputError",
     "Interval",
     "JointTable",
@@ -200,6 +214,7 @@ __all__ = [
     "MarkovChain",
     "MarkovClass",
     "MarkovInterval",
+    "MechanismError",
     "Member",
     "ModelClass",
     "ModelError",
@@ -217,10 +232,13 @@ __all__ = [
     "RefusedError",
     "Release",
     "Robustness",
+    "RunBudget",
     "Secret",
     "Secrets",
     "SeriesCertificate",
     "SingleBit",
+    "StreamBudget",
+    "StreamReport",
     "Success",
     "Verification",
     "Viterbi",
@@ -244,6 +262,7 @@ __all__ = [
     "load_model",
     "load_models",
     "load_secrets",
+    "outside_mechanism",
     "plan",
     "plan_flow",
     "plan_redaction",
@@ -253,6 +272,8 @@ __all__ = [
     "release_fleet",
     "robustness",
     "save_model",
+    "stream_budget",
+    "stream_leakage",
     "tilted_model",
     "verify",
 ]

@@ -7,6 +7,7 @@
     │   ├── QueryError            a query that does not exist or does not fit the model
     │   ├── DataError             a file, a frame, a column, a record
     │   ├── CertificateError      a certificate that cannot be read
+    │   ├── MechanismError        a mechanism from outside that fails, hangs or answers nonsense
     │   └── LedgerError           a ledger that cannot be opened, read or written
     └── RefusedError              the input is fine, the promise cannot be kept  (exit 3)
         ├── NotApplicableError    the mechanism that was asked for gives no guarantee here
@@ -53,6 +54,10 @@ class DataError(InputError):
 
 class CertificateError(InputError):
     """A certificate cannot be read."""
+
+
+class MechanismError(InputError):
+    """A mechanism from outside fails, hangs or gives back something that is no output."""
 
 
 class LedgerError(InputError):

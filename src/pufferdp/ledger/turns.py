@@ -6,8 +6,8 @@ lock is for order and speed alone: SQLite's own locks keep the ledger right with
 
 Charges are small and many. Whoever finds the lock taken sends its request to the holder's socket beside the ledger;
 the holder settles all that have come in one transaction, waits for the disk once, answers, and hands lock and socket
-on to one who came meanwhile. Nobody waits for more than the batch before. Where a holder is killed the system closes its
-socket: whoever had no answer asks again. A charge may then have been made without an answer, never the other way.
+on to one who came meanwhile. Nobody waits for more than the batch before. Where a holder is killed the system closes
+its socket: whoever had no answer asks again. A charge may then have been made without an answer, never the other way.
 """
 
 from __future__ import annotations

@@ -1,0 +1,228 @@
+"""The leakage of a stream over time under one chain: from the outputs so far, from those to come, from all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.checks import Adversary
+from pufferdp.errors import NotApplicableError
+from pufferdp.leakage.stream_attacks import REACH, Attack, attack_side
+from pufferdp.leakage.stream_bounds import SLACK, Array, Moves, pair_logs
+from pufferdp.leakage.streams import Reach, Side, largest
+from pufferdp.models.markov import MarkovChain
+
+_PATIENT: Final = 5_000
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Upper bounds by step: outputs up to the record's own, from its own on, and all; exact for two states."""
+
+    backward: Array
+    forward: Array
+    total: Array
+
+    def __or__(self, other: Profile) -> Profile:
+        """The worst of two models, step by step."""
+        return Profile(*(np.maximum(a, b) for a, b in zip(self.parts, other.parts, strict=True)))
+
+    @property
+    def parts(self) -> tuple[Array, Array, Array]:
+        """The three, in this order."""
+        return self.backward, self.forward, self.total
+
+
+@dataclass(frozen=True)
+class StreamAttack:
+    """Outputs and an adversary that were found: a lower bound on the worst algorithm."""
+
+    leaks: float
+    likelier: int
+    other: int
+    """The two values, as state numbers of the model."""
+    before: tuple[int, int] | None
+    """The known record before the target: its distance and value."""
+    after: tuple[int, int] | None
+
+
+class StreamModel:
+    """A chain as an adversary sees it: the states that occur, and both sides of a record."""
+
+    def __init__(self, chain: MarkovChain, adversary: Adversary) -> None:
+        if chain.any_start:
+            raise NotApplicableError(
+                'start is "any", and what a stream leaks is worked out for one law of the first record; '
+                'use start "stationary", or give the law'
+            )
+        given = chain.given_start
+        law = chain.stationary if given is None else given
+        states = law > 0
+        while True:
+            wider = states | (states @ (chain.transition > 0))
+            if (wider == states).all():
+                break
+            states = wider
+        self.states = np.flatnonzero(states)
+        self.table = np.array(chain.transition[np.ix_(self.states, self.states)])
+        self.law, self.fixed, self.adversary = np.array(law[self.states]), given is None, adversary
+        everyone = adversary is Adversary.BDP
+        self.before = Side(self.table.T, self.law, everyone, self.fixed)
+        self.after = Side(self.table, np.ones(len(self.law)), everyone, True)
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether no other record says anything: one state, or an adversary who knows all others."""
+        return len(self.law) == 1 or self.adversary is Adversary.DP
+
+    @property
+    def settles(self) -> bool:
+        """Whether a stream without end can have a bound: every value is forgotten in time."""
+        return MarkovChain(transition=self.table).primitive
+
+    def possible(self, length: int) -> npt.NDArray[np.bool_]:
+        """Which values each record can have. Patterns repeat sooner or later."""
+        seen: dict[bytes, int] = {}
+        rows: list[npt.NDArray[np.bool_]] = []
+        now = self.law > 0
+        while len(rows) < length and now.tobytes() not in seen:
+            seen[now.tobytes()] = len(rows)
+            rows.append(now)
+            now = np.asarray(now @ (self.table > 0), dtype=np.bool_)
+        first = seen.get(now.tobytes(), 0)
+        at = np.arange(length)
+        at = np.where(at < len(rows), at, first + (at - first) % max(1, len(rows) - first))
+        return np.array(rows)[at]
+
+    def profile(self, losses: Array, tell: Callable[[int], None] = lambda m: None) -> Profile:
+        """Step by step, for the losses of all steps."""
+        n, possible = len(losses), self.possible(len(losses))
+        if self.alone:
+            found = np.where(possible.sum(axis=1) > 1, losses, 0.0)
+            return Profile(found, found, found)
+        if (losses == losses[0]).all() and possible.all():
+            return self._constant(float(losses[0]), n)
+        left = self.before.varying(losses[:-1], possible[:-1], tell)
+        right = self.after.varying(losses[:0:-1], possible[:0:-1], lambda m: tell(n + m))
+        return _combined(losses, left, right[::-1])
+
+    def _constant(self, loss: float, n: int) -> Profile:
+        """Where every step spends the same: both ends, and one value for all steps between them."""
+        before, after = self.before.constant(loss, n - 1), self.after.constant(loss, n - 1)
+        head, tail = len(before.tables) + 1, len(after.tables) + 1
+        if head + tail >= n or before.ever is None or after.ever is None:
+            at = np.arange(n)
+        else:
+            at = np.concatenate([np.arange(head), [head], np.arange(n - tail, n)])
+        left = np.array([before.at(int(t), loss) for t in at])
+        right = np.array([after.at(n - 1 - int(t), loss) for t in at])
+        found = _combined(np.full(len(at), loss), left, right)
+        if len(at) == n:
+            return found
+        times = np.ones(len(at), dtype=np.int64)
+        times[head] = n - head - tail
+        return Profile(*(np.repeat(part, times) for part in found.parts))
+
+    def ever(self, loss: float) -> Profile:
+        """The largest at any step of a stream without end; infinite where no bound is found."""
+        if self.alone:
+            one = np.array([loss if len(self.law) > 1 else 0.0])
+            return Profile(one, one, one)
+        before, after = self.reaches(loss)
+        if before.ever is None or after.ever is None:
+            endless = np.array([math.inf])
+            return Profile(endless, endless, endless)
+        return _combined(np.array([loss]), before.ever[None], after.ever[None])
+
+    def reaches(self, loss: float) -> tuple[Reach, Reach]:
+        """Both sides where every step spends the same, for ever."""
+        if self.fixed and not self.settles and loss > 0:
+            # Outputs say ever more about where the chain is in its cycle, or in which part.
+            return Reach([], None), Reach([], None)
+        return self.before.constant(loss, None), self.after.constant(loss, None)
+
+    def ends(self, loss: float, target: float) -> tuple[float, float]:
+        """What the first and the last step may spend where all others spend ``loss``, for ever within the target."""
+        before, after = self.reaches(loss)
+        if self.alone or not self.fixed or before.ever is None or after.ever is None:
+            return loss, loss
+        first, left = _raised(self.before, before.ever, after.ever, loss, target, -math.inf)
+        last, _ = _raised(self.after, after.ever, left, loss, target, first)
+        return first, last
+
+    def attack(self, losses: Array, at: int) -> StreamAttack:
+        """The best attack that is found on the record of one step, counted from 0."""
+        possible = self.possible(len(losses))
+        skipped = max(0, at - REACH)
+        law = self.law if self.fixed else np.linalg.matrix_power(self.table.T, skipped) @ self.law
+        near, far = slice(skipped, at), slice(at + 1, at + 1 + REACH)
+        ones = np.ones(len(self.law))
+        if self.alone:
+            none = pair_logs(np.where(possible[at], 1.0, 0.0))
+            sides = [Attack(none, {})] * 2
+        else:
+            sides = [
+                attack_side(self.before, law, losses[near], possible[near]),
+                attack_side(self.after, ones, losses[far][::-1], possible[far][::-1]),
+            ]
+        found = losses[at] + sides[0].added + sides[1].added
+        np.fill_diagonal(found, -np.inf)
+        x, y = (int(v) for v in np.unravel_index(int(found.argmax()), found.shape))
+        leaks = max(0.0, float(found[x, y]))
+        known = [side.known.get((x, y)) for side in sides]
+        before, after = (None if one is None else (one[0], int(self.states[one[1]])) for one in known)
+        return StreamAttack(leaks, int(self.states[x]), int(self.states[y]), before, after)
+
+
+def _combined(losses: Array, left: Array, right: Array) -> Profile:
+    """Both sides and the record's own output, the worst pair of values each time."""
+    k = left.shape[-1]
+    off = ~np.eye(k, dtype=bool)
+    alive = left[:, off] > -np.inf  # after the target nobody needs to know a record, so every pair is possible
+    own = losses[:, None]
+
+    def worst(table: Array) -> Array:
+        found = np.where(alive, table, -np.inf).max(axis=1, initial=-np.inf)
+        return np.where(found > -np.inf, found, 0.0)
+
+    return Profile(worst(own + left[:, off]), worst(own + right[:, off]), worst(own + left[:, off] + right[:, off]))
+
+
+def _raised(
+    side: Side, ever: Array, opposite: Array, loss: float, target: float, other_end: float
+) -> tuple[float, Array]:
+    """The most that the farthest record of a side may spend, and what the side then adds at most.
+
+    Only who knows no record of the side sees more for it. ``opposite`` bounds the other side, whose farthest record
+    spends ``other_end``.
+    """
+    moves, said = Moves(side.table[None]), pair_logs(side.nothing)
+    slack = SLACK * (1 - np.eye(len(said)))
+
+    def most(own: float) -> Array | None:
+        """What the side adds at most, or None where some step would leak more than the target."""
+        if own + largest(opposite) > target:
+            return None
+        bounds: Array = moves(said[None], own)[0]
+        worst: Array = ever
+        for _ in range(_PATIENT):
+            worst = np.maximum(worst, bounds + slack - said)
+            if loss + largest(worst + opposite) > target or other_end + largest(worst) > target:
+                return None
+            if (moves((bounds + slack)[None], loss)[0] <= bounds + slack).all():
+                return worst  # and so it goes on: a step never raises what is lower
+            bounds = moves(bounds[None], loss)[0]
+        return None
+
+    low, high, found = loss, target, ever
+    while high - low > 1e-7 * high:
+        middle = (low + high) / 2
+        worst = most(middle)
+        low, high, found = (low, middle, found) if worst is None else (middle, high, worst)
+    return low, found

@@ -1,0 +1,173 @@
+"""For those who publish at every step: what a stream with a DP loss for each step leaks, and what a step may spend.
+
+At step t record t is used, and no other; the algorithm may look at what was published before. Its DP loss at that step
+is e_t. Every record is then protected by e_t on its own, and leaks more through the records before and after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+
+import numpy as np
+
+from pufferdp import checks
+from pufferdp.checks import Adversary
+from pufferdp.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.bounds import best_curve
+from pufferdp.leakage.inverse import largest_loss
+from pufferdp.leakage.stream_attacks import REACH
+from pufferdp.leakage.stream_profile import Profile, StreamModel
+from pufferdp.models.classes import MarkovClass, Model
+from pufferdp.models.markov import MarkovChain
+from pufferdp.report.text import number
+from pufferdp.stream_report import Floats, StreamBudget, StreamReport, worst_step
+
+Progress = Callable[[str], None]
+
+
+def stream_leakage(
+    model: Model,
+    epsilons: float | Sequence[float] | Floats,
+    *,
+    length: int | None = None,
+    adversary: str = "bdp",
+    progress: Progress | None = None,
+) -> StreamReport:
+    """What a stream leaks about the record of each step, whatever the algorithm.
+
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
+    >>> found = stream_leakage(chain, 0.1, length=288)
+    >>> round(found.upper, 4), found.exact is not None
+    (0.3893, True)
+
+    Args:
+        model: a chain with a start, or a class of them.
+        epsilons: the DP loss of each step; one number: of every step.
+        length: steps, for one number; without it the stream has no end.
+        adversary: bdp, pufferfish or dp.
+        progress: called with a few words now and then.
+    """
+    who, chains = checks.adversary(adversary), _chains(model)
+    losses = _losses(epsilons, length)
+    endless = np.ndim(epsilons) == 0 and length is None
+    models = [StreamModel(chain, who) for chain in chains]
+    if endless:
+        profiles = [_endless(one, float(losses[0])) for one in models]
+    else:
+        profiles = [one.profile(losses, _teller(progress, len(losses))) for one in models]
+    worst = max(range(len(models)), key=lambda n: float(profiles[n].total.max()))
+    if endless:
+        attack = models[worst].attack(np.full(2 * REACH + 1, losses[0]), REACH)
+    else:
+        attack = models[worst].attack(losses, worst_step(profiles[worst].total))
+    found = reduce(or_, profiles)
+    return StreamReport(
+        losses=losses,
+        backward=found.backward,
+        forward=found.forward,
+        total=found.total,
+        length=None if endless else len(losses),
+        adversary=who,
+        attack=attack,
+        labels=chains[worst].labels,
+        curve=None if endless else _curve(model, losses, who),
+    )
+
+
+def stream_budget(model: Model, target: float, *, length: int | None = None, adversary: str = "bdp") -> StreamBudget:
+    """What each step of a stream may spend so that no record leaks more than the target; without a length: for ever.
+
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
+    >>> budget = stream_budget(chain, 1.0)
+    >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
+    (0.2503, [0.5992, 0.2503, 0.5992])
+    """
+    who, chains, most = checks.adversary(adversary), _chains(model), checks.epsilon(target, "target")
+    steps = None if length is None else checks.length(length)
+    models = [StreamModel(chain, who) for chain in chains]
+    lasting: float | None = None
+    ends: tuple[float, float, float] | None = None
+    if all(one.settles or one.alone for one in models):
+        lasting = _largest(models, most, None)
+    if lasting is not None:
+        both = [one.ends(lasting, most) for one in models]
+        ends = min(first for first, _ in both), lasting, min(last for _, last in both)
+    constant = lasting if steps is None else _largest(models, most, steps)
+    if constant is None:
+        raise NotApplicableError(
+            "no constant loss keeps a stream without end within a target here: outputs say ever more about where the "
+            "chain is in its cycle, or in which part; give a length"
+        )
+    return StreamBudget(target=most, length=steps, adversary=who, constant=constant, ends=ends)
+
+
+def _largest(models: Sequence[StreamModel], target: float, steps: int | None) -> float | None:
+    """The largest constant loss within the target; None where none is found."""
+
+    def leaks(loss: float) -> float:
+        if steps is None:
+            return max(float(one.ever(loss).total.max()) for one in models)
+        return max(float(one.profile(np.full(steps, loss)).total.max()) for one in models)
+
+    try:
+        return largest_loss(leaks, target, target)
+    except NotApplicableError:
+        return None
+
+
+def _endless(model: StreamModel, loss: float) -> Profile:
+    found = model.ever(loss)
+    if not math.isfinite(float(found.total[0])):
+        raise NotApplicableError(
+            f"at {number(loss)} a step no bound on a stream without end was found: what it leaks may grow for ever; "
+            "give a length"
+        )
+    return found
+
+
+def _chains(model: Model) -> tuple[MarkovChain, ...]:
+    if not isinstance(model, (MarkovChain, MarkovClass)):
+        raise NotApplicableError(
+            f"the model is a {type(model).__name__}; streams are worked out for chains with one start: give a "
+            "markov_chain or a markov_class"
+        )
+    return model.chains
+
+
+def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> Floats:
+    try:
+        given = np.atleast_1d(np.asarray(epsilons, dtype=float))
+    except (TypeError, ValueError):
+        raise ParameterError(f"stream is {epsilons!r}; it must be DP losses, one a step", value=epsilons) from None
+    if given.ndim != 1 or len(given) == 0:
+        raise ParameterError(f"stream has {given.size} losses; it must be one a step", value=epsilons)
+    bad = given[~((given >= 0) & (given <= checks.LARGEST))]
+    if len(bad):
+        raise ParameterError(f"stream has a loss of {bad[0]:g}; it must be a finite number, 0 or more", value=epsilons)
+    if length is None:
+        return given
+    steps = checks.length(length)
+    if len(given) not in (1, steps):
+        raise ParameterError(f"stream has {len(given):,} losses and length is {steps:,}; leave the length out")
+    if steps > 100_000_000:
+        raise ParameterError(f"length is {steps:,}; leave it out for a stream without end", value=length)
+    return np.full(steps, given[0]) if len(given) == 1 else given
+
+
+def _curve(model: Model, losses: Floats, adversary: Adversary) -> float:
+    """Each record is used once, so the whole stream is one algorithm with the largest of the losses."""
+    return best_curve(model, len(losses), adversary)(float(losses.max()))
+
+
+def _teller(progress: Progress | None, n: int) -> Callable[[int], None]:
+    if progress is None:
+        return lambda m: None
+
+    def tell(m: int) -> None:
+        if m % 1000 == 0:
+            progress(f"following the stream: {m / (2 * n):.0%}")
+
+    return tell
