@@ -66,7 +66,7 @@ def _words(axis: Axis, width: float) -> dict[str, Any]:
 def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str, Any]:
     if axis.scale == "names":
         # Places rise from the bottom, and lists begin at the top.
-        order = list(axis.names) if side == "x" or axis.low is not None else list(reversed(axis.names))
+        order = list(axis.names) if side == "x" else list(reversed(axis.names))
         return {"field": field, "type": "nominal", "sort": order, **_words(axis, width)}
     scale: dict[str, Any] = {"type": axis.scale, "nice": axis.low is None and axis.high is None}
     if axis.scale == "linear":
