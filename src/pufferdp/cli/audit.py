@@ -62,9 +62,9 @@ def audit(
         )
         content, said = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.audit import audit_figure
+            from pufferdp.report.audit import audit_chart
 
             progress("drawing")
-            audit_figure(content, figure)
+            audit_chart(content).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(content, said, as_json)

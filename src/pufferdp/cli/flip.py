@@ -39,6 +39,7 @@ def flip(
     certificate: Annotated[
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
     ] = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: flips anyone can repeat. Unsafe.")
     ] = None,
@@ -51,11 +52,12 @@ def flip(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
+    options.check_report(report)
     believed, number = load_model(model), options.number("epsilon", epsilon)
     if data is None or length is not None:
         if ledger is not None or dataset is not None:
             raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
-        _design(believed, number, checks.length((length or "").strip()), adversary, optimise, as_json)
+        _design(believed, number, checks.length((length or "").strip()), adversary, optimise, report, as_json)
         return
     if column is None:
         raise ParameterError("column is missing; name the column with the states with --column")
@@ -90,6 +92,7 @@ def flip(
         )
         _keep(result, certificate)
         print(f"{result}\n{options.standing(ledger, dataset)}".rstrip(), file=sys.stderr)
+        options.write_report(result, report)
         return
     if out is None:
         raise ParameterError("out is missing; name the file for the sanitised series with --out")
@@ -118,9 +121,12 @@ def flip(
     where = f"Certificate: {certificate}" if certificate else "Keep the certificate with --certificate FILE."
     total = "" if as_json else options.standing(ledger, dataset)
     options.show({**result.to_dict(), "out": out}, f"{result}\n{total}Series: {out}\n{where}", as_json)
+    options.write_report(result, report)
 
 
-def _design(model: Model, epsilon: float, length: int, adversary: str, optimise: bool, as_json: bool) -> None:
+def _design(
+    model: Model, epsilon: float, length: int, adversary: str, optimise: bool, report: str | None, as_json: bool
+) -> None:
     from pufferdp.flipping import design_flips
     from pufferdp.report import text
 
@@ -128,6 +134,7 @@ def _design(model: Model, epsilon: float, length: int, adversary: str, optimise:
         progress("choosing the channel")
         found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
     options.show(found.to_dict(), text.flip_design(found.to_dict()), as_json)
+    options.write_report(found, report)
 
 
 def _keep(result: object, path: str | None) -> None:

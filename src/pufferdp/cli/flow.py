@@ -32,6 +32,7 @@ def flow(
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
     ] = None,
@@ -47,6 +48,7 @@ def flow(
         check_file(out, "out")
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     with options.progress() as progress:
         result = make_flow(
             data,
@@ -72,9 +74,10 @@ def flow(
         if out is not None:
             write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
         if figure is not None:
-            from pufferdp.report.flow import flow_figure
+            from pufferdp.report.flow import flow_map
 
-            flow_figure(result.certificate.to_dict(), figure)
+            flow_map(result.certificate.to_dict()).save(figure)
     total = "" if as_json else options.standing(ledger, dataset)
     where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
+    options.write_report(result, report)

@@ -63,11 +63,11 @@ def leakage(
         )
         content, said = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.leakage import leakage_figure
+            from pufferdp.report.leakage import leakage_curves
 
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
-            leakage_figure(content, figure)
+            leakage_curves(content).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(content, said, as_json)
 
@@ -117,8 +117,8 @@ def _stream(
             )
             content, said = report.to_dict(), str(report)
         if figure is not None:
-            from pufferdp.report.streams import stream_figure
+            from pufferdp.report.streams import stream_chart
 
-            stream_figure(content, figure)
+            stream_chart(content).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(content, said, as_json)

@@ -32,6 +32,7 @@ def plan(
     centre_only: options.CentreOnly = False,
     beta: options.Beta = "0.05",
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
@@ -49,11 +50,10 @@ def plan(
     several = None if parts is None else [_whole(part) for part in parts]
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     if query == "flow":
         from pufferdp.flowing import plan_flow
 
-        if figure is not None:
-            raise ParameterError("a plan of a flow has no figure; pufferdp flow --figure draws the flow itself")
         with options.progress() as progress:
             progress("reading the model")
             planned = plan_flow(
@@ -68,7 +68,12 @@ def plan(
                 beta=options.number("beta", beta),
                 progress=progress,
             )
+            if figure is not None:
+                from pufferdp.report.figures import plan_comparison
+
+                plan_comparison(planned.to_dict()).save(figure)
         options.show(planned.to_dict(), str(planned), as_json)
+        options.write_report(planned, report)
         return
     with options.progress() as progress:
         progress("reading the model")
@@ -85,10 +90,11 @@ def plan(
             progress=progress,
         )
         if figure is not None:
-            from pufferdp.report.figures import plan_figure
+            from pufferdp.report.figures import plan_comparison
 
-            plan_figure(result.to_dict(), figure)
+            plan_comparison(result.to_dict()).save(figure)
     options.show(result.to_dict(), f"{result}\n\n{result.chart()}", as_json)
+    options.write_report(result, report)
 
 
 def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool) -> None:

@@ -53,6 +53,7 @@ def redact(
     figure: options.FigureFile = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: marks anyone can repeat. Unsafe.")
     ] = None,
@@ -78,6 +79,7 @@ def redact(
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
     layout = Layout(column=column or "-", order=order, by=by, gap=options.gap_of(gap), missing=missing)
+    options.check_report(report)
     promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
     believed = load_model(model)
     if tilted is not None:
@@ -137,8 +139,9 @@ def redact(
             progress("tilting the model")
             save_model(tilted_from_file(result, out, layout), tilted)
         if figure is not None:
-            from pufferdp.report.redaction import redaction_figure
+            from pufferdp.report.redaction import redaction_map
 
-            redaction_figure(result, figure, None if out is None or column is None else (out, layout))
+            redaction_map(result, None if out is None or column is None else (out, layout)).save(figure)
     total = "" if as_json else options.standing(ledger, dataset)
     options.show(result.to_dict(), said + total, as_json)
+    options.write_report(result, report)

@@ -40,6 +40,7 @@ def release(
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
     ] = None,
@@ -61,6 +62,7 @@ def release(
             "--id": id,
             "--secrets": secrets,
             "--figure": figure,
+            "--report": report,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
@@ -88,6 +90,7 @@ def release(
         check_file(out, "out")
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     with options.progress(scanned) as progress:
         result = make_release(
             data,
@@ -101,9 +104,10 @@ def release(
         if out is not None:
             write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
         if figure is not None:
-            from pufferdp.report.figures import release_figure
+            from pufferdp.report.figures import release_chart
 
-            release_figure(result.certificate.to_dict(), figure)
+            release_chart(result.certificate.to_dict()).save(figure)
     total = "" if as_json else options.standing(ledger, dataset)
     where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
+    options.write_report(result, report)

@@ -2,61 +2,79 @@
 
 from __future__ import annotations
 
-import os
-import textwrap
 from typing import Any, Final
 
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Bars, Chart, Layer, Panels, Points, Range, Rule, Text
 from pufferdp.report.text import number
 
-_MARKS: Final = (
-    ("lower", ">", "proved by attack: at least"),
-    ("exact", "D", "exact"),
-    ("upper", "<", "theory: at most"),
-)
+_MARKS: Final = (("lower", "proved: at least"), ("exact", "exact"), ("upper", "theory: at most"))
 
 
-def audit_figure(report: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Above, a line from the lower bound to the upper with the claim across; below, the event under both values."""
-    figure = new_figure(7.0, 5.0 if report["attacks"] else 2.6)
-    parts = figure.subplots(2, 1, height_ratios=[1, 1.1]) if report["attacks"] else [figure.subplots()]
-    axes = parts[0]
-    shown = [(report[key], mark, words) for key, mark, words in _MARKS if report[key] is not None]
-    axes.hlines(0, min(v for v, _, _ in shown), max(v for v, _, _ in shown), color=PALE, linewidth=8)
-    for n, (value, mark, words) in enumerate(shown):
-        axes.plot([value], [0], mark, color=INK, markersize=10, label=f"{words} {number(value)}")
-        axes.annotate(
-            number(value), (value, 0), (0, 12 if n % 2 == 0 else -20), textcoords="offset points", ha="center"
-        )
-    claim = report["claim"]["dp_epsilon"]
-    if claim is not None:
-        axes.axvline(claim, color=INK, linestyle="--", linewidth=1.2, label=f"claimed as DP {number(claim)}")
-    axes.set_ylim(-1, 1)
-    axes.set_xlim(left=0)
-    axes.margins(x=0.1)
-    axes.set_yticks([])
-    axes.set_xlabel("leakage about one record")
-    axes.legend(frameon=False, fontsize=8, loc="upper center", ncols=2)
-    over = f"{report['records']:,} records, adversary {report['adversary']}"
-    axes.set_title(f"{report['mechanism']}, {over}", fontsize=10)
+def audit_chart(report: dict[str, Any]) -> Panels:
+    """Above, from the lower bound to the upper with the claim across; below, the event under both values."""
+    parts = [_leakage(report)]
     if report["attacks"]:
-        _event(parts[1], report["attacks"][0], report["confidence"])
-    save_figure(figure, path)
+        parts.append(_event(report["attacks"][0], report["confidence"]))
+    title = f"{report['mechanism']}, {report['records']:,} records, adversary {report['adversary']}"
+    return Panels(title=title, parts=tuple(parts), alt=f"{title}. " + " ".join(part.alt for part in parts))
 
 
-def _event(axes: Any, attack: dict[str, Any], confidence: float) -> None:
+def _leakage(report: dict[str, Any]) -> Chart:
+    shown = [(report[key], words) for key, words in _MARKS if report[key] is not None]
+    places = tuple(float(n) for n in range(len(shown)))
+    layers: list[Layer] = [
+        Points(x=(value,), y=(place,), series=n)
+        for n, (place, (value, _)) in enumerate(zip(places, shown, strict=True))
+    ]
+    layers += [
+        Text(x=value, y=place, words=number(value), align="left", right=8)
+        for place, (value, _) in zip(places, shown, strict=True)
+    ]
+    claim = report["claim"]["dp_epsilon"]
+    said = ", ".join(f"{words} {number(value)}" for value, words in shown)
+    if claim is not None:
+        layers.append(Rule(at=claim, along="x", series=3, label=f"claimed as DP: {number(claim)}"))
+        said += f"; claimed as DP {number(claim)}"
+    top = max([value for value, _ in shown] + ([] if claim is None else [claim]))
+    return Chart(
+        title="leakage about one record",
+        x=Axis(low=0.0, high=1.2 * top if top > 0 else 1.0),
+        y=Axis(scale="names", names=tuple(words for _, words in shown)),
+        layers=tuple(layers),
+        alt=f"Leakage: {said}.",
+        height=2.2,
+        legend="upper right",
+    )
+
+
+def _event(attack: dict[str, Any], confidence: float) -> Chart:
     """How often the event is seen for either value, on a logarithmic axis, with the bounds that carry the proof."""
-    low, high = attack["low"], attack["high"]
-    least = min(share for share in (*attack["shares"], low, high) if share > 0) / 3
-    for place, (share, edge) in enumerate(zip(attack["shares"], (low, high), strict=True)):
-        axes.barh(place, max(share, least), height=0.5, color=PALE, edgecolor=INK)
-        axes.plot([max(edge, least)] * 2, [place - 0.35, place + 0.35], color=INK, linewidth=2)
-        axes.annotate(f" {number(share)}", (max(share, edge, least), place), va="center", fontsize=9)
-    axes.set_yticks([0, 1], [f"{attack['record']} is {v}" for v in (attack["concludes"], attack["instead"])])
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlim(least, 3)
-    axes.set_xlabel("how often the event is seen; upright: the bound used in the proof")
-    said = f"Event: {attack['event']}. Seen, they say {attack['concludes']} and are right at least "
-    said += f"{number(attack['right'])} of the time ({number(attack['before'])} before); {100 * confidence:g} % sure."
-    axes.set_title(textwrap.fill(said, 90), fontsize=8)
+    edges, shares = (attack["low"], attack["high"]), attack["shares"]
+    least = min(share for share in (*shares, *edges) if share > 0) / 3
+    seen = tuple(max(float(share), least) for share in shares)
+    proof = tuple(max(float(edge), least) for edge in edges)
+    said = f"Seen, they say {attack['concludes']} and are right at least {number(attack['right'])} of the time "
+    said += f"({number(attack['before'])} before); {100 * confidence:g} % sure."
+    texts = [
+        Text(x=max(a, b), y=float(n), words=number(share), align="left", right=6)
+        for n, (a, b, share) in enumerate(zip(seen, proof, shares, strict=True))
+    ]
+    return Chart(
+        title=f"event: {attack['event']}",
+        x=Axis(name="how often it is seen (bars), and the bound used in the proof", scale="log", low=least, high=3.0),
+        y=Axis(
+            scale="names", names=tuple(f"{attack['record']} is {v}" for v in (attack["concludes"], attack["instead"]))
+        ),
+        layers=(
+            Bars(at=(0.0, 1.0), values=seen, kind="pale", width=0.5, start=least),
+            Range(
+                at=(0.0, 1.0),
+                low=tuple(map(min, seen, proof)),
+                high=tuple(map(max, seen, proof)),
+                along="x",
+            ),
+            *texts,
+        ),
+        alt=f"The event: {attack['event']}. {said}",
+        height=2.4,
+    )

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Chart, Line
+from pufferdp.report.text import number
+
+_NAMES = {
+    "total": "all outputs",
+    "backward": "outputs so far",
+    "forward": "outputs from then on",
+    "dp_epsilon": "DP loss of the step",
+}
 
 
-def stream_figure(stream: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Leakage over time; the DP loss of each step is pale."""
-    figure = new_figure(7.0, 4.2)
-    axes = figure.subplots()
-    styles = {"total": "-", "backward": "--", "forward": ":"}
-    names = {"total": "all outputs", "backward": "outputs so far", "forward": "outputs from then on"}
-    few = len(stream["steps"]) <= 40
-    for part, style in styles.items():
-        axes.plot(
-            stream["steps"], stream[part], color=INK, linestyle=style, marker="." if few else "", label=names[part]
-        )
-    axes.plot(stream["steps"], stream["dp_epsilon"], color=PALE, linewidth=2, zorder=0, label="DP loss of the step")
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("step")
-    axes.set_ylabel("leakage about the step's record, at most")
-    axes.set_title(f"{stream['length']:,} steps, adversary {stream['adversary']}", fontsize=10)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
-    save_figure(figure, path)
+def stream_chart(stream: dict[str, Any]) -> Chart:
+    """Leakage over time, beside the DP loss of each step."""
+    steps, few = tuple(map(float, stream["steps"])), len(stream["steps"]) <= 40
+    lines = [
+        Line(x=steps, y=tuple(map(float, stream[part])), label=label, series=n, marked=few, bold=part == "total")
+        for n, (part, label) in enumerate(_NAMES.items())
+    ]
+    title = f"{stream['length']:,} steps, adversary {stream['adversary']}"
+    return Chart(
+        title=title,
+        x=Axis(name="step", whole=True),
+        y=Axis(name="leakage about the step's record, at most", low=0.0),
+        layers=tuple(lines),
+        alt=f"Leakage over {title}: at most {number(max(stream['total']))} from all outputs, "
+        f"{number(max(stream['backward']))} from those so far, {number(max(stream['forward']))} from those later.",
+        height=4.2,
+        legend="outside",
+    )
