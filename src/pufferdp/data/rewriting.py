@@ -15,6 +15,7 @@ import narwhals as nw
 from pufferdp.data import files
 from pufferdp.data.expressions import MISSING
 from pufferdp.data.layout import Coding
+from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.series import Series
 from pufferdp.data.sources import Source, rows
@@ -76,13 +77,26 @@ def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Sp
     parts = find_parts(path)
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
+    _copy(files.connect(), _query(scan, column, spans, mark), target)
+
+
+def _query(scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
     query = f"SELECT * EXCLUDE (pufferdp_row) REPLACE ({_marked(column, spans, mark)} AS {identifier(column)}) "
-    query += f"FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
-    _copy(files.connect(), query, target)
+    return query + f"FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
+
+
+@files.reading()
+def _rewrite_memory(source: MemoryFile, column: str, spans: Sequence[Span], mark: str) -> MemoryFile:
+    with source.parts() as parts, files.connect() as connection:
+        scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
+        found = connection.execute(_query(scan, column, spans, mark))
+        return source.written([name for name, *_ in found.description or ()], iter(found.fetchall()))
 
 
 def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:
     """A frame of the same kind with the mark in these rows; the column becomes text."""
+    if isinstance(source, MemoryFile):
+        return _rewrite_memory(source, column, spans, mark)
     frame: Any = nw.from_native(source)
     if isinstance(frame, nw.LazyFrame):
         frame = nw.from_native(frame.to_native().with_row_index("pufferdp_row"))
