@@ -38,7 +38,7 @@ from pufferdp.leakage.normals import clipped_moments
 from pufferdp.mechanisms import Problem
 from pufferdp.models.simulate import sample, sample_chain
 from pufferdp.noise import SeededSampler
-from pufferdp.report.denoising import denoising_figure
+from pufferdp.report.denoising import denoising_chart
 from tests.mechanisms.record_suite import case_of, cases
 from tests.oracles import records as brute
 from tests.strategies import SEEDS, chains
@@ -438,7 +438,7 @@ def test_tables_are_denoised_too():
 
 @pytest.mark.parametrize("ending", ["png", "svg"])
 def test_the_figure_is_written(ending, tmp_path):
-    denoising_figure(problem_of(ACTIVITY, "count:active", ((288, 1),)), 119, 15.94, tmp_path / f"f.{ending}")
+    denoising_chart(problem_of(ACTIVITY, "count:active", ((288, 1),)), 119, 15.94).save(tmp_path / f"f.{ending}")
     assert [p.stat().st_size > 1000 for p in tmp_path.iterdir()] == [True]
 
 
@@ -448,4 +448,4 @@ def test_the_figure_is_written(ending, tmp_path):
 )
 def test_what_has_no_figure_is_refused(query, noisy, scale, error, tmp_path):
     with pytest.raises(error):
-        denoising_figure(problem_of(ACTIVITY, query, ((288, 1),)), noisy, scale, tmp_path / "f.png")
+        denoising_chart(problem_of(ACTIVITY, query, ((288, 1),)), noisy, scale)

@@ -17,7 +17,7 @@ from pufferdp import (
 )
 from pufferdp.leakage.bounds import curves
 from pufferdp.leaking import leakage_lines
-from pufferdp.report.leakage import curves_figure
+from pufferdp.report.leakage import curves_chart
 from tests.oracles.leakage import leakage
 from tests.strategies import chains
 
@@ -158,8 +158,8 @@ def test_the_lines_of_the_figure_pass_through_the_report():
 
 
 def test_curves_are_drawn(tmp_path):
-    curves_figure(curves(ACTIVITY, 50), tmp_path / "curves.svg", least=0.01, most=2.0)
+    curves_chart(curves(ACTIVITY, 50), least=0.01, most=2.0).save(tmp_path / "curves.svg")
     drawn = (tmp_path / "curves.svg").read_text()
     assert len(drawn) > 1000
     with pytest.raises(ParameterError, match="svg"):
-        curves_figure(curves(ACTIVITY, 50), tmp_path / "curves.bmp")
+        curves_chart(curves(ACTIVITY, 50)).save(tmp_path / "curves.bmp")

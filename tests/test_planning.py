@@ -8,7 +8,7 @@ import pytest
 
 from pufferdp import BinaryInterval, MarkovChain, ParameterError, plan
 from pufferdp.mechanisms import MECHANISMS
-from pufferdp.report.figures import plan_figure
+from pufferdp.report.figures import plan_comparison
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], start=[0.9, 0.1])
 KEYS = {
@@ -80,10 +80,10 @@ def test_prints_as_a_table_and_as_a_chart():
 def test_figure(tmp_path):
     made = plan(CHAIN, "histogram", epsilon=1, length=100).to_dict()
     for ending in ("png", "svg", "pdf"):
-        plan_figure(made, tmp_path / f"plan.{ending}")
+        plan_comparison(made).save(tmp_path / f"plan.{ending}")
         assert (tmp_path / f"plan.{ending}").stat().st_size > 1000
     with pytest.raises(ParameterError, match=r"\.png"):
-        plan_figure(made, tmp_path / "plan.gif")
+        plan_comparison(made).save(tmp_path / "plan.gif")
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -84,9 +84,9 @@ def attack(
             )
         content, said = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.attacks import attacks_figure
+            from pufferdp.report.attacks import attack_success
 
             progress("drawing")
-            attacks_figure(content, figure)
+            attack_success(content).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(content, said, as_json)

@@ -22,7 +22,7 @@ def demo(
     from pufferdp.models.files import write_whole
     from pufferdp.planning import plan
     from pufferdp.releasing import release
-    from pufferdp.report.figures import plan_figure, release_figure
+    from pufferdp.report.figures import plan_comparison, release_chart
     from pufferdp.verification import verify
 
     here, folder = Path(pufferdp.demo.__file__).parent, Path(out)
@@ -47,8 +47,8 @@ def demo(
         checked = verify(done.certificate)
         progress("drawing figures")
         try:
-            plan_figure(planned.to_dict(), folder / "plan.png")
-            release_figure(done.certificate.to_dict(), folder / "release.png")
+            plan_comparison(planned.to_dict()).save(folder / "plan.png")
+            release_chart(done.certificate.to_dict()).save(folder / "release.png")
             figures = ", plan.png, release.png."
         except ParameterError as error:  # matplotlib is an extra; the tour goes on without it
             figures = f". No figures: {error}."

@@ -68,8 +68,8 @@ def flow(
         if out is not None:
             write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
         if figure is not None:
-            from pufferdp.report.flow import flow_figure
+            from pufferdp.report.flow import flow_map
 
-            flow_figure(result.certificate.to_dict(), figure)
+            flow_map(result.certificate.to_dict()).save(figure)
     where = f"\nCertificate: {out}" if out else "\nKeep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}{where}", as_json)

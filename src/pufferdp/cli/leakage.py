@@ -52,10 +52,10 @@ def leakage(
         )
         content, said = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.leakage import leakage_figure
+            from pufferdp.report.leakage import leakage_curves
 
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
-            leakage_figure(content, figure)
+            leakage_curves(content).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(content, said, as_json)

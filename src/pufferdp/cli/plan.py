@@ -52,8 +52,6 @@ def plan(
     if query == "flow":
         from pufferdp.flowing import plan_flow
 
-        if figure is not None:
-            raise ParameterError("a plan of a flow has no figure; pufferdp flow --figure draws the flow itself")
         with options.progress() as progress:
             progress("reading the model")
             planned = plan_flow(
@@ -68,6 +66,10 @@ def plan(
                 beta=options.number("beta", beta),
                 progress=progress,
             )
+            if figure is not None:
+                from pufferdp.report.figures import plan_comparison
+
+                plan_comparison(planned.to_dict()).save(figure)
         options.show(planned.to_dict(), str(planned), as_json)
         return
     with options.progress() as progress:
@@ -85,9 +87,9 @@ def plan(
             progress=progress,
         )
         if figure is not None:
-            from pufferdp.report.figures import plan_figure
+            from pufferdp.report.figures import plan_comparison
 
-            plan_figure(result.to_dict(), figure)
+            plan_comparison(result.to_dict()).save(figure)
     options.show(result.to_dict(), f"{result}\n\n{result.chart()}", as_json)
 
 

@@ -125,7 +125,7 @@ def redact(
             progress("tilting the model")
             save_model(tilted_from_file(result, out, column), tilted)
         if figure is not None:
-            from pufferdp.report.redaction import redaction_figure
+            from pufferdp.report.redaction import redaction_map
 
-            redaction_figure(result, figure, None if out is None or column is None else (out, column))
+            redaction_map(result, None if out is None or column is None else (out, column)).save(figure)
     options.show(result.to_dict(), said, as_json)

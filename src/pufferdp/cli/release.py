@@ -101,9 +101,9 @@ def release(
         if out is not None:
             write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
         if figure is not None:
-            from pufferdp.report.figures import release_figure
+            from pufferdp.report.figures import release_chart
 
-            release_figure(result.certificate.to_dict(), figure)
+            release_chart(result.certificate.to_dict()).save(figure)
     total = ""
     if ledger is not None and dataset is not None and not as_json:
         from pufferdp.ledger.accounts import Ledger

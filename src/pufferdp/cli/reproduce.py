@@ -38,9 +38,9 @@ def reproduce(
         result = chosen.run(Setting(None if data is None else Path(data), progress))
         said = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
         if figure is not None:
-            from pufferdp.report.reproduce import experiment_figure
+            from pufferdp.report.reproduce import experiment_panels
 
             progress("drawing")
-            experiment_figure(result, chosen.about, figure)
+            experiment_panels(result, chosen.about).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(to_dict(chosen, result), said, as_json)

@@ -47,10 +47,10 @@ def robustness(
         result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
         content, said = result.to_dict(), str(result)
         if figure is not None and isinstance(ours, SeriesModel):
-            from pufferdp.report.drift import drift_figure
+            from pufferdp.report.drift import drift_chart
 
             line = drift_towards(ours, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
             content["drift"] = line.to_dict()
-            drift_figure(content["drift"], figure)
+            drift_chart(content["drift"]).save(figure)
             said += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."
     options.show(content, said, as_json)

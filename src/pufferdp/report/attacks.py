@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule, Text
 from pufferdp.report.text import number
 
 
-def attacks_figure(report: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def attack_success(report: dict[str, Any]) -> Chart:
     """A bar for each attacker with its interval; what the record's own output and the series allow, across."""
-    attacks = report["attacks"]
-    figure = new_figure(7.0, 4.2)
-    axes = figure.subplots()
-    places = range(len(attacks))
-    rates = [a["success"] for a in attacks]
-    axes.bar(places, rates, width=0.55, color=PALE, edgecolor=INK)
+    attacks, bounds = report["attacks"], report["bounds"]
+    places = tuple(float(n) for n in range(len(attacks)))
+    layers: list[Layer] = [Bars(at=places, values=tuple(a["success"] for a in attacks), kind="pale", width=0.55)]
     if attacks[0]["low"] is not None:
         # An interval at an effective number of records need not hold the rate to the last digit.
-        below = [max(0.0, a["success"] - a["low"]) for a in attacks]
-        above = [max(0.0, a["high"] - a["success"]) for a in attacks]
-        axes.errorbar(places, rates, yerr=[below, above], fmt="none", ecolor=INK, capsize=5)
+        low, high = (tuple(pick(a["success"], a[end]) for a in attacks) for pick, end in ((min, "low"), (max, "high")))
+        layers.append(Range(at=places, low=low, high=high))
     for place, attack in zip(places, attacks, strict=True):
-        charge = "" if attack["charged"] is None else f"charges {number(attack['charged'])}"
-        axes.annotate(charge, (place, 0.02), ha="center", fontsize=8)
-    for name, style, label in (
-        ("dp", "--", "bound from the record's own output (DP)"),
-        ("pufferfish", "-", "bound from the whole series"),
-    ):
-        axes.axhline(report["bounds"][name], color=INK, linestyle=style, linewidth=1.2, label=label)
-    axes.set_xticks(list(places), [a["attacker"] for a in attacks])
-    axes.set_ylim(0, 1.18)
-    axes.set_ylabel("right, share of records")
-    axes.legend(frameon=False, loc="upper left", fontsize=8)
-    axes.set_title(f"{report['runs']:,} series of {report['length']:,} records", fontsize=10)
-    save_figure(figure, path)
+        if attack["charged"] is not None:
+            layers.append(Text(x=place, y=0.0, words=f"charges {number(attack['charged'])}", up=9))
+    layers.append(Rule(at=bounds["dp"], series=1, label="bound from the record's own output (DP)"))
+    layers.append(Rule(at=bounds["pufferfish"], label="bound from the whole series"))
+    said = "; ".join(f"{a['attacker']} {number(a['success'])}" for a in attacks)
+    title = f"{report['runs']:,} series of {report['length']:,} records"
+    return Chart(
+        title=title,
+        x=Axis(scale="names", names=tuple(a["attacker"] for a in attacks)),
+        y=Axis(name="right, share of records", low=0.0, high=1.25),
+        layers=tuple(layers),
+        alt=f"How often attackers are right on {title}: {said}. A record's own output allows {number(bounds['dp'])}, "
+        f"the whole series {number(bounds['pufferfish'])}.",
+        legend="upper left",
+    )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from pufferdp.denoising import PROBABILITY, answer_prior, posterior, summary
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.mechanisms import Problem
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Bars, Chart, Points, Range, Rule
 from pufferdp.report.text import number
 
 
-def denoising_figure(problem: Problem, noisy: float, scale: float, path: str | os.PathLike[str]) -> None:
+def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     """Prior and posterior of an answer of one number, as bars; the noisy answer as a line."""
     if len(problem.bound.labels) > 1:
         raise ParameterError("the answer is several numbers; a figure of a posterior needs an answer of one number")
@@ -24,28 +22,24 @@ def denoising_figure(problem: Problem, noisy: float, scale: float, path: str | o
     mean, low, high = summary(prior.points, law)
     # Only where something is to be seen.
     seen = np.flatnonzero((prior.law.masses > 1e-4 * prior.law.masses.max()) | (law > 1e-4 * law.max()))
-    points = prior.points[seen[0] : seen[-1] + 1]
+    shown = slice(seen[0], seen[-1] + 1)
+    points = prior.points[shown]
     width = float(np.diff(points).min()) if len(points) > 1 else 1.0
-    figure = new_figure(7.0, 4.2)
-    axes = figure.subplots()
-    for masses, style, label in (
-        (prior.law.masses, {"color": PALE}, "before: the model alone"),
-        (law, {"facecolor": "none", "edgecolor": INK, "linewidth": 0.8}, "after: the model and the noisy answer"),
-    ):
-        axes.bar(points, masses[seen[0] : seen[-1] + 1], width=width, label=label, **style)
-    axes.axvline(noisy, color="black", linestyle="--", label=f"the noisy answer, {number(noisy)}")
+    at, before, after = (tuple(map(float, values)) for values in (points, prior.law.masses[shown], law[shown]))
     height = float(law.max()) * 1.08
-    axes.errorbar(
-        [mean],
-        [height],
-        xerr=[[mean - low], [high - mean]],
-        fmt="o",
-        color=INK,
-        capsize=4,
-        label=f"denoised, {number(mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}",
+    found = f"denoised, {number(mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
+    what = f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}"
+    return Chart(
+        title="",
+        x=Axis(name=what),
+        y=Axis(name="probability", low=0.0, high=height * 1.45),
+        layers=(
+            Bars(at=at, values=before, kind="pale", width=width, series=5, label="before: the model alone"),
+            Bars(at=at, values=after, kind="outline", width=width, label="after: the model and the noisy answer"),
+            Rule(at=noisy, along="x", series=1, label=f"the noisy answer, {number(noisy)}"),
+            Range(at=(height,), low=(float(low),), high=(float(high),), along="x"),
+            Points(x=(float(mean),), y=(height,), label=found),
+        ),
+        alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {found}.",
+        legend="upper left",
     )
-    axes.set_xlabel(f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}")
-    axes.set_ylabel("probability")
-    axes.set_ylim(0, height * 1.45)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
-    save_figure(figure, path)

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Points, Rule, Text
 from pufferdp.report.text import number
 
 
-def drift_figure(drift: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def drift_chart(drift: dict[str, Any]) -> Chart:
     """A curve over the probability; the model is where it touches the promise, the belief a point on it."""
     points = [p for p in drift["points"] if p["epsilon"] is not None]
-    figure = new_figure(7.0, 4.2)
-    axes = figure.subplots()
-    axes.plot([p["probability"] for p in points], [p["epsilon"] for p in points], color=INK)
-    axes.axhline(drift["promised"], color=PALE, linestyle="--", zorder=0)
-    axes.plot([drift["probability"]], [drift["promised"]], "o", color="white", markeredgecolor=INK, label="the model")
-    belief = drift["belief"]
+    belief, promised = drift["belief"], drift["promised"]
+    layers: list[Layer] = [
+        Line(x=tuple(p["probability"] for p in points), y=tuple(p["epsilon"] for p in points)),
+        Rule(at=promised, pale=True, series=1),
+        Points(x=(drift["probability"],), y=(promised,), label="the model", hollow=True),
+    ]
+    title = f"epsilon {promised:g} was promised, {drift['length']:,} records, adversary pufferfish"
+    alt = f"What is kept of the promise while one probability drifts: {title}."
     if belief is not None and belief["epsilon"] is not None:
-        axes.plot([belief["probability"]], [belief["epsilon"]], "D", color=INK, label="the belief")
-        axes.annotate(
-            number(belief["epsilon"]),
-            (belief["probability"], belief["epsilon"]),
-            textcoords="offset points",
-            xytext=(8, -10),
-            fontsize=9,
-        )
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel(f"probability that {drift['to']} follows {drift['from']}")
-    axes.set_ylabel("epsilon kept towards a belief at this place")
-    axes.set_title(
-        f"epsilon {drift['promised']:g} was promised, {drift['length']:,} records, adversary pufferfish", fontsize=10
+        at, kept = belief["probability"], belief["epsilon"]
+        layers.append(Points(x=(at,), y=(kept,), label="the belief", series=3))
+        layers.append(Text(x=at, y=kept, words=number(kept), align="left", right=8, up=-7))
+        alt += f" The belief, at {number(at)}, keeps {number(kept)}."
+    return Chart(
+        title=title,
+        x=Axis(name=f"probability that {drift['to']} follows {drift['from']}"),
+        y=Axis(name="epsilon kept towards a belief at this place", low=0.0),
+        layers=tuple(layers),
+        alt=alt,
     )
-    axes.legend(frameon=False)
-    save_figure(figure, path)

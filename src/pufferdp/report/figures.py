@@ -1,91 +1,68 @@
-"""Figures as files, drawn with matplotlib (extra ``report``). Readable without colour and in print."""
+"""The figures of a plan and of a release. They work from plain dictionaries: the same data as ``--json``."""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
 
-from pufferdp.errors import ParameterError
-from pufferdp.models.files import check_file
+from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Range, Rule, Text
 from pufferdp.report.text import number, shown_candidates
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
-INK, PALE = "#1f3a5f", "#b8c4d6"
-
-
-def plan_figure(plan: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Expected error of each mechanism as bars; hatched where there is no guarantee."""
+def plan_comparison(plan: dict[str, Any]) -> Chart:
+    """Expected error of each mechanism as bars: the best full, striped where there is no guarantee. Flows, too."""
     shown = [c for c in shown_candidates(plan["candidates"])[0] if c["expected_l1_error"]][::-1]
-    figure = new_figure(7.0, 1.2 + 0.45 * len(shown))
-    axes = figure.subplots()
-    for y, c in enumerate(shown):
-        style: dict[str, Any] = (
-            {"color": INK} if c["applies"] else {"facecolor": "white", "edgecolor": INK, "hatch": "///"}
-        )
-        axes.barh(y, c["expected_l1_error"], height=0.6, **style)
-        axes.annotate(
-            f" {number(c['expected_l1_error'])}" + ("" if c["applies"] else "  no guarantee"),
-            (c["expected_l1_error"], y),
-            va="center",
-            fontsize=9,
-        )
-    axes.set_yticks(range(len(shown)), [c["mechanism"] for c in shown])
-    axes.set_xscale("log")
-    axes.set_xlabel("expected error (sum over all numbers of the answer)")
-    axes.set_title(
-        plan["query"]
-        + (f", {plan['records']:,} records" if plan["records"] else "")
-        + f", epsilon {plan['epsilon']:g}, adversary {plan['adversary']}",
-        fontsize=10,
+    errors = [c["expected_l1_error"] for c in shown]
+    low = 10.0 ** math.floor(math.log10(min(errors, default=1.0)) - 0.1)
+    layers: list[Layer] = []
+    said = []
+    for y, (c, error) in enumerate(zip(shown, errors, strict=True)):
+        best = c["mechanism"] == plan["best"]
+        kind: BarKind = "full" if best else "pale" if c["applies"] else "hatched"
+        note = {"full": "best", "hatched": "no guarantee"}.get(kind, "")
+        layers.append(Bars(at=(y,), values=(error,), kind=kind, start=low))
+        layers.append(Text(x=error, y=y, words="  ".join(filter(None, (number(error), note))), align="left", right=5))
+        said.append(f"{c['mechanism']} {number(error)}" + (f" ({note})" if note else ""))
+    title = plan["query"] + (f", {plan['records']:,} records" if plan["records"] else "")
+    if "tau" in plan:
+        title += f", tau {plan['tau']:g}, eta {plan['eta']:g}, {plan['privacy']} privacy"
+    else:
+        title += f", epsilon {plan['epsilon']:g}, adversary {plan['adversary']}"
+    return Chart(
+        title=title,
+        x=Axis(
+            name="expected error (sum over all numbers of the answer)",
+            scale="log",
+            low=low,
+            # Room for the number beside the longest bar.
+            high=low * (max(errors, default=10 * low) / low) ** 1.45,
+        ),
+        y=Axis(scale="names", names=tuple(c["mechanism"] for c in shown)),
+        layers=tuple(layers),
+        alt=f"Expected error of each mechanism for {title}: {'; '.join(reversed(said))}.",
+        height=1.3 + 0.42 * len(shown),
     )
-    axes.margins(x=0.25)
-    save_figure(figure, path)
 
 
-def release_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def release_chart(certificate: dict[str, Any]) -> Chart:
     """The released numbers with the range in which, all together, the true ones lie."""
     answer = certificate["answer"] if isinstance(certificate["answer"], list) else [certificate["answer"]]
-    labels, accuracy = certificate["labels"], certificate["accuracy"]
-    figure = new_figure(min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0), 4.2)
-    axes = figure.subplots()
-    places = range(len(answer))
-    axes.bar(places, answer, color=PALE, edgecolor=INK)
-    axes.errorbar(places, answer, yerr=accuracy["alpha"], fmt="none", ecolor=INK, capsize=4)
-    turned = len(labels) > 8 or max(len(name) for name in labels) > 10
-    axes.set_xticks(list(places), labels, rotation=90 if turned else 0)
-    axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_ylabel(certificate["query"]["name"])
-    guarantee = certificate["guarantee"]
-    axes.set_title(
-        f"epsilon {guarantee['epsilon']:g}, adversary {guarantee['adversary']}, {certificate['mechanism']['name']}\n"
-        f"whiskers: all true values, {1 - accuracy['beta']:.4g} sure",
-        fontsize=9,
+    labels, accuracy, guarantee = certificate["labels"], certificate["accuracy"], certificate["guarantee"]
+    alpha, sure = accuracy["alpha"], f"{1 - accuracy['beta']:.4g}"
+    places = tuple(float(n) for n in range(len(answer)))
+    said = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
+    return Chart(
+        title=f"epsilon {guarantee['epsilon']:g}, adversary {guarantee['adversary']}, "
+        f"{certificate['mechanism']['name']}; whiskers: all true values, {sure} sure",
+        x=Axis(scale="names", names=tuple(labels)),
+        y=Axis(name=certificate["query"]["name"]),
+        layers=(
+            Bars(at=places, values=tuple(answer), kind="pale"),
+            Range(at=places, low=tuple(v - alpha for v in answer), high=tuple(v + alpha for v in answer)),
+            Rule(at=0.0),
+        ),
+        alt=f"The released {certificate['query']['name']}: {said}. With probability {sure} every number errs by less "
+        f"than {number(alpha)}.",
+        width=min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0),
+        height=4.0,
     )
-    save_figure(figure, path)
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, its size in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ParameterError("a figure needs matplotlib; install it with: pip install 'pufferdp[report]'") from None
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure, whole or not at all."""
-    check_file(path, "figure", (".png", ".svg", ".pdf"))
-    target = Path(path)
-    beside = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
-    try:
-        figure.savefig(beside, dpi=150)
-        beside.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise ParameterError(f"figure {str(path)!r} cannot be written: {error.strerror}", value=path) from None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pufferdp.report.figures import new_figure, save_figure
+from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.text import number, promise, table
 
 _WIDTH: Final = 96
@@ -93,39 +92,42 @@ def _not_promised(certificate: dict[str, Any]) -> str:
     return f"Not promised: {words}."
 
 
-def flow_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def flow_map(certificate: dict[str, Any]) -> Chart:
     """The released flow as a heat map."""
     g = certificate["guarantee"]
     title = (
         f"private flow: {g['privacy']} privacy, tau {g['tau']:g}, eta {g['eta']:g}, {certificate['mechanism']['name']}"
     )
-    heat_maps({title: certificate["flow"]}, certificate["labels"], path)
+    return _map(title, certificate["flow"], certificate["labels"], max(map(max, certificate["flow"])), 5.6)
 
 
-def heat_maps(flows: dict[str, Any], labels: Sequence[str], path: str | os.PathLike[str], title: str = "") -> None:
-    """Flows side by side on one grey scale, their shares written in."""
-    across = min(len(flows), 3)
-    down = -(-len(flows) // across)
-    figure = new_figure(1.5 + 3.9 * across, 0.8 + 3.9 * down)
-    grid = figure.subplots(down, across, squeeze=False)
+def flow_maps(flows: dict[str, Any], labels: Sequence[str], title: str = "") -> Panels:
+    """Flows side by side on one scale, their shares written in."""
     top = max(max(map(max, flow)) for flow in flows.values())
-    shown: Any = None
-    for (name, flow), axes in zip(flows.items(), grid.flat, strict=False):
-        shown = axes.imshow(flow, cmap="Greys", vmin=0, vmax=top)
-        turned = 90 if max(map(len, labels)) > 4 and len(labels) > 4 else 0
-        axes.set_xticks(range(len(labels)), labels, rotation=turned)
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set_xlabel("to")
-        axes.set_ylabel("from")
-        axes.set_title(textwrap.fill(name, 44), fontsize=9)
-        if len(labels) ** 2 <= _MOST_CELLS:
-            for x, row in enumerate(flow):
-                for y, share in enumerate(row):
-                    ink = "white" if share > top / 2 else "black"
-                    axes.text(y, x, f"{share:.3f}", ha="center", va="center", color=ink, fontsize=8)
-    for axes in list(grid.flat)[len(flows) :]:
-        axes.set_visible(False)
-    figure.colorbar(shown, ax=grid, shrink=0.8, label="share of transitions")
-    if title:
-        figure.suptitle(textwrap.fill(title, 90), fontsize=10)
-    save_figure(figure, path)
+    parts = tuple(_map(name, flow, labels, top, 4.1) for name, flow in flows.items())
+    alt = f"{title or 'Flows side by side'}: {'; '.join(flows)}."
+    return Panels(title=title, parts=parts, across=min(len(flows), 3), alt=alt)
+
+
+def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top: float, size: float) -> Chart:
+    shares = sorted(
+        ((share, a, b) for a, row in zip(labels, flow, strict=True) for b, share in zip(labels, row, strict=True)),
+        key=lambda one: -one[0],
+    )
+    said = "; ".join(f"{a} to {b} {share:.3f}" for share, a, b in shares[:4])
+    return Chart(
+        title=title,
+        x=Axis(name="to", scale="names", names=tuple(labels)),
+        y=Axis(name="from", scale="names", names=tuple(labels)),
+        layers=(
+            HeatMap(
+                values=tuple(tuple(map(float, row)) for row in flow),
+                top=top,
+                label="share of transitions",
+                written=len(labels) ** 2 <= _MOST_CELLS,
+            ),
+        ),
+        alt=f"{title}: shares of transitions between {len(labels)} states, the largest {said}.",
+        width=size,
+        height=0.82 * size,
+    )

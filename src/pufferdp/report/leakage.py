@@ -2,73 +2,78 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pufferdp.leakage.curves import Curve
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Points, Rule
 from pufferdp.report.text import number
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_STYLES: Final = {
-    "independent": "-.",
-    "general": "--",
-    "gaussian": ":",
-    "gaussian-class": (0, (1, 3)),
-    "gaussian-exact": "-",
-    "markov": ":",
-    "zhao": (0, (1, 3)),
-    "quilt": "-",
-    "pedigree": (0, (6, 3)),
+_SERIES: Final = {
+    "quilt": 0,
+    "gaussian-exact": 0,
+    "pedigree": 0,
+    "markov": 1,
+    "gaussian": 1,
+    "zhao": 2,
+    "gaussian-class": 2,
+    "general": 3,
+    "independent": 4,
 }
-"""Told apart without colour."""
+"""A curve looks the same in every figure; those that apply to the same models look different."""
+_CLAIM: Final = 5
 
 
-def curves_figure(
-    curves: Mapping[str, Curve], path: str | os.PathLike[str], *, least: float = 0.01, most: float = 10.0
-) -> None:
-    """Every curve that applies, between two DP losses; both axes logarithmic."""
-    losses = [least * (most / least) ** (n / 60) for n in range(61)]
-    figure = new_figure(7.0, 4.6)
-    axes = figure.subplots()
-    for name, curve in curves.items():
-        if curve.applies:
-            axes.plot(losses, [curve(loss) for loss in losses], color=INK, linestyle=_STYLES[name], label=name)
-    _finish(axes)
-    save_figure(figure, path)
+def curves_chart(curves: Mapping[str, Curve], *, least: float = 0.01, most: float = 10.0) -> Chart:
+    """Every curve that applies, between two DP losses."""
+    losses = tuple(least * (most / least) ** (n / 60) for n in range(61))
+    lines = {name: [curve(loss) for loss in losses] for name, curve in curves.items() if curve.applies}
+    return _chart("", losses, lines, (), f"Curves of leakage against DP loss: {', '.join(lines)}.")
 
 
-def leakage_figure(leakage: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Both axes logarithmic; the line of the question is pale: a DP loss upright, a target across."""
-    lines, points = leakage["lines"], leakage["lines"]["exact"]
-    figure = new_figure(7.0, 4.6)
-    axes = figure.subplots()
-    for name, values in lines["curves"].items():
-        best = name == leakage["best"]
-        axes.plot(
-            lines["dp_epsilon"], values, color=INK, linestyle=_STYLES[name], linewidth=2.2 if best else 1.2, label=name
-        )
+def leakage_curves(leakage: dict[str, Any]) -> Chart:
+    """The answer of ``leakage_of`` with its lines; the question is pale: a DP loss upright, a target across."""
+    lines, points, best = leakage["lines"], leakage["lines"]["exact"], leakage["best"]
+    more: list[Layer] = []
     if points:
-        places, found = [p["dp_epsilon"] for p in points], [p["leakage"] for p in points]
-        axes.plot(places, found, "o", color="white", markeredgecolor=INK, label=f"exact, {leakage['query']}")
-    if "target" in leakage:
-        axes.axhline(leakage["target"], color=PALE, zorder=0)
-        question = f"leakage of at most {number(leakage['target'])}"
-    else:
-        axes.axvline(leakage["spent"], color=PALE, zorder=0)
-        question = f"DP loss {number(leakage['spent'])}"
+        places, found = (tuple(p[key] for p in points) for key in ("dp_epsilon", "leakage"))
+        more.append(Points(x=places, y=found, label=f"exact, {leakage['query']}", hollow=True))
     over = f", {leakage['length']:,} records" if leakage["length"] else ""
-    axes.set_title(f"{question}{over}, adversary {leakage['adversary']}", fontsize=10)
-    _finish(axes)
-    save_figure(figure, path)
+    if "target" in leakage:
+        more.append(Rule(at=leakage["target"], along="y", pale=True))
+        question = f"leakage of at most {number(leakage['target'])}"
+        spent = leakage["dp_epsilon"][best]
+        answer = f"by the {best} curve a DP loss of {number(spent)} may be spent"
+    else:
+        more.append(Rule(at=leakage["spent"], along="x", pale=True))
+        question = f"DP loss {number(leakage['spent'])}"
+        answer = f"by the {best} curve it leaks at most {number(leakage['curves'][best])}"
+    title = f"{question}{over}, adversary {leakage['adversary']}"
+    alt = f"Leakage against DP loss, both logarithmic, by {', '.join(lines['curves'])}. {title}: {answer}."
+    if leakage["exact"] is not None:
+        alt += f" Exactly, for {leakage['query']}: {number(leakage['exact'])}."
+    return _chart(title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best)
 
 
-def _finish(axes: Axes) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("DP loss that is spent")
-    axes.set_ylabel("leakage about one record, at most")
-    axes.legend(frameon=False)
+def _chart(
+    title: str,
+    losses: tuple[float, ...],
+    lines: Mapping[str, Any],
+    more: tuple[Layer, ...],
+    alt: str,
+    best: str | None = None,
+) -> Chart:
+    shown: list[Layer] = [
+        Line(x=losses, y=tuple(values), label=name, series=_SERIES[name], bold=name == best)
+        for name, values in lines.items()
+    ]
+    if "independent" not in lines:
+        shown.append(Line(x=losses, y=losses, label="what DP itself claims", series=_CLAIM))
+    return Chart(
+        title=title,
+        x=Axis(name="DP loss that is spent", scale="log", low=losses[0], high=losses[-1]),
+        y=Axis(name="leakage about one record, at most", scale="log"),
+        layers=(*shown, *more),
+        alt=alt,
+        height=4.6,
+    )

@@ -1,93 +1,145 @@
-"""The figure of a redaction: the series, the private record, the three regions, probabilities, influence and budget."""
+"""The map of a redaction: the series, the private record, the three regions, probabilities, influence and budget."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pufferdp.data import Layout, open_series
 from pufferdp.data.sources import rows
-from pufferdp.leakage.redaction import Block
 from pufferdp.leakage.redaction_influence import pointwise
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
 from pufferdp.report.text import number
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from pufferdp.redaction_result import Redaction
 
 MARGIN: Final = 4
 """Released rows shown on either side of a block."""
 MOST_LINES: Final = 6
-STYLES: Final = ("-", "--", ":", "-.", (0, (1, 3)), (0, (5, 1)))
+_WIDTH: Final = 8.0
 
 
-def redaction_figure(
-    redaction: Redaction, path: str | os.PathLike[str], output: tuple[str | os.PathLike[str], str] | None = None
-) -> None:
-    """Draw the block around the first private row; ``output`` is the redacted file and its column, if there is one."""
-    private = redaction.private[0]
+def redaction_map(redaction: Redaction, output: tuple[str | os.PathLike[str], str] | None = None) -> Panels:
+    """The block around the first private row; ``output`` is the redacted file and its column, if there is one."""
+    private, hiding = redaction.private[0], redaction.hiding
     block = next(b for b in redaction.blocks if b.first <= private <= b.last)
     low, high = max(1, block.first - MARGIN), min(redaction.rows, block.last + MARGIN)
-    figure = new_figure(8.0, 6.4 if output else 4.8)
-    parts = figure.subplots(3 if output else 2, 1, sharex=True, height_ratios=[2, 3, 3] if output else [1, 1])
-    for axes in parts:
-        _regions(axes, redaction, block, low, high)
+    parts = [_chances(redaction, low, high), _influence(redaction, private, low, high)]
     if output:
-        _series(parts[0], redaction, output, low, high)
-    _chances(parts[-2], redaction, low, high)
-    _influence(parts[-1], redaction, private, low, high)
-    hiding = redaction.hiding
-    figure.suptitle(
+        parts.insert(0, _series(redaction, output, low, high))
+    title = (
         f"epsilon {hiding.epsilon:g}, adversary {hiding.adversary}, {redaction.method}: leaks "
-        f"{number(redaction.leakage)}, releases {100 * redaction.utility:.4g} % of {redaction.records:,} records",
-        fontsize=10,
+        f"{number(redaction.leakage)}, releases {100 * redaction.utility:.4g} % of {redaction.records:,} records"
     )
-    save_figure(figure, path)
+    sure = [row for row in range(low, high + 1) if _surely(redaction, row)]
+    alt = (
+        f"Redaction around private row {private}. {title}. Rows {_listed(sure)} are always redacted; of rows "
+        f"{block.first} to {block.last} the others are redacted for some values; all further rows are released."
+    )
+    return Panels(title=title, parts=tuple(parts), alt=alt)
 
 
-def _regions(axes: Axes, redaction: Redaction, block: Block, low: int, high: int) -> None:
-    """L dark, M pale, S white; private rows hatched."""
-    for row in range(max(low, block.first), min(high, block.last) + 1):
-        sure = bool((block.marks[row - block.first] == 1).all())
-        axes.axvspan(row - 0.5, row + 0.5, color="#8d9bb0" if sure else PALE, alpha=0.55, linewidth=0, zorder=0)
+def _regions(redaction: Redaction, low: int, high: int) -> tuple[Layer, ...]:
+    """Always redacted dark, some values pale, released plain; private rows striped."""
+    found: list[Layer] = []
+    for row in range(low, high + 1):
+        if _of(redaction, row).any():
+            found.append(Band(low=row - 0.5, high=row + 0.5, kind="shade" if _surely(redaction, row) else "pale"))
         if row in redaction.private:
-            axes.axvspan(row - 0.5, row + 0.5, facecolor="none", edgecolor=INK, hatch="///", linewidth=0, zorder=1)
-    axes.set_xlim(low - 0.5, high + 0.5)
+            found.append(Band(low=row - 0.5, high=row + 0.5, kind="hatched"))
+    return tuple(found)
 
 
-def _series(axes: Axes, redaction: Redaction, output: tuple[str | os.PathLike[str], str], low: int, high: int) -> None:
-    """What was published: points for values, crosses for marks."""
+def _rows(low: int, high: int, name: str = "") -> Axis:
+    return Axis(name=name, low=low - 0.5, high=high + 0.5, whole=True)
+
+
+def _series(redaction: Redaction, output: tuple[str | os.PathLike[str], str], low: int, high: int) -> Chart:
+    """What was published: points for values, crosses for marks, which have a line of their own."""
     path, column = output
     found = rows(
         open_series(os.fspath(path), Layout(column=column)).table.frame.sort("order").select("value").head(high)
     )
     labels, bins = redaction.hiding.chain.labels, redaction.hiding.chain.bins
-    names = [str(value) for (value,) in found][low - 1 :]
-    for row, name in enumerate(names, start=low):
+    values: list[tuple[float, float]] = []
+    marks: list[tuple[float, float]] = []
+    for row, (value,) in enumerate(found[low - 1 :], start=low):
+        name = str(value)
         if name == redaction.mark:
-            axes.plot([row], [(len(labels) - 1) / 2], "x", color="black", markersize=6)
+            marks.append((row, 0))
         elif bins is not None:
-            at = int(np.clip(np.searchsorted(bins, float(name), side="right") - 1, 0, len(labels) - 1))
-            axes.plot([row], [at], "o", color=INK, markersize=4)
+            at = np.clip(np.searchsorted(bins, float(name), side="right") - 1, 0, len(labels) - 1)
+            values.append((row, float(at) + 1))
         elif name in labels:
-            axes.plot([row], [labels.index(name)], "o", color=INK, markersize=4)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(-0.5, len(labels) - 0.5)
-    axes.set_ylabel("published\n(× redacted)")
+            values.append((row, labels.index(name) + 1))
+    shown = [
+        Points(x=tuple(x for x, _ in places), y=tuple(y for _, y in places), series=series, label=label)
+        for places, series, label in ((values, 0, "published"), (marks, 1, "redacted"))
+        if places
+    ]
+    return Chart(
+        title="published series",
+        x=_rows(low, high),
+        y=Axis(scale="names", names=(redaction.mark, *labels)),
+        layers=(*_regions(redaction, low, high), *shown),
+        alt=f"The published series, rows {low} to {high}: {_listed([int(x) for x, _ in marks])} are redacted.",
+        width=_WIDTH,
+        height=1.9,
+        legend="center right",
+    )
 
 
-def _chances(axes: Axes, redaction: Redaction, low: int, high: int) -> None:
-    places = range(low, high + 1)
+def _chances(redaction: Redaction, low: int, high: int) -> Chart:
+    places = tuple(range(low, high + 1))
     marks = np.array([_of(redaction, row) for row in places])
-    for v, label in enumerate(redaction.hiding.chain.labels[:MOST_LINES]):
-        axes.step(places, marks[:, v], where="mid", color=INK, linestyle=STYLES[v], label=label)
-    axes.set_ylim(-0.05, 1.08)
-    axes.set_ylabel("redaction probability")
-    axes.legend(frameon=False, fontsize=8, title="value", title_fontsize=8, loc="center right")
+    labels = redaction.hiding.chain.labels[:MOST_LINES]
+    lines = [
+        Line(x=places, y=tuple(map(float, marks[:, v])), label=label, series=v, step=True)
+        for v, label in enumerate(labels)
+    ]
+    return Chart(
+        title="how often a value is redacted",
+        x=_rows(low, high),
+        y=Axis(name="probability", low=-0.05, high=1.08),
+        layers=(*_regions(redaction, low, high), *lines),
+        alt=f"Redaction probability of each value, rows {low} to {high}.",
+        width=_WIDTH,
+        height=2.3,
+        legend="center right",
+    )
+
+
+def _influence(redaction: Redaction, private: int, low: int, high: int) -> Chart:
+    first, design = next((a, d) for a, d in redaction.designs if private - a + 1 in d.hiding.private)
+    left, right = design.hiding.sides(private - first + 1)
+    before, after = (pointwise(side, reach) for side, reach in ((left, private - low), (right, high - private)))
+    epsilon = redaction.hiding.epsilon
+    top = 2.5 * epsilon
+    lines: list[Layer] = []
+    for v in range(min(redaction.hiding.chain.size, MOST_LINES)):
+        for places, found in (
+            (range(private - 1, low - 1, -1), before),
+            (range(private + 1, high + 1), after),
+        ):
+            lines.append(Line(x=tuple(places), y=_up_to(found[:, v], 2 * top), series=v, marked=True))
+    return Chart(
+        title="how much a row would say of the private one, and the budget",
+        x=_rows(low, high, "row (dark: always redacted, pale: some values, striped: private)"),
+        y=Axis(name="influence", low=0.0, high=top),
+        layers=(*_regions(redaction, low, high), *lines, Rule(at=epsilon, label="budget", series=3)),
+        alt=f"Influence of private row {private} on the values of rows around it, beside the budget of {epsilon:g}.",
+        width=_WIDTH,
+        height=2.5,
+        legend="upper right",
+    )
+
+
+def _up_to(values: Any, most: float) -> tuple[float, ...]:
+    return tuple(map(float, np.minimum(values, most)))
 
 
 def _of(redaction: Redaction, row: int) -> Any:
@@ -97,18 +149,16 @@ def _of(redaction: Redaction, row: int) -> Any:
     return np.zeros(redaction.hiding.chain.size)
 
 
-def _influence(axes: Axes, redaction: Redaction, private: int, low: int, high: int) -> None:
-    first, design = next((a, d) for a, d in redaction.designs if private - a + 1 in d.hiding.private)
-    left, right = design.hiding.sides(private - first + 1)
-    before, after = (pointwise(side, reach) for side, reach in ((left, private - low), (right, high - private)))
-    top = 2.5 * redaction.hiding.epsilon
-    for v, label in enumerate(redaction.hiding.chain.labels[:MOST_LINES]):
-        style: dict[str, Any] = {"color": INK, "linestyle": STYLES[v], "marker": ".", "markersize": 4}
-        axes.plot(range(private - 1, low - 1, -1), np.minimum(before[:, v], 2 * top), label=label, **style)
-        axes.plot(range(private + 1, high + 1), np.minimum(after[:, v], 2 * top), **style)
-    axes.axhline(redaction.hiding.epsilon, color="black", linewidth=1)
-    axes.annotate("budget", (low, redaction.hiding.epsilon), textcoords="offset points", xytext=(2, 3), fontsize=8)
-    axes.set_ylim(0, top)
-    axes.set_ylabel("influence on a value")
-    axes.set_xlabel("row (dark: always redacted, pale: some values, hatched: private)")
-    axes.locator_params(axis="x", integer=True)
+def _surely(redaction: Redaction, row: int) -> bool:
+    return bool((_of(redaction, row) == 1).all())
+
+
+def _listed(places: Sequence[int]) -> str:
+    """Row numbers, runs of them shortened: 4 to 7, 9."""
+    runs: list[list[int]] = []
+    for place in places:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs) or "none"

@@ -2,64 +2,59 @@
 
 from __future__ import annotations
 
-import math
-import os
-import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.report.figures import INK, new_figure, save_figure
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels, Points
 from pufferdp.report.text import number
 
 if TYPE_CHECKING:
     from pufferdp.reproduce.base import Result
 
-_STYLES: Final[dict[str, dict[str, Any]]] = {
-    "ours": {"linestyle": "-", "linewidth": 2.2},
-    "paper": {"linestyle": "--", "linewidth": 1.6},
-    "quilt": {"linestyle": "-", "linewidth": 0.8},
-    "estimate": {"linestyle": "", "marker": "x"},
-}
-_OTHERS: Final = (":", "-.", (0, (1, 3)), (0, (6, 1, 1, 1)))
+_SERIES: Final = {"ours": 0, "paper": 1, "quilt": 3, "estimate": 2}
+_OTHERS: Final = (2, 4, 5, 3)
 _MOST_ACROSS: Final = 3
 
 
-def experiment_figure(result: Result, title: str, path: str | os.PathLike[str]) -> None:
+def experiment_panels(result: Result, title: str) -> Panels:
     """One panel for each value of the drawing's ``by``, one line for each of its columns."""
     drawing, by, only = result.drawing, result.drawing.by, result.drawing.only
     if drawing.heat:
-        _heat_maps(result, title, path)
-        return
+        return _heat_maps(result, title)
     rows = [row for row in result.rows if only is None or row[only[0]] == only[1]]
     panels = list(dict.fromkeys(row[by] for row in rows)) if by is not None else [None]
     across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
-    down = math.ceil(len(panels) / across)
-    figure = new_figure(max(7.0, 4.0 * across), 0.6 + 3.8 * down)
-    grid = figure.subplots(down, across, squeeze=False, sharey=True)
     others = iter(_OTHERS)
-    styles = {name: _STYLES.get(name) or {"linestyle": next(others), "linewidth": 1.2} for name in drawing.lines}
-    for panel, axes in zip(panels, grid.flat, strict=False):
+    series = {name: _SERIES[name] if name in _SERIES else next(others) for name in drawing.lines}
+    parts = []
+    for n, panel in enumerate(panels):
         shown = rows if by is None else [row for row in rows if row[by] == panel]
+        layers: list[Layer] = []
         for name, label in drawing.lines.items():
-            points = [(row[drawing.x], row[name]) for row in shown if row[name] is not None]
-            axes.plot([p[0] for p in points], [p[1] for p in points], color=INK, label=label, **styles[name])
-        axes.set_xlabel(result.columns[drawing.x])
-        if drawing.log_x:
-            axes.set_xscale("log")
-        if drawing.log_y:
-            axes.set_yscale("log")
-        if by is not None:
-            axes.set_title(_title(result.columns[by], panel), fontsize=10)
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.set_visible(False)
-    for axes in grid[:, 0]:
-        axes.set_ylabel(drawing.y)
-    grid.flat[0].legend(frameon=False, fontsize=8)
-    figure.suptitle(textwrap.fill(title, 90), fontsize=10)
-    save_figure(figure, path)
+            points: Any = [(row[drawing.x], row[name]) for row in shown if row[name] is not None]
+            x, y = (tuple(float(p[end]) for p in points) for end in (0, 1))
+            said = label if n == 0 else ""
+            if name == "estimate":
+                layers.append(Points(x=x, y=y, label=said, series=series[name], hollow=True))
+            else:
+                layers.append(Line(x=x, y=y, label=said, series=series[name], bold=name == "ours"))
+        head = "" if by is None else _title(result.columns[by], panel)
+        parts.append(
+            Chart(
+                title=head,
+                x=Axis(name=result.columns[drawing.x], scale="log" if drawing.log_x else "linear"),
+                y=Axis(name=drawing.y if n % across == 0 else "", scale="log" if drawing.log_y else "linear"),
+                layers=tuple(layers),
+                alt=f"{drawing.y} by {result.columns[drawing.x]}{', ' * bool(head)}{head}.",
+                width=max(7.0 / across, 4.0),
+                height=3.8,
+            )
+        )
+    lines = "; ".join(drawing.lines.values())
+    return Panels(title=title, parts=tuple(parts), across=across, alt=f"{title}: {lines}.", same_y=True)
 
 
-def _heat_maps(result: Result, title: str, path: str | os.PathLike[str]) -> None:
-    from pufferdp.report.flow import heat_maps
+def _heat_maps(result: Result, title: str) -> Panels:
+    from pufferdp.report.flow import flow_maps
 
     drawing = result.drawing
     labels = [str(label) for label in dict.fromkeys(row[drawing.x] for row in result.rows)]
@@ -67,7 +62,7 @@ def _heat_maps(result: Result, title: str, path: str | os.PathLike[str]) -> None
     for name, label in drawing.lines.items():
         cells = {(str(row[drawing.y]), str(row[drawing.x])): row[name] for row in result.rows}
         tables[label] = [[cells[a, b] for b in labels] for a in labels]
-    heat_maps(tables, labels, path, title)
+    return flow_maps(tables, labels, title)
 
 
 def _title(name: str, value: float | str | None) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 
 from pufferdp.errors import ParameterError
 from pufferdp.leakage.transport import Pairs, coupling
-from pufferdp.report.figures import INK, PALE, new_figure, save_figure
+from pufferdp.report.drawing import drawing, write
 from pufferdp.report.text import number
+from pufferdp.report.theme import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,7 @@ MOST_ANSWERS: Final = 200
 """More bars than this are a grey block."""
 _FEW: Final = 20
 """Up to here every bar has its number."""
-_PALER: Final = "#e6ebf2"
+_INK: Final = LIGHT.series[0]
 _ROUNDING: Final = 1e-11
 """Masses that are equal in truth may differ by this factor; it is a picture, nobody's noise depends on it."""
 
@@ -87,25 +88,28 @@ def transport_figure(
     step = min(np.diff(answers), default=1.0)
     most = max(*found.first, *found.second)
     wide, band, head = 0.7 * step, 0.6 * most, 1.22 * most
-    figure = new_figure(min(max(6.0, 2.0 + 0.75 * count), 11.0), 5.6)
-    axes = figure.subplots()
-    for law, side in ((found.first, 1), (found.second, -1)):
-        bars = [(x, p) for x, p in zip(answers, law, strict=True) if p]
-        heights = [side * p for _, p in bars]
-        axes.bar([x for x, _ in bars], heights, wide, bottom=side * band, color=PALE, edgecolor=INK, linewidth=0.8)
-        axes.axhline(side * band, color="black", linewidth=0.8)
-        for x, p in bars if count <= _FEW else ():
-            place = "bottom" if side > 0 else "top"
-            axes.text(x, side * (band + p + 0.02 * most), f"{p:.3g}", ha="center", va=place, fontsize=9)
-    _ribbons(axes, found, wide / most, band)
-    axes.set_ylim(-band - head, band + head)
-    axes.set_yticks([side * (band + head / 2) for side in (1, -1)], labels, rotation=90, va="center", fontsize=10)
-    axes.tick_params(axis="y", length=0)
-    if count <= _FEW:
-        axes.set_xticks(answers, [number(x) for x in answers])
-    axes.set_xlabel("exact answer")
-    axes.spines[["left", "right", "top"]].set_visible(False)
-    save_figure(figure, path)
+    with drawing() as figures:
+        figure = figures(figsize=(min(max(6.0, 2.0 + 0.75 * count), 11.0), 5.6), layout="constrained")
+        axes = figure.subplots()
+        for law, side in ((found.first, 1), (found.second, -1)):
+            bars = [(x, p) for x, p in zip(answers, law, strict=True) if p]
+            heights = [side * p for _, p in bars]
+            axes.bar(
+                [x for x, _ in bars], heights, wide, bottom=side * band, color=LIGHT.pale, edgecolor=_INK, linewidth=0.8
+            )
+            axes.axhline(side * band, color="black", linewidth=0.8)
+            for x, p in bars if count <= _FEW else ():
+                place = "bottom" if side > 0 else "top"
+                axes.text(x, side * (band + p + 0.02 * most), f"{p:.3g}", ha="center", va=place, fontsize=9)
+        _ribbons(axes, found, wide / most, band)
+        axes.set_ylim(-band - head, band + head)
+        axes.set_yticks([side * (band + head / 2) for side in (1, -1)], labels, rotation=90, va="center", fontsize=10)
+        axes.tick_params(axis="y", length=0)
+        if count <= _FEW:
+            axes.set_xticks(answers, [number(x) for x in answers])
+        axes.set_xlabel("exact answer")
+        axes.spines[["left", "right", "top"]].set_visible(False)
+        write(figure, path)
 
 
 def _ribbons(axes: Axes, found: Moves, width: float, band: float) -> None:
@@ -120,8 +124,8 @@ def _ribbons(axes: Axes, found: Moves, width: float, band: float) -> None:
         axes.fill(
             [up - half, up + half, down + half, down - half],
             [band, band, -band, -band],
-            facecolor=INK if dark else _PALER,
-            edgecolor=INK,
+            facecolor=_INK if dark else LIGHT.pale,
+            edgecolor=_INK,
             linewidth=0.8,
             zorder=3 if dark else 2,
         )
@@ -131,7 +135,7 @@ def _ribbons(axes: Axes, found: Moves, width: float, band: float) -> None:
     n = max(longest, key=lambda m: found.moves[m][2])
     i, j, _ = found.moves[n]
     middle = (found.answers[i] + found.answers[j] + (leaving[n] + arriving[n]) * width) / 2
-    frame = {"facecolor": "white", "edgecolor": INK, "boxstyle": "round,pad=0.3"}
+    frame = {"facecolor": "white", "edgecolor": _INK, "boxstyle": "round,pad=0.3"}
     said = f"W = {number(found.distance)}"
     axes.text(middle, 0, said, ha="center", va="center", fontsize=11, fontweight="bold", zorder=4, bbox=frame)
 

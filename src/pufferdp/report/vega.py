@@ -1,0 +1,224 @@
+"""Charts as Vega-Lite specifications, for a page that draws them itself. Data stands inside; nothing is fetched."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from pufferdp.report.charts import Axis, Band, Bars, Chart, HeatMap, Line, Panels, Points, Range, Rule, Text
+from pufferdp.report.theme import DASHES, SHAPES, STRONG, Theme
+
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+"""The name of the language; nothing is loaded from there."""
+_PIXELS: Final = 72
+_ROOM: Final = 0.75
+"""The share of a figure's width that is not labels."""
+
+
+def specification(shown: Chart | Panels, theme: Theme) -> dict[str, Any]:
+    """The whole specification of one chart or of several."""
+    whole = {"$schema": SCHEMA, "description": shown.alt, "config": _config(theme)}
+    if isinstance(shown, Chart):
+        return {**whole, **_chart(shown, theme)}
+    parts = [_chart(part, theme) for part in shown.parts]
+    title = {"text": shown.title, "anchor": "start"} if shown.title else {"text": ""}
+    # Colours are each panel's own; heat maps have the same ends, and so one meaning of shades.
+    scale = {"color": "independent", "y": "shared" if shown.same_y else "independent"}
+    return {**whole, "title": title, "concat": parts, "columns": shown.across, "resolve": {"scale": scale}}
+
+
+def _config(theme: Theme) -> dict[str, Any]:
+    axis = {"gridColor": theme.grid, "domainColor": theme.text, "tickColor": theme.text}
+    words = {"labelColor": theme.text, "titleColor": theme.text, "labelLimit": 240}
+    return {
+        "background": theme.ground,
+        "axis": {**axis, **words, "titleFontWeight": "normal"},
+        "legend": {**words, "orient": "bottom", "columns": 2, "symbolSize": 160, "title": None},
+        "title": {"color": theme.text, "fontWeight": "normal", "anchor": "start"},
+        "view": {"stroke": None},
+    }
+
+
+def _chart(chart: Chart, theme: Theme) -> dict[str, Any]:
+    layers = [part for layer in chart.layers for part in _LAYERS[type(layer)](layer, chart, theme)]
+    return {
+        "title": chart.title,
+        "description": chart.alt,
+        "width": round(chart.width * _PIXELS * _ROOM),
+        "height": round(chart.height * _PIXELS * _ROOM),
+        "layer": layers,
+    }
+
+
+def _place(axis: Axis, value: float) -> Any:
+    """A value as it stands in the data: a name on an axis of names; null where no number can be shown."""
+    if axis.scale == "names":
+        return axis.names[round(value)]
+    return value if math.isfinite(value) and (axis.scale != "log" or value > 0) else None
+
+
+def _channel(axis: Axis, field: str, side: str) -> dict[str, Any]:
+    if axis.scale == "names":
+        # Places rise from the bottom, and lists begin at the top.
+        order = list(axis.names) if side == "x" or axis.low is not None else list(reversed(axis.names))
+        return {"field": field, "type": "nominal", "sort": order, "title": axis.name or None}
+    scale: dict[str, Any] = {"type": axis.scale, "zero": False, "nice": axis.low is None and axis.high is None}
+    for key, end in (("domainMin", axis.low), ("domainMax", axis.high)):
+        if end is not None:
+            scale[key] = end
+    made = {"field": field, "type": "quantitative", "scale": scale, "title": axis.name or None}
+    return {**made, "axis": {"tickMinStep": 1, "format": "d"}} if axis.whole else made
+
+
+def _xy(chart: Chart) -> dict[str, Any]:
+    return {"x": _channel(chart.x, "x", "x"), "y": _channel(chart.y, "y", "y")}
+
+
+def _told(layer: Any, chart: Chart, theme: Theme, *more: str) -> dict[str, Any]:
+    """Colour, and dashes or shapes, by label; one legend for all layers, in their order."""
+    named = [other for other in chart.layers if getattr(other, "label", "") and not isinstance(other, HeatMap | Band)]
+    if not layer.label:
+        return {}
+    by: dict[str, Any] = {
+        "color": [theme.series[other.series] for other in named if hasattr(other, "series")],
+        "strokeDash": [list(DASHES[other.series]) or [1, 0] for other in named if hasattr(other, "series")],
+        "shape": [SHAPES[other.series] for other in named if hasattr(other, "series")],
+    }
+    domain = [getattr(other, "label", "") for other in named]
+    return {
+        channel: {
+            "datum": layer.label,
+            "type": "nominal",
+            "scale": {"domain": domain, "range": by[channel]},
+            "title": None,
+        }
+        for channel in ("color", *more)
+    }
+
+
+def _line(layer: Line, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    mark: dict[str, Any] = {
+        "type": "line",
+        "strokeWidth": 3 if layer.bold else 1.8,
+        "color": theme.series[layer.series],
+    }
+    if layer.step:
+        mark["interpolate"] = "step"
+    if DASHES[layer.series]:
+        mark["strokeDash"] = list(DASHES[layer.series])
+    if layer.marked:
+        mark["point"] = {"shape": SHAPES[layer.series], "color": theme.series[layer.series], "size": 24}
+    # Rows stay in their order, also where a line turns back.
+    rows = [{**row, "n": n} for n, row in enumerate(_rows(chart, x=layer.x, y=layer.y))]
+    encoding = {**_xy(chart), **_told(layer, chart, theme, "strokeDash"), "order": {"field": "n"}}
+    return [{"data": {"values": rows}, "mark": {**mark, "tooltip": True}, "encoding": encoding}]
+
+
+def _points(layer: Points, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    colour = theme.series[layer.series]
+    mark = {"type": "point", "shape": SHAPES[layer.series], "size": 45, "color": colour, "tooltip": True}
+    mark["fill"] = theme.ground if layer.hollow else colour
+    encoding = {**_xy(chart), **_told(layer, chart, theme, "shape")}
+    return [{"data": {"values": _rows(chart, x=layer.x, y=layer.y)}, "mark": mark, "encoding": encoding}]
+
+
+def _bars(layer: Bars, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    lying, colour = chart.y.scale == "names", theme.series[layer.series]
+    mark: dict[str, Any] = {"type": "bar", "stroke": colour, "strokeWidth": 1.2, "tooltip": True}
+    mark["fill"] = {"full": colour, "pale": theme.pale}.get(layer.kind, "transparent")
+    if layer.kind == "hatched":  # Vega has no hatches
+        mark["strokeDash"] = [4, 3]
+    size: dict[str, Any] = {}
+    if lying:
+        rows = _rows(chart, x=layer.values, y=layer.at)
+        size = {"x2": {"datum": layer.start}}
+    elif chart.x.scale == "names":
+        rows = _rows(chart, x=layer.at, y=layer.values)
+        size = {"y2": {"datum": layer.start}}
+    else:
+        left = tuple(at - layer.width / 2 for at in layer.at)
+        rows = _rows(chart, x=left, y=layer.values)
+        rows = [{**row, "x2": at + layer.width / 2} for row, at in zip(rows, layer.at, strict=True)]
+        size = {"x2": {"field": "x2"}, "y2": {"datum": layer.start}}
+    if lying or chart.x.scale == "names":
+        mark["height" if lying else "width"] = {"band": layer.width}
+    return [{"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), **size}}]
+
+
+def _range(layer: Range, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    along = layer.along
+    rows = _rows(chart, x=layer.at, y=layer.low) if along == "y" else _rows(chart, x=layer.low, y=layer.at)
+    rows = [{**row, "end": end} for row, end in zip(rows, layer.high, strict=True)]
+    encoding = {**_xy(chart), f"{along}2": {"field": "end"}, **_told(layer, chart, theme)}
+    mark = {"type": "rule", "strokeWidth": 1.6, "color": theme.series[layer.series], "tooltip": True}
+    tick = {"type": "tick", "color": theme.series[layer.series], "size": 9, "thickness": 1.6}
+    tick["orient"] = "horizontal" if along == "y" else "vertical"
+    ends = [{**_xy(chart), along: {**_xy(chart)[along], "field": name}} for name in (along, "end")]
+    data = {"values": rows}
+    return [
+        {"data": data, "mark": mark, "encoding": encoding},
+        *({"data": data, "mark": tick, "encoding": e} for e in ends),
+    ]
+
+
+def _band(layer: Band, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    axis = chart.x if layer.along == "x" else chart.y
+    mark: dict[str, Any] = {"type": "rect", "fill": theme.shade if layer.kind == "shade" else theme.pale}
+    if layer.kind == "hatched":
+        mark |= {"fill": "transparent", "stroke": theme.text, "strokeDash": [4, 3]}
+    channel = _channel(axis, "low", layer.along)
+    encoding = {layer.along: channel, f"{layer.along}2": {"field": "high"}}
+    return [{"data": {"values": [{"low": layer.low, "high": layer.high}]}, "mark": mark, "encoding": encoding}]
+
+
+def _rule(layer: Rule, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    axis = chart.x if layer.along == "x" else chart.y
+    mark: dict[str, Any] = {"type": "rule", "strokeWidth": 1.5}
+    mark["color"] = theme.shade if layer.pale else theme.series[layer.series]
+    if DASHES[layer.series]:
+        mark["strokeDash"] = list(DASHES[layer.series])
+    encoding = {layer.along: _channel(axis, "at", layer.along), **_told(layer, chart, theme, "strokeDash")}
+    return [{"data": {"values": [{"at": _place(axis, layer.at)}]}, "mark": mark, "encoding": encoding}]
+
+
+def _text(layer: Text, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    mark = {"type": "text", "align": layer.align, "dx": layer.right, "dy": -layer.up, "color": theme.text}
+    rows = [{**_rows(chart, x=(layer.x,), y=(layer.y,))[0], "words": layer.words}]
+    return [{"data": {"values": rows}, "mark": mark, "encoding": {**_xy(chart), "text": {"field": "words"}}}]
+
+
+def _heat_map(layer: HeatMap, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
+    top = layer.top or 1.0
+    rows = [
+        {"x": column, "y": row, "value": value, "ink": theme.on_strong if value > STRONG * top else theme.on_weak}
+        for row, values in zip(chart.y.names, layer.values, strict=True)
+        for column, value in zip(chart.x.names, values, strict=True)
+    ]
+    across, down = (
+        {"field": side, "type": "nominal", "sort": list(axis.names), "title": axis.name or None}
+        for side, axis in (("x", chart.x), ("y", chart.y))
+    )
+    scale = {"domain": [0, top], "range": list(theme.ramp)}
+    shade = {"field": "value", "type": "quantitative", "scale": scale, "title": layer.label or None}
+    cells = {"mark": {"type": "rect", "tooltip": True}, "encoding": {"x": across, "y": down, "color": shade}}
+    words = {"field": "value", "type": "quantitative", "format": ".3f"}
+    ink = {"field": "ink", "type": "nominal", "scale": None}
+    written = {"mark": {"type": "text"}, "encoding": {"x": across, "y": down, "text": words, "color": ink}}
+    data = {"values": rows}
+    return [{"data": data, **cells}, *([{"data": data, **written}] if layer.written else [])]
+
+
+def _rows(chart: Chart, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
+    return [{"x": _place(chart.x, a), "y": _place(chart.y, b)} for a, b in zip(x, y, strict=True)]
+
+
+_LAYERS: Final[dict[type, Any]] = {
+    Line: _line,
+    Points: _points,
+    Bars: _bars,
+    Range: _range,
+    Band: _band,
+    Rule: _rule,
+    Text: _text,
+    HeatMap: _heat_map,
+}
