@@ -166,9 +166,7 @@ class Page:
             return JSONResponse({"error": "; ".join(plain_errors(error)[:3]), "kind": "ParameterError"}, 400)
         except PufferdpError as error:
             return _refused(error)
-        return self._doing(
-            JOBS[name].lane(self.lanes), name, self._given(name, asked), needs, self._finish(name, asked)
-        )
+        return self._doing(JOBS[name].lane(self.lanes), name, given, needs, self._finish(name, asked))
 
     def _given(self, job: str, asked: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""

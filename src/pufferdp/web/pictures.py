@@ -2,15 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from pufferdp.report.charts import Axis, Chart, Drawn, Line
+from pufferdp.report.figures import plan_comparison, release_chart
+from pufferdp.report.leakage import leakage_curves
+from pufferdp.report.redaction import redaction_map
+from pufferdp.report.text import number
+from pufferdp.report.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from pufferdp.planning import Plan
+    from pufferdp.redaction_result import Redaction
+    from pufferdp.releasing import Release
+
+Shown = dict[str, Any]
 
 
-def plan(found: Any, theme: str) -> dict[str, Any] | None:
-    return None
+def _shown(drawn: Drawn, theme: str) -> Shown:
+    return drawn.to_vega_lite(DARK if theme == "dark" else LIGHT)
 
 
-errors = release = leakage = redaction = plan
+def plan(found: Plan, theme: str) -> Shown:
+    """The error of each mechanism."""
+    return _shown(plan_comparison(found.to_dict()), theme)
+
+
+def errors(rows: list[dict[str, Any]], theme: str) -> Shown:
+    """The error that the best mechanism stays below, for each epsilon."""
+    places, found = tuple(row["epsilon"] for row in rows), tuple(float(row["alpha"]) for row in rows)
+    said = "; ".join(f"epsilon {number(x)}: {number(y)}" for x, y in zip(places, found, strict=True))
+    chart = Chart(
+        title="",
+        x=Axis(name="epsilon", scale="log"),
+        y=Axis(name="every number errs by less than this, 95 % sure", scale="log"),
+        layers=(Line(x=places, y=found, marked=True),),
+        alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {said}.",
+        height=3.4,
+    )
+    return _shown(chart, theme)
+
+
+def release(made: Release, theme: str) -> Shown:
+    """The released numbers."""
+    return _shown(release_chart(made.certificate.to_dict()), theme)
+
+
+def leakage(found: dict[str, Any], theme: str) -> Shown:
+    """Every curve and the exact points."""
+    return _shown(leakage_curves(found), theme)
+
+
+def redaction(found: Redaction, theme: str) -> Shown:
+    """The regions around the first private row."""
+    return _shown(redaction_map(found), theme)
 
 
 def report(made: Any) -> str:
+    """The report as one HTML file."""
     return ""

@@ -6,11 +6,15 @@ import os
 import pickle
 import sys
 import threading
+import time
 import traceback
 from queue import SimpleQueue
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from pufferdp.errors import PufferdpError
+
+QUICK: Final = 0.1
+"""Seconds between two words of progress."""
 
 
 class Stopped(Exception):  # noqa: N818 — nothing went wrong
@@ -21,16 +25,18 @@ class Voice:
     """What a job may say while it works; saying anything is also where it stops when it should."""
 
     def __init__(self, out: BinaryIO) -> None:
-        self._out = out
+        self._out, self._told = out, 0.0
         self.job = 0
         """The number of the job that is being done."""
         self.stopped = 0
         """Jobs up to this number have nobody who waits for them."""
 
     def __call__(self, words: str) -> None:
-        """Progress, in a few words."""
+        """Progress, in a few words; quick steps are not told."""
         self._check()
-        self.send("progress", words)
+        if time.monotonic() - self._told > QUICK:
+            self._told = time.monotonic()
+            self.send("progress", words)
 
     def part(self, content: dict[str, Any]) -> None:
         """Something that can be shown already."""
