@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.cli import options
+from pufferdp.errors import ParameterError
 
 Place = Annotated[str, typer.Argument(help="Ledger: a file, or postgresql://…")]
 ledger = typer.Typer(
@@ -44,16 +45,22 @@ def create(
 def show(
     place: Place,
     dataset: options.DatasetName = None,
+    figure: options.FigureFile = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """What was spent and what is left."""
+    """What was spent and what is left; --figure draws it release by release."""
     from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.history import history
     from pufferdp.report import ledger as report
 
     with Ledger(place) as books, options.progress() as progress:
         progress("reading the curve")
         names = books.names() if dataset is None else (dataset,)
         found = [books.dataset(name).to_dict() for name in names]
+        if figure is not None:
+            if len(found) != 1:
+                raise ParameterError("a figure shows one data set; name it with --dataset")
+            report.budget_over_time(found[0], history(books, names[0])).save(figure)
     if len(found) == 1:
         options.show(found[0], report.dataset_text(found[0]), as_json)
     else:

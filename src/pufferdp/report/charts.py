@@ -14,7 +14,7 @@ from pufferdp.report.theme import LIGHT, Theme
 
 Numbers = tuple[float, ...]
 Side = Literal["x", "y"]
-BarKind = Literal["full", "pale", "hatched", "outline"]
+BarKind = Literal["full", "pale", "hatched"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,9 @@ class Bars:
 
     at: Numbers
     values: Numbers
-    label: str = ""
     series: int = 0
     kind: BarKind = "full"
-    """Without colour: filled, filled lightly, striped, or an outline alone."""
+    """Without colour: filled, filled lightly or striped."""
     width: float = 0.62
     start: float = 0.0
 

@@ -7,7 +7,7 @@ import numpy as np
 from pufferdp.denoising import PROBABILITY, answer_prior, posterior, summary
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.mechanisms import Problem
-from pufferdp.report.charts import Axis, Bars, Chart, Points, Range, Rule
+from pufferdp.report.charts import Axis, Bars, Chart, Line, Points, Range, Rule
 from pufferdp.report.text import number
 
 
@@ -30,12 +30,12 @@ def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     found = f"denoised, {number(mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
     what = f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}"
     return Chart(
-        title="",
+        title="pale: what the model alone expects",
         x=Axis(name=what),
         y=Axis(name="probability", low=0.0, high=height * 1.45),
         layers=(
-            Bars(at=at, values=before, kind="pale", width=width, series=5, label="before: the model alone"),
-            Bars(at=at, values=after, kind="outline", width=width, label="after: the model and the noisy answer"),
+            Bars(at=at, values=before, kind="pale", width=width),
+            Line(x=at, y=after, step=True, label="the model and the noisy answer together"),
             Rule(at=noisy, along="x", series=1, label=f"the noisy answer, {number(noisy)}"),
             Range(at=(height,), low=(float(low),), high=(float(high),), along="x"),
             Points(x=(float(mean),), y=(height,), label=found),

@@ -16,7 +16,7 @@ from pufferdp.errors import ParameterError
 from pufferdp.models.files import check_file
 from pufferdp.report.charts import Axis, Band, Bars, Chart, HeatMap, Line, Panels, Points, Range, Rule, Text
 from pufferdp.report.text import number
-from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MARKERS, STRONG, Theme
+from pufferdp.report.theme import DASHES, HATCHES, LIGHT, MANY, MARKERS, STRONG, TURNED, Theme
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,7 +163,7 @@ def _draw(chart: Chart, figure: Figure, axes: Axes, theme: Theme, bar: bool = Tr
         figure.colorbar(axes.collections[0], ax=axes, shrink=0.8, label=heat.label)
     axes.set_xlabel(chart.x.name)
     axes.set_ylabel(chart.y.name)
-    axes.set_title(textwrap.fill(chart.title, int(13 * chart.width)))
+    axes.set_title(textwrap.fill(chart.title, int(12 * chart.width) - 8))
     if any(getattr(layer, "label", "") for layer in chart.layers if not isinstance(layer, HeatMap)):
         axes.legend(loc=chart.legend)
 
@@ -188,7 +188,7 @@ def _ends(axes: Axes, chart: Chart) -> None:
 
 def _names(axis: Axis, ticks: Any, across: bool, width: float) -> None:
     longest = max(map(len, axis.names))
-    turned = across and longest * len(axis.names) > 11 * width
+    turned = across and longest * len(axis.names) > TURNED * width
     ticks(range(len(axis.names)), axis.names, rotation=90 if turned else 0)
 
 
@@ -228,9 +228,8 @@ def _bars(axes: Axes, layer: Bars, chart: Chart, theme: Theme) -> None:
         "full": {"facecolor": colour, "edgecolor": colour},
         "pale": {"facecolor": theme.pale, "edgecolor": colour},
         "hatched": {"facecolor": theme.ground, "edgecolor": colour, "hatch": HATCHES[layer.series % len(HATCHES)]},
-        "outline": {"facecolor": "none", "edgecolor": colour},
     }[layer.kind]
-    style |= {"linewidth": 0.9, "label": layer.label or None}
+    style["linewidth"] = 0.9 if len(layer.at) <= MANY else 0.0
     lengths = [value - layer.start for value in layer.values]
     if chart.y.scale == "names":
         axes.barh(layer.at, lengths, layer.width, left=layer.start, **style)
@@ -287,7 +286,7 @@ def _heat_map(axes: Axes, layer: HeatMap, chart: Chart, theme: Theme) -> None:
     axes.invert_yaxis()
     axes.set_aspect("equal")
     columns, rows = chart.x.names, chart.y.names
-    turned = max(map(len, columns)) * len(columns) > 9 * chart.width
+    turned = max(map(len, columns)) * len(columns) > TURNED * 0.8 * chart.width
     axes.set_xticks([n + 0.5 for n in range(len(columns))], columns, rotation=90 if turned else 0)
     axes.set_yticks([n + 0.5 for n in range(len(rows))], rows)
     axes.tick_params(length=0)

@@ -103,10 +103,10 @@ def flow_map(certificate: dict[str, Any]) -> Chart:
 
 def flow_maps(flows: dict[str, Any], labels: Sequence[str], title: str = "") -> Panels:
     """Flows side by side on one scale, their shares written in."""
-    top = max(max(map(max, flow)) for flow in flows.values())
+    top = float(max(max(map(max, flow)) for flow in flows.values()))
     parts = tuple(_map(name, flow, labels, top, 4.1) for name, flow in flows.items())
     alt = f"{title or 'Flows side by side'}: {'; '.join(flows)}."
-    return Panels(title=title, parts=parts, across=min(len(flows), 3), alt=alt)
+    return Panels(title=title, parts=parts, across=2 if len(flows) == 4 else min(len(flows), 3), alt=alt)
 
 
 def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top: float, size: float) -> Chart:

@@ -1,4 +1,4 @@
-"""A ledger as text that fits a terminal. Works from plain dictionaries: the same data as ``--json``."""
+"""A ledger as text that fits a terminal and as a figure. Works from plain dictionaries: the data of ``--json``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import textwrap
 from typing import Any
 
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
 from pufferdp.report.text import number, table
 
 
@@ -85,3 +86,35 @@ def up_to(value: float | None, down: bool = False) -> str:
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)
     return number(steps * unit)
+
+
+def budget_over_time(found: dict[str, Any], releases: list[dict[str, Any]]) -> Chart:
+    """What a data set leaked after each release beside its budget, and the DP losses alone. Of flows, total variation.
+
+    ``found`` is what ``ledger show --json`` prints for it, ``releases`` its history.
+    """
+    flows = "spent_tau" in found
+    budget = found["budget"]["tau"] if flows else found["budget"]
+    if flows:
+        lines = [("spent_tau", "total variation of all flows", 0)]
+    else:
+        lines = [("leakage", "leaked at most, by all releases", 0), ("spent_dp", "DP losses alone, added up", 1)]
+    layers: list[Layer] = []
+    for key, label, series in lines:
+        known = [(one["release"], one[key]) for one in releases if one[key] is not None]
+        if known:
+            x, y = (tuple(float(pair[n]) for pair in known) for n in (0, 1))
+            layers.append(Line(x=x, y=y, label=label, series=series, bold=series == 0, marked=len(known) <= 40))
+    layers.append(Rule(at=budget, label=f"budget, {number(budget)}", series=3))
+    spent = found["spent_tau"] if flows else found["leakage"]
+    since = f", {releases[0]['charged'][:10]} to {releases[-1]['charged'][:10]}" if releases else ""
+    count = f"{found['releases']:,} release{'s' * (found['releases'] != 1)}"
+    title = f"data set {found['dataset']}: {count}{since}"
+    return Chart(
+        title=title,
+        x=Axis(name="releases, in order", low=0.5, high=max(found["releases"], 1) + 0.5, whole=True),
+        y=Axis(name="total variation" if flows else "leakage about one record", low=0.0, high=1.3 * budget),
+        layers=tuple(layers),
+        alt=f"Budget of {title}. Leaked at most {up_to(spent)} of {up_to(budget, down=True)}.",
+        legend="upper left",
+    )

@@ -14,6 +14,10 @@ LEVELS: Final = 16
 """Steps of a heat map."""
 STRONG: Final = 0.6
 """From this share of the scale on, numbers in a heat map are written in the other ink."""
+MANY: Final = 40
+"""More bars than this have no outlines, which would be all there is to see."""
+TURNED: Final = 11.0
+"""More letters an inch than this, and the names along an axis are turned."""
 DASHES: Final[tuple[tuple[float, ...], ...]] = ((), (6, 3), (1.5, 2), (8, 2.5, 1.5, 2.5), (3, 1.5), (1, 4))
 """Lengths on and off in points, one pattern a series; the first is solid."""
 MARKERS: Final = ("o", "X", "s", "D", "^", "v")

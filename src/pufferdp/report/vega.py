@@ -6,7 +6,7 @@ import math
 from typing import Any, Final
 
 from pufferdp.report.charts import Axis, Band, Bars, Chart, HeatMap, Line, Panels, Points, Range, Rule, Text
-from pufferdp.report.theme import DASHES, SHAPES, STRONG, Theme
+from pufferdp.report.theme import DASHES, MANY, SHAPES, STRONG, TURNED, Theme
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 """The name of the language; nothing is loaded from there."""
@@ -22,8 +22,9 @@ def specification(shown: Chart | Panels, theme: Theme) -> dict[str, Any]:
         return {**whole, **_chart(shown, theme)}
     parts = [_chart(part, theme) for part in shown.parts]
     title = {"text": shown.title, "anchor": "start"} if shown.title else {"text": ""}
-    # Colours are each panel's own; heat maps have the same ends, and so one meaning of shades.
-    scale = {"color": "independent", "y": "shared" if shown.same_y else "independent"}
+    # A legend is each panel's own; heat maps have the same ends, and so one meaning of shades.
+    scale = dict.fromkeys(("color", "strokeDash", "shape"), "independent")
+    scale["y"] = "shared" if shown.same_y else "independent"
     return {**whole, "title": title, "concat": parts, "columns": shown.across, "resolve": {"scale": scale}}
 
 
@@ -57,12 +58,19 @@ def _place(axis: Axis, value: float) -> Any:
     return value if math.isfinite(value) and (axis.scale != "log" or value > 0) else None
 
 
-def _channel(axis: Axis, field: str, side: str) -> dict[str, Any]:
+def _words(axis: Axis, width: float) -> dict[str, Any]:
+    turned = max(map(len, axis.names)) * len(axis.names) > TURNED * width
+    return {"title": axis.name or None, "axis": {"labelAngle": -90 if turned else 0}}
+
+
+def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str, Any]:
     if axis.scale == "names":
         # Places rise from the bottom, and lists begin at the top.
-        order = list(axis.names) if side == "x" or axis.low is not None else list(reversed(axis.names))
-        return {"field": field, "type": "nominal", "sort": order, "title": axis.name or None}
-    scale: dict[str, Any] = {"type": axis.scale, "zero": False, "nice": axis.low is None and axis.high is None}
+        order = list(axis.names) if side == "x" else list(reversed(axis.names))
+        return {"field": field, "type": "nominal", "sort": order, **_words(axis, width)}
+    scale: dict[str, Any] = {"type": axis.scale, "nice": axis.low is None and axis.high is None}
+    if axis.scale == "linear":
+        scale["zero"] = False
     for key, end in (("domainMin", axis.low), ("domainMax", axis.high)):
         if end is not None:
             scale[key] = end
@@ -71,29 +79,29 @@ def _channel(axis: Axis, field: str, side: str) -> dict[str, Any]:
 
 
 def _xy(chart: Chart) -> dict[str, Any]:
-    return {"x": _channel(chart.x, "x", "x"), "y": _channel(chart.y, "y", "y")}
+    return {"x": _channel(chart.x, "x", "x", chart.width), "y": _channel(chart.y, "y", "y", math.inf)}
 
 
-def _told(layer: Any, chart: Chart, theme: Theme, *more: str) -> dict[str, Any]:
-    """Colour, and dashes or shapes, by label; one legend for all layers, in their order."""
-    named = [other for other in chart.layers if getattr(other, "label", "") and not isinstance(other, HeatMap | Band)]
+def _told(layer: Line | Points | Range | Rule, chart: Chart, theme: Theme) -> dict[str, Any]:
+    """What tells a labelled layer apart, with its legend: lines by colour and dashes, points by colour and shape."""
     if not layer.label:
         return {}
-    by: dict[str, Any] = {
-        "color": [theme.series[other.series] for other in named if hasattr(other, "series")],
-        "strokeDash": [list(DASHES[other.series]) or [1, 0] for other in named if hasattr(other, "series")],
-        "shape": [SHAPES[other.series] for other in named if hasattr(other, "series")],
+    alike = [other for other in chart.layers if isinstance(other, Line | Points | Range | Rule) and other.label]
+    alike = [other for other in alike if isinstance(other, Points) is isinstance(layer, Points)]
+    colours = [theme.series[other.series] for other in alike]
+    by: dict[str, list[Any]] = {
+        "color": colours,
+        "strokeDash": [list(DASHES[other.series]) or [1, 0] for other in alike],
     }
-    domain = [getattr(other, "label", "") for other in named]
-    return {
-        channel: {
-            "datum": layer.label,
-            "type": "nominal",
-            "scale": {"domain": domain, "range": by[channel]},
-            "title": None,
-        }
-        for channel in ("color", *more)
-    }
+    if isinstance(layer, Points):
+        hollow = [theme.ground if getattr(other, "hollow", False) else theme.series[other.series] for other in alike]
+        by = {"stroke": colours, "fill": hollow, "shape": [SHAPES[other.series] for other in alike]}
+    (field,) = _label(layer)
+    one: dict[str, Any] = {"field": field, "type": "nominal", "title": None}
+    if not isinstance(layer, Points):
+        one["legend"] = {"symbolType": "stroke"}
+    domain = [other.label for other in alike]
+    return {channel: {**one, "scale": {"domain": domain, "range": values}} for channel, values in by.items()}
 
 
 def _line(layer: Line, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
@@ -109,8 +117,8 @@ def _line(layer: Line, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     if layer.marked:
         mark["point"] = {"shape": SHAPES[layer.series], "color": theme.series[layer.series], "size": 24}
     # Rows stay in their order, also where a line turns back.
-    rows = [{**row, "n": n} for n, row in enumerate(_rows(chart, x=layer.x, y=layer.y))]
-    encoding = {**_xy(chart), **_told(layer, chart, theme, "strokeDash"), "order": {"field": "n"}}
+    rows = [{**row, "n": n, **_label(layer)} for n, row in enumerate(_rows(chart, x=layer.x, y=layer.y))]
+    encoding = {**_xy(chart), **_told(layer, chart, theme), "order": {"field": "n"}}
     return [{"data": {"values": rows}, "mark": {**mark, "tooltip": True}, "encoding": encoding}]
 
 
@@ -118,13 +126,15 @@ def _points(layer: Points, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     colour = theme.series[layer.series]
     mark = {"type": "point", "shape": SHAPES[layer.series], "size": 45, "color": colour, "tooltip": True}
     mark["fill"] = theme.ground if layer.hollow else colour
-    encoding = {**_xy(chart), **_told(layer, chart, theme, "shape")}
-    return [{"data": {"values": _rows(chart, x=layer.x, y=layer.y)}, "mark": mark, "encoding": encoding}]
+    encoding = {**_xy(chart), **_told(layer, chart, theme)}
+    rows = [{**row, **_label(layer)} for row in _rows(chart, x=layer.x, y=layer.y)]
+    return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
 
 def _bars(layer: Bars, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     lying, colour = chart.y.scale == "names", theme.series[layer.series]
-    mark: dict[str, Any] = {"type": "bar", "stroke": colour, "strokeWidth": 1.2, "tooltip": True}
+    mark: dict[str, Any] = {"type": "bar", "stroke": colour, "tooltip": True}
+    mark["strokeWidth"] = 1.2 if len(layer.at) <= MANY else 0
     mark["fill"] = {"full": colour, "pale": theme.pale}.get(layer.kind, "transparent")
     if layer.kind == "hatched":  # Vega has no hatches
         mark["strokeDash"] = [4, 3]
@@ -148,7 +158,7 @@ def _bars(layer: Bars, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
 def _range(layer: Range, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     along = layer.along
     rows = _rows(chart, x=layer.at, y=layer.low) if along == "y" else _rows(chart, x=layer.low, y=layer.at)
-    rows = [{**row, "end": end} for row, end in zip(rows, layer.high, strict=True)]
+    rows = [{**row, "end": end, **_label(layer)} for row, end in zip(rows, layer.high, strict=True)]
     encoding = {**_xy(chart), f"{along}2": {"field": "end"}, **_told(layer, chart, theme)}
     mark = {"type": "rule", "strokeWidth": 1.6, "color": theme.series[layer.series], "tooltip": True}
     tick = {"type": "tick", "color": theme.series[layer.series], "size": 9, "thickness": 1.6}
@@ -177,8 +187,9 @@ def _rule(layer: Rule, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     mark["color"] = theme.shade if layer.pale else theme.series[layer.series]
     if DASHES[layer.series]:
         mark["strokeDash"] = list(DASHES[layer.series])
-    encoding = {layer.along: _channel(axis, "at", layer.along), **_told(layer, chart, theme, "strokeDash")}
-    return [{"data": {"values": [{"at": _place(axis, layer.at)}]}, "mark": mark, "encoding": encoding}]
+    encoding = {layer.along: _channel(axis, "at", layer.along), **_told(layer, chart, theme)}
+    rows = [{"at": _place(axis, layer.at), **_label(layer)}]
+    return [{"data": {"values": rows}, "mark": mark, "encoding": encoding}]
 
 
 def _text(layer: Text, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
@@ -189,23 +200,34 @@ def _text(layer: Text, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
 
 def _heat_map(layer: HeatMap, chart: Chart, theme: Theme) -> list[dict[str, Any]]:
     top = layer.top or 1.0
-    rows = [
-        {"x": column, "y": row, "value": value, "ink": theme.on_strong if value > STRONG * top else theme.on_weak}
+    rows: list[dict[str, Any]] = [
+        {"x": column, "y": row, "value": value}
         for row, values in zip(chart.y.names, layer.values, strict=True)
         for column, value in zip(chart.x.names, values, strict=True)
     ]
-    across, down = (
-        {"field": side, "type": "nominal", "sort": list(axis.names), "title": axis.name or None}
-        for side, axis in (("x", chart.x), ("y", chart.y))
-    )
+    places = {
+        side: {"field": side, "type": "nominal", "sort": list(axis.names), **_words(axis, width)}
+        for side, axis, width in (("x", chart.x, chart.width), ("y", chart.y, math.inf))
+    }
     scale = {"domain": [0, top], "range": list(theme.ramp)}
     shade = {"field": "value", "type": "quantitative", "scale": scale, "title": layer.label or None}
-    cells = {"mark": {"type": "rect", "tooltip": True}, "encoding": {"x": across, "y": down, "color": shade}}
-    words = {"field": "value", "type": "quantitative", "format": ".3f"}
-    ink = {"field": "ink", "type": "nominal", "scale": None}
-    written = {"mark": {"type": "text"}, "encoding": {"x": across, "y": down, "text": words, "color": ink}}
-    data = {"values": rows}
-    return [{"data": data, **cells}, *([{"data": data, **written}] if layer.written else [])]
+    cells = {"mark": {"type": "rect", "tooltip": True}, "encoding": {**places, "color": shade}}
+    words = {**places, "text": {"field": "value", "type": "quantitative", "format": ".3f"}}
+    inks = ((theme.on_weak, False), (theme.on_strong, True)) if layer.written else ()
+    written = [
+        {
+            "data": {"values": [row for row in rows if (row["value"] > STRONG * top) == strong]},
+            "mark": {"type": "text", "color": ink},
+            "encoding": words,
+        }
+        for ink, strong in inks
+    ]
+    return [{"data": {"values": rows}, **cells}, *written]
+
+
+def _label(layer: Line | Points | Range | Rule) -> dict[str, str]:
+    """Under a name of its own for points, which keeps their legend apart from that of lines."""
+    return {"point" if isinstance(layer, Points) else "line": layer.label} if layer.label else {}
 
 
 def _rows(chart: Chart, x: tuple[float, ...], y: tuple[float, ...]) -> list[dict[str, Any]]:
