@@ -57,7 +57,9 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
         Route("/api/made/{key}/{name}", page.download),
     ]
     missing = {404: _not_found, 405: _not_found}
-    return Guard(Starlette(routes=routes, lifespan=life, exception_handlers=missing), token, hosts)
+    inner = Starlette(routes=routes, lifespan=life, exception_handlers=missing)
+    inner.router.redirect_slashes = False  # it would lead to a path without the token
+    return Guard(inner, token, hosts)
 
 
 def _not_found(request: Request, error: Exception) -> Response:
@@ -175,7 +177,7 @@ class Page:
         if job == "ledger" or job == "ledger_verify":
             if self.ledger is None:
                 raise DataError("no ledger is open")
-            return {"place": self.ledger} | ({"head": None} if job == "ledger_verify" else {})
+            return {"place": self.ledger} | ({"head": None} if job == "ledger_verify" else {"theme": asked["theme"]})
         return asked
 
     def _finish(self, job: str, asked: dict[str, Any]) -> Finish:
@@ -223,6 +225,8 @@ class Page:
     def _doing(
         self, lane: Lane, job: str, asked: dict[str, Any], needs: Mapping[str, object], finish: Finish
     ) -> Response:
+        self.lanes.warm()
+
         async def lines() -> AsyncGenerator[bytes]:
             async with aclosing(lane.run(job, asked, needs)) as said:
                 async for kind, value in said:

@@ -122,3 +122,5 @@ class RedactAsk(Ask):
 
 class LedgerAsk(Ask):
     """The ledger that the server was started with."""
+
+    theme: Theme = "light"

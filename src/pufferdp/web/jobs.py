@@ -239,15 +239,20 @@ def redact(kept: Kept, tell: Voice, *, data: str, model: str, theme: str, **aske
     return {**content, "words": str(found), "file": found.data, "marked": rows, "report": pictures.report(found)}
 
 
-def ledger(kept: Kept, tell: Voice, *, place: str) -> dict[str, Any]:
+def ledger(kept: Kept, tell: Voice, *, place: str, theme: str) -> dict[str, Any]:
     """Every data set of a ledger and its latest releases."""
     from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.history import history
     from pufferdp.ledger.listing import latest
 
-    tell("reading the ledger")
+    found = []
     with Ledger(place) as books:
-        names = books.names()
-        return {"datasets": [{**books.dataset(name).to_dict(), "latest": latest(books, name)} for name in names]}
+        for name in books.names():
+            tell(f"reading {name}")
+            one = books.dataset(name).to_dict()
+            chart = pictures.budget(one, history(books, name), theme) if one["releases"] > 1 else None
+            found.append({**one, "latest": latest(books, name), "chart": chart})
+    return {"datasets": found}
 
 
 def ledger_verify(kept: Kept, tell: Voice, *, place: str, head: str | None) -> dict[str, Any]:

@@ -47,6 +47,11 @@ class Lane:
             self._pump = asyncio.create_task(_pump(self._process, self._said))
         return self._process
 
+    async def ready(self) -> None:
+        """Start the process unless it is at work already."""
+        async with self._turn:
+            await self.start()
+
     async def run(self, job: str, asked: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Said]:
         """Do a job and say what it says; ``needs`` are files and models by their keys, sent once to a process."""
         async with self._turn:
@@ -114,8 +119,20 @@ class Lanes:
 
     def __init__(self) -> None:
         self.plan, self.side, self.work = Lane(), Lane(), Lane()
+        self._warming: asyncio.Task[None] | None = None
+
+    def warm(self) -> None:
+        """Have the other processes ready, once the first has work: a page was opened."""
+        if self._warming is None:
+            self._warming = asyncio.create_task(self._warm())
+
+    async def _warm(self) -> None:
+        for lane in (self.work, self.side):
+            await lane.ready()
 
     async def close(self) -> None:
         """End all processes."""
+        if self._warming is not None:
+            await self._warming
         for lane in (self.plan, self.side, self.work):
             await lane.close()

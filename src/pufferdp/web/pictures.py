@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.report.charts import Axis, Chart, Drawn, Line
 from pufferdp.report.figures import plan_comparison, release_chart
 from pufferdp.report.leakage import leakage_curves
+from pufferdp.report.ledger import budget_over_time
 from pufferdp.report.redaction import redaction_map
 from pufferdp.report.text import number
 from pufferdp.report.theme import DARK, LIGHT
@@ -56,6 +57,11 @@ def leakage(found: dict[str, Any], theme: str) -> Shown:
 def redaction(found: Redaction, theme: str) -> Shown:
     """The regions around the first private row."""
     return _shown(redaction_map(found), theme)
+
+
+def budget(found: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Shown:
+    """What was spent, release by release."""
+    return _shown(budget_over_time(found, releases), theme)
 
 
 def report(made: Any) -> str:

@@ -17,9 +17,11 @@ export async function draw(node, spec) {
   interpreter ??= (await import("./vendor/vega-interpreter.js")).expressionInterpreter;
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
   const wide = Math.max(280, Math.min(node.clientWidth || 640, 860));
-  const sized = "concat" in spec ? { ...spec } : { ...spec, width: wide, autosize: { type: "fit", contains: "padding" } };
+  const sized = "concat" in spec ? { ...spec } : { ...spec, width: wide, autosize: { type: "fit-x", contains: "padding" } };
   if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...part, width: wide - 110 }));
-  const config = { ...spec.config, ...(few ? { axisXDiscrete: { labelAngle: 0 } } : {}) };
+  const axis = { ...spec.config?.axis, gridOpacity: 0.6, labelFontSize: 12, titleFontSize: 12 };
+  const legend = { ...spec.config?.legend, labelFontSize: 12 };
+  const config = { ...spec.config, axis, legend, ...(few ? { axisXDiscrete: { labelAngle: 0 } } : {}) };
   const compiled = vegaLite.compile({ ...sized, config, background: "transparent" }, { logger: quiet }).spec;
   const view = new vega.View(vega.parse(compiled, null, { ast: true }), {
     renderer: "svg",

@@ -2,7 +2,7 @@
 
 import { Latest } from "./calls.js";
 import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, el, error, field, number, safe, select, slider, table } from "./dom.js";
+import { busy, clear, codeBox, el, error, field, note, number, safe, select, slider, table } from "./dom.js";
 import { ADVERSARIES } from "./plan.js";
 
 const SIZE = 200, LEAST = 0.02, MOST = 0.98;
@@ -17,7 +17,7 @@ export async function make(panel) {
   const spent = slider({ label: "DP ε that was spent", low: 0.01, high: 10, value: 0.1, log: true, change, hint: "All releases together, with any DP library", words: (v) => `epsilon ${v}` });
   const length = el("input", { type: "number", min: 1, max: 100000, value: 288, on: { input: change } });
   const adversary = select(ADVERSARIES, "bdp", change);
-  const headline = el("div", { className: "headline", "aria-live": "polite" }), chart = el("div", { className: "chart" }), curves = el("div");
+  const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …")), chart = el("div", { className: "chart" }), curves = el("div");
   const answer = el("section", { className: "card answer" }, headline, chart, curves);
   const code = codeBox();
   const pad = makePad((a, b) => {

@@ -1,6 +1,7 @@
 // Budgets: what was spent, what is left, whether it all still holds. And certificates, computed again.
 
 import { ask, upload } from "./calls.js";
+import { draw, theme } from "./charts.js";
 import { clear, codeBox, dropZone, el, error, note, number, safe, table } from "./dom.js";
 
 export async function make(panel, shared) {
@@ -71,25 +72,30 @@ export async function make(panel, shared) {
   async function show() {
     if (place === null) return;
     try {
-      const { datasets } = await ask("ledger", {});
+      const { datasets } = await ask("ledger", { theme: theme() });
       clear(books, ...(datasets.length ? datasets.map(account) : [note("It has no data set yet.")]));
+      for (const [n, d] of datasets.entries()) draw(books.children[n].querySelector(".chart"), d.chart);
     } catch (problem) {
       clear(books, error(problem.message));
     }
   }
 
-  return { enter: show };
+  return { enter: show, redraw: show };
 }
 
 function account(d) {
-  const share = d.leakage === null ? 0 : Math.min(1, d.leakage / d.budget);
+  // Flows are counted in total variation, everything else in leakage.
+  const flows = "spent_tau" in d;
+  const spent = flows ? d.spent_tau : d.leakage, budget = flows ? d.budget.tau : d.budget;
+  const share = spent === null ? 0 : Math.min(1, spent / budget);
   const meter = el("meter", { min: 0, max: 1, value: share, high: 0.8 });
   meter.setAttribute("aria-label", `${d.dataset}: share of the budget that is spent`);
   const rows = d.latest.map((r) => ({ cells: [`${r.position}`, r.created.slice(0, 16).replace("T", " "), r.query ?? r.kind, r.mechanism ?? "–", number(r.epsilon), safe(r.dp_loss)] }));
   return el(
     "section", { className: "account" },
     el("h3", { text: d.dataset }),
-    el("p", { className: "row" }, meter, el("span", {}, "leaked at most ", el("strong", { text: safe(d.leakage) }), ` of ${safe(d.budget, true)}; a DP loss of ${safe(d.left_dp, true)} is left`)),
+    el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}` + (flows ? "" : `; a DP loss of ${safe(d.left_dp, true)} is left`))),
+    el("div", { className: "chart" }),
     rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
     el("p", {}, el("small", {}, "Head: ", el("code", { text: d.head }))),
   );

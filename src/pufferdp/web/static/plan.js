@@ -39,7 +39,7 @@ export async function make(panel, shared) {
   const stateField = field("State", state), lengthField = field("How many records will there be?", length), idField = field("Column that names the record", idColumn);
   const clipField = el("div", { className: "field", role: "group", "aria-label": "Range of the numbers" }, el("span", { text: "Numbers are cut to" }), el("div", { className: "row" }, low, " to ", high));
 
-  const headline = el("div", { className: "headline", "aria-live": "polite" });
+  const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …"));
   const chart = el("div", { className: "chart" }), mechanisms = el("div"), curveChart = el("div", { className: "chart" });
   const curveCard = el("details", { className: "card", on: { toggle: () => drawCurve() } }, el("summary", { text: "How does the error change with ε?" }), curveChart);
   const released = el("div", { "aria-live": "polite" });
@@ -172,7 +172,7 @@ export async function make(panel, shared) {
   async function budgets() {
     datasetField.hidden = shared.started.ledger === null;
     if (datasetField.hidden) return;
-    const found = await ask("ledger", {}).catch(() => ({ datasets: [] }));
+    const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
     const left = (d) => (d.left === null ? "no model yet" : `${number(d.left)} of ${number(d.budget)} left`);
     fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
   }

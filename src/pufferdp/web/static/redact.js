@@ -18,7 +18,7 @@ export async function make(panel, shared) {
   const list = el("div", { className: "records", role: "listbox", tabIndex: 0, "aria-label": "Records of the series: arrow keys move, Enter hides or shows", "aria-multiselectable": "true" });
   const row = el("input", { type: "number", min: 1, value: 1, className: "short", on: { change: () => move(Number(row.value) || 1, false) } });
   const chosen = el("p", { "aria-live": "polite" });
-  const headline = el("div", { className: "headline", "aria-live": "polite" }), chart = el("div", { className: "chart" }), made = el("div", { "aria-live": "polite" });
+  const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …")), chart = el("div", { className: "chart" }), made = el("div", { "aria-live": "polite" });
   const go = el("button", { type: "button", className: "main", text: "Redact the series", disabled: true, on: { click: () => redact() } });
   const answer = el("section", { className: "card answer" }, headline, chart);
   const code = codeBox();
