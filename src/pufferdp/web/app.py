@@ -260,9 +260,12 @@ class Lines(Response):
         work = asyncio.ensure_future(self._send(send))
         gone = asyncio.ensure_future(_gone(receive))
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finished = work.done()
         for task in (work, gone):
             task.cancel()
         await asyncio.gather(work, gone, return_exceptions=True)
+        if finished:
+            work.result()  # an error of the server itself is not passed over
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

@@ -28,13 +28,21 @@ class Lane:
         self._process: asyncio.subprocess.Process | None = None
         self._said: asyncio.Queue[Said] = asyncio.Queue()
         self._pump: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._settling: asyncio.Task[None] | None = None
         self._has: set[str] = set()
         self._jobs = 0
 
     async def start(self) -> asyncio.subprocess.Process:
-        """The process, a new one where there is none."""
-        if self._process is None or self._process.returncode is not None:
+        """The process, a new one where there is none. Whoever stops waiting for it leaves it to the next."""
+        if self._process is not None and self._process.returncode is None:
+            return self._process
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        return await asyncio.shield(self._starting)
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -43,8 +51,10 @@ class Lane:
                 stdout=asyncio.subprocess.PIPE,
                 limit=2**20,
             )
-            self._said, self._has, self._jobs = asyncio.Queue(), set(), 0
-            self._pump = asyncio.create_task(_pump(self._process, self._said))
+        finally:
+            self._starting = None
+        self._said, self._has, self._jobs = asyncio.Queue(), set(), 0
+        self._pump = asyncio.create_task(_pump(self._process, self._said))
         return self._process
 
     async def ready(self) -> None:
@@ -56,7 +66,7 @@ class Lane:
         """Do a job and say what it says; ``needs`` are files and models by their keys, sent once to a process."""
         async with self._turn:
             if self._settling is not None:
-                await self._settling
+                await asyncio.shield(self._settling)  # it goes on, also where this one is not waited for any more
             process = await self.start()
             assert process.stdin is not None
             for key in needs.keys() - self._has:
