@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Literal
 
@@ -182,9 +183,10 @@ def content_hash(content: dict[str, Any]) -> str:
 
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a certificate file; of a ``release --json`` output its certificate."""
+    """The content of a certificate file; of a ``release --json`` output or an HTML report its certificate."""
     try:
-        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        text = Path(path).read_text(encoding="utf-8-sig")
+        raw = json.loads(embedded_certificate(text) if is_report(text) else text)
     except FileNotFoundError:
         raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None
     except IsADirectoryError:
@@ -201,6 +203,43 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         known = " or ".join(repr(name) for name in SCHEMAS)
         raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {known}", value=path)
     return raw
+
+
+def is_report(text: str) -> bool:
+    """Whether a text is an HTML report and not JSON."""
+    return text.lstrip()[:9].lower() == "<!doctype"
+
+
+def embedded_certificate(text: str) -> str:
+    """The JSON inside the one ``script`` element of a report whose id is ``certificate``."""
+    found = _Embedded()
+    found.feed(text)
+    found.close()
+    if len(found.texts) != 1:
+        some = "several certificates" if found.texts else "no certificate"
+        raise CertificateError(f"the report holds {some}; a report of a release holds one")
+    return found.texts[0]
+
+
+class _Embedded(HTMLParser):
+    """Collects what stands in ``script`` elements with the id ``certificate``. Nothing is run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag == "script" and ("id", "certificate") in attrs
+        if self._inside:
+            self.texts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.texts[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = False
 
 
 def secrets_text(problem: Problem) -> str:

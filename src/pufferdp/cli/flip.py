@@ -37,6 +37,7 @@ def flip(
     certificate: Annotated[
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
     ] = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: flips anyone can repeat. Unsafe.")
     ] = None,
@@ -49,9 +50,10 @@ def flip(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
+    options.check_report(report)
     believed, number = load_model(model), options.number("epsilon", epsilon)
     if data is None or length is not None:
-        _design(believed, number, checks.length((length or "").strip()), adversary, optimise, as_json)
+        _design(believed, number, checks.length((length or "").strip()), adversary, optimise, report, as_json)
         return
     if column is None:
         raise ParameterError("column is missing; name the column with the states with --column")
@@ -84,6 +86,7 @@ def flip(
         )
         _keep(result, certificate)
         print(result, file=sys.stderr)
+        options.write_report(result, report)
         return
     if out is None:
         raise ParameterError("out is missing; name the file for the sanitised series with --out")
@@ -109,9 +112,12 @@ def flip(
         _keep(result, certificate)
     where = f"Certificate: {certificate}" if certificate else "Keep the certificate with --certificate FILE."
     options.show({**result.to_dict(), "out": out}, f"{result}\nSeries: {out}\n{where}", as_json)
+    options.write_report(result, report)
 
 
-def _design(model: Model, epsilon: float, length: int, adversary: str, optimise: bool, as_json: bool) -> None:
+def _design(
+    model: Model, epsilon: float, length: int, adversary: str, optimise: bool, report: str | None, as_json: bool
+) -> None:
     from pufferdp.flipping import design_flips
     from pufferdp.report import text
 
@@ -119,6 +125,7 @@ def _design(model: Model, epsilon: float, length: int, adversary: str, optimise:
         progress("choosing the channel")
         found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
     options.show(found.to_dict(), text.flip_design(found.to_dict()), as_json)
+    options.write_report(found, report)
 
 
 def _keep(result: object, path: str | None) -> None:

@@ -30,6 +30,7 @@ def flow(
     beta: options.Beta = "0.05",
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
     ] = None,
@@ -45,6 +46,7 @@ def flow(
         check_file(out, "out")
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     with options.progress() as progress:
         result = make_flow(
             data,
@@ -73,3 +75,4 @@ def flow(
             flow_map(result.certificate.to_dict()).save(figure)
     where = f"\nCertificate: {out}" if out else "\nKeep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}{where}", as_json)
+    options.write_report(result, report)

@@ -57,6 +57,9 @@ LedgerPlace = Annotated[
 DatasetName = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
+ReportFile = Annotated[
+    str | None, typer.Option("--report", help="Write a report for people to this .html file, the certificate inside.")
+]
 FIGURES = (".png", ".svg", ".pdf")
 MOST_ROWS = 10_000
 
@@ -82,6 +85,14 @@ def gap_of(value: str | None) -> str | float | None:
         return float(value)
     except ValueError:
         return value
+
+
+def check_report(path: str | None) -> None:
+    """Refuse a report that could not be written, before anything is released."""
+    if path is not None:
+        from pufferdp.report.html import check_report
+
+        check_report(path)
 
 
 def sampler_of(seed: str | None) -> Any:
@@ -160,6 +171,16 @@ def progress(share: Share | None = None) -> Iterator[Progress]:
         yield watch
     finally:
         watch.stop()
+
+
+def write_report(subject: object, path: str | None) -> None:
+    """Write a report where one was asked for. Last of all: what was released is out by then."""
+    if path is not None:
+        from pufferdp.report.html import write_report
+
+        with progress() as tell:
+            tell("writing the report")
+            write_report(subject, path)
 
 
 def rows(texts: list[str]) -> list[int]:

@@ -32,6 +32,7 @@ def plan(
     centre_only: options.CentreOnly = False,
     beta: options.Beta = "0.05",
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
@@ -49,6 +50,7 @@ def plan(
     several = None if parts is None else [_whole(part) for part in parts]
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     if query == "flow":
         from pufferdp.flowing import plan_flow
 
@@ -71,6 +73,7 @@ def plan(
 
                 plan_comparison(planned.to_dict()).save(figure)
         options.show(planned.to_dict(), str(planned), as_json)
+        options.write_report(planned, report)
         return
     with options.progress() as progress:
         progress("reading the model")
@@ -91,6 +94,7 @@ def plan(
 
             plan_comparison(result.to_dict()).save(figure)
     options.show(result.to_dict(), f"{result}\n\n{result.chart()}", as_json)
+    options.write_report(result, report)
 
 
 def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool) -> None:

@@ -56,6 +56,7 @@ def redact(
         str | None, typer.Option("--tilted", help="Write the model that later releases must use to this JSON file.")
     ] = None,
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: marks anyone can repeat. Unsafe.")
     ] = None,
@@ -77,6 +78,7 @@ def redact(
             check_file(path, name)
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
     with options.progress() as progress:
         progress("designing")
@@ -129,3 +131,4 @@ def redact(
 
             redaction_map(result, None if out is None or column is None else (out, column)).save(figure)
     options.show(result.to_dict(), said, as_json)
+    options.write_report(result, report)

@@ -40,6 +40,7 @@ def release(
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     seed: Annotated[
         str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
     ] = None,
@@ -61,6 +62,7 @@ def release(
             "--id": id,
             "--secrets": secrets,
             "--figure": figure,
+            "--report": report,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
@@ -88,6 +90,7 @@ def release(
         check_file(out, "out")
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     with options.progress(scanned) as progress:
         result = make_release(
             data,
@@ -113,3 +116,4 @@ def release(
             total = "\n" + standing(books.dataset(dataset).to_dict())
     where = f"\nCertificate: {out}" if out else "\nKeep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}{total}{where}", as_json)
+    options.write_report(result, report)

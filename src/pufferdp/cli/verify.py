@@ -11,7 +11,8 @@ from pufferdp.cli import options
 
 def verify(
     certificate: Annotated[
-        str, typer.Argument(help="Certificate file (JSON), as release --out or flip --certificate has it.")
+        str,
+        typer.Argument(help="Certificate (JSON), as release --out or flip --certificate has it, or a report (HTML)."),
     ],
     head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
     as_json: options.AsJson = False,

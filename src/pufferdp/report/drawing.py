@@ -176,7 +176,6 @@ def _ends(axes: Axes, chart: Chart) -> None:
         if axis.scale == "log":
             scale("log")
             line.set_major_formatter(lambda value, place: number(value))
-            line.set_minor_formatter("")
         if axis.scale == "names":
             _names(axis, ticks, axis is chart.x, chart.width)
             limits(-0.5, len(axis.names) - 0.5)
@@ -184,6 +183,7 @@ def _ends(axes: Axes, chart: Chart) -> None:
             limits(axis.low, axis.high)
         if axis.whole:
             axes.locator_params(axis="x" if axis is chart.x else "y", integer=True)
+    axes.minorticks_off()
 
 
 def _names(axis: Axis, ticks: Any, across: bool, width: float) -> None:

@@ -45,13 +45,15 @@ def redaction_map(redaction: Redaction, output: tuple[str | os.PathLike[str], st
 
 def _regions(redaction: Redaction, low: int, high: int) -> tuple[Layer, ...]:
     """Always redacted dark, some values pale, released plain; private rows striped."""
-    found: list[Layer] = []
-    for row in range(low, high + 1):
-        if _of(redaction, row).any():
-            found.append(Band(low=row - 0.5, high=row + 0.5, kind="shade" if _surely(redaction, row) else "pale"))
-        if row in redaction.private:
-            found.append(Band(low=row - 0.5, high=row + 0.5, kind="hatched"))
-    return tuple(found)
+    places = range(low, high + 1)
+    sure = [row for row in places if _surely(redaction, row)]
+    some = [row for row in places if _of(redaction, row).any() and row not in sure]
+    private = [row for row in places if row in redaction.private]
+    return (
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="shade") for run in _runs(sure)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="pale") for run in _runs(some)),
+        *(Band(low=run[0] - 0.5, high=run[-1] + 0.5, kind="hatched") for run in _runs(private)),
+    )
 
 
 def _rows(low: int, high: int, name: str = "") -> Axis:
@@ -153,12 +155,17 @@ def _surely(redaction: Redaction, row: int) -> bool:
     return bool((_of(redaction, row) == 1).all())
 
 
-def _listed(places: Sequence[int]) -> str:
-    """Row numbers, runs of them shortened: 4 to 7, 9."""
+def _runs(places: Sequence[int]) -> list[list[int]]:
+    """Row numbers, those that follow each other together."""
     runs: list[list[int]] = []
     for place in places:
         if runs and place == runs[-1][-1] + 1:
             runs[-1].append(place)
         else:
             runs.append([place])
-    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs) or "none"
+    return runs
+
+
+def _listed(places: Sequence[int]) -> str:
+    """Row numbers in words: 4 to 7, 9."""
+    return ", ".join(str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in _runs(places)) or "none"

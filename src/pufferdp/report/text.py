@@ -76,13 +76,13 @@ def plan_table(plan: dict[str, Any]) -> str:
     parts = [textwrap.fill(title, 96), "", table(head, rows, left=2)]
     parts += decides(next(c for c in plan["candidates"] if c["mechanism"] == plan["best"]))
     if plan["limit"] is not None and plan["limit"]["hopeless"]:
-        parts += ["", textwrap.fill(_hopeless(plan["limit"]), 96)]
+        parts += ["", textwrap.fill(hopeless(plan["limit"]), 96)]
     if reasons:
         parts += ["", "Does not apply:", *reasons]
     return "\n".join([*parts, *_hidden(plan["candidates"], alike)])
 
 
-def _hopeless(limit: dict[str, Any]) -> str:
+def hopeless(limit: dict[str, Any]) -> str:
     """That no mechanism can do well, with the number, and what would help."""
     return (
         f"No mechanism can do well here: two data sets whose answers are {number(limit['apart'])} apart must look "
@@ -113,23 +113,28 @@ def _hidden(candidates: list[dict[str, Any]], alike: list[str]) -> list[str]:
 
 def decides(candidate: dict[str, Any]) -> list[str]:
     """What the noise of a mechanism rests on, if it says so."""
+    said = what_decides(candidate)
+    return ["", textwrap.fill(said, 96)] if said else []
+
+
+def what_decides(candidate: dict[str, Any]) -> str:
+    """The same in one sentence; empty where it says nothing."""
     quilt, transport, name = candidate["quilt"], candidate["transport"], candidate["mechanism"]
     if transport is not None and transport["first"] is None:
-        said = f"{name}: the answer does not depend on any secret, so it needs no noise."
-    elif transport is not None:
+        return f"{name}: the answer does not depend on any secret, so it needs no noise."
+    if transport is not None:
         far = number(transport["distance"])
-        said = f"{name} rests on: {transport['first']} or {transport['second']}, answers {far} apart."
-    elif quilt is not None:
-        ends = ", ".join(str(end) for end in quilt["ends"]) or "none"
-        said = (
-            f"{name} rests on: record {quilt['node']}, {number(quilt['nearby'])} nearby, ends {ends} "
-            f"(influence {number(quilt['influence'])})."
-        )
-        if quilt["skipped"]:
-            said += f" {quilt['skipped']:,} quilts were too large to compute and left out."
-    else:
-        return []
-    return ["", textwrap.fill(said, 96)]
+        return f"{name} rests on: {transport['first']} or {transport['second']}, answers {far} apart."
+    if quilt is None:
+        return ""
+    ends = ", ".join(str(end) for end in quilt["ends"]) or "none"
+    said = (
+        f"{name} rests on: record {quilt['node']}, {number(quilt['nearby'])} nearby, ends {ends} "
+        f"(influence {number(quilt['influence'])})."
+    )
+    if quilt["skipped"]:
+        said += f" {quilt['skipped']:,} quilts were too large to compute and left out."
+    return said
 
 
 def plan_chart(plan: dict[str, Any], width: int = 60) -> str:
@@ -152,26 +157,27 @@ def release_table(certificate: dict[str, Any]) -> str:
     """A released answer, coordinate by coordinate, with its estimates and its promise."""
     labels, denoised = certificate["labels"], certificate["denoised"]
     head = [certificate["query"]["name"].partition(":")[0], "released", "estimate"]
-    columns = [labels, *([number(v) for v in _listed(certificate[name])] for name in ("answer", "estimate"))]
+    columns = [labels, *([number(v) for v in listed(certificate[name])] for name in ("answer", "estimate"))]
     said = []
     if denoised is not None:
         head += ["denoised", f"{100 * denoised['probability']:.4g} % between", "and"]
-        columns += [[number(v) for v in _listed(denoised[name])] for name in ("mean", "low", "high")]
-        said = _surprise(denoised, labels)
+        columns += [[number(v) for v in listed(denoised[name])] for name in ("mean", "low", "high")]
+        said = [textwrap.fill(f"Warning: {words}", 96) for words in surprise(certificate)]
     rows = [list(row) for row in zip(*columns, strict=True)]
     return "\n".join([table(head, rows, least=8), "", *said, promise(certificate)])
 
 
-def _surprise(denoised: dict[str, Any], labels: list[str]) -> list[str]:
+def surprise(certificate: dict[str, Any]) -> list[str]:
     """Whether the model explains the answer. Several numbers get as many chances to look odd, so each counts less."""
-    far = _listed(denoised["surprise"])
+    denoised, labels = certificate["denoised"], certificate["labels"]
+    far = listed(denoised["surprise"]) if denoised is not None else [1.0]
     least = min(far)
     if least * len(far) >= HARDLY:
         return []
     which = f"{labels[far.index(least)]}: " if len(far) > 1 else ""
     rare = f"at most {number(least)}" if least <= LEAST_SURPRISE else number(least)
     said = f"{which}The model hardly explains this answer: one so far out has probability {rare} under it."
-    return [textwrap.fill(f"Warning: {said} Mistrust the model, and the denoised numbers with it.", 96)]
+    return [f"{said} Mistrust the model, and the denoised numbers with it."]
 
 
 def flip_design(design: dict[str, Any]) -> str:
@@ -212,7 +218,8 @@ def series_promise(certificate: dict[str, Any]) -> str:
     return "\n".join([flip_design(design), "", *(textwrap.fill(s, 96) for s in sentences)])
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """One number or several, as several."""
     return value if isinstance(value, list) else [value]
 
 
