@@ -195,6 +195,8 @@ class Page:
 
         def released(found: dict[str, Any]) -> dict[str, Any]:
             whole = {k: found[k] for k in ("answer", "estimate", "denoised", "labels", "certificate")}
+            # As text, too: a script would write 1.0 as 1, and the hash is over what is written.
+            found["written"] = _json(found["certificate"])
             return _kept(shelf, found, {"release.json": _json(whole), "report.html": found["report"]})
 
         def designed(found: dict[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def _release(script: Script, asked: dict[str, Any], place: str, source: str) -> 
         "ledger": asked.get("ledger") if asked.get("dataset") else None,
         "dataset": asked.get("dataset"),
     }
-    script.run("release", source, model=place, **reading, **more, out="release.json")
+    script.run("release", source, model=place, **reading, **more, out="release.json", report="report.html")
     script.run("verify", "release.json")
     script.call("made = ", "release", repr(source), "model=model", **reading, **more)
     script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]

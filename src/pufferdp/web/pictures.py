@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pufferdp.errors import ParameterError
 from pufferdp.report.charts import Axis, Chart, Drawn, Line
 from pufferdp.report.figures import plan_comparison, release_chart
+from pufferdp.report.html import report_html
 from pufferdp.report.leakage import leakage_curves
 from pufferdp.report.ledger import budget_over_time
 from pufferdp.report.redaction import redaction_map
@@ -64,6 +66,9 @@ def budget(found: dict[str, Any], releases: list[dict[str, Any]], theme: str) ->
     return _shown(budget_over_time(found, releases), theme)
 
 
-def report(made: Any) -> str:
-    """The report as one HTML file."""
-    return ""
+def report(made: Release | Redaction) -> str:
+    """The report as one HTML file; empty where it cannot be had, for what was released must not be lost with it."""
+    try:
+        return report_html(made)
+    except ParameterError:
+        return ""

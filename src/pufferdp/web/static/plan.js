@@ -238,6 +238,6 @@ function certified(made) {
     ...c.warnings.map((words) => el("p", { className: "warning", text: words })),
     el("p", { className: "charged", text: where }),
     downloads(made.made, { "report.html": "Report (HTML)", "release.json": "Answer and certificate (JSON)" }),
-    el("details", {}, el("summary", { text: "The certificate" }), el("pre", { tabIndex: 0, text: JSON.stringify(c, null, 1) })),
+    el("details", {}, el("summary", { text: "The certificate" }), el("pre", { tabIndex: 0, text: made.written })),
   ];
 }
