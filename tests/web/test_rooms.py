@@ -32,7 +32,8 @@ def context(browser: Any, served: Served) -> Iterator[Any]:
     opened.close()
     assert len(seen) > 20
     assert [url for url in seen if not url.startswith(served.url)] == []
-    assert broken == []
+    refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+    assert [words for words in broken if words != refused] == []
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ def test_a_record_is_hidden_by_a_click(page: Any, pictures: Path) -> None:
     page.click("#record-100")  # not this one
     page.wait_for_selector("#record-101.free")
     page.wait_for_selector("#redact .answer[aria-busy=false]")
-    assert said(page, "redact").startswith("99.78 % of 2,016 records are released")
+    assert said(page, "redact").startswith("99.79 % of 2,016 records are released")
     page.locator("#redact input[type=range]").fill("-0.5")
     page.wait_for_function("() => document.querySelector('#redact .headline').innerText.includes('e^0.32')")
     page.click("#redact button.main")
@@ -231,13 +232,17 @@ def test_names_with_html_stay_names(page: Any) -> None:
 
 
 def test_errors_are_words(page: Any) -> None:
+    give(page, "plan", "empty.csv", b"")
+    page.wait_for_selector("#plan fieldset .error")
+    assert "is empty" in page.inner_text("#plan fieldset .error")
+    assert said(page, "plan").startswith("Yes.")  # what was there before still stands
     give(page, "plan", "numbers.csv", b"v\n" + b"\n".join(b"%d" % n for n in range(50)))
     told = "() => document.querySelector('#plan').innerText.includes('50 different numbers from 0 to 49')"
     page.wait_for_function(told)
     page.get_by_label("Bins, where the column holds numbers").locator("visible=true").fill("0,20,40")
     page.keyboard.press("Tab")
-    page.wait_for_selector("#plan .error")
-    assert "is not a number from 0 to 40" in page.inner_text("#plan .error")
+    page.wait_for_selector("#plan .headline .error")
+    assert "is not a number from 0 to 40" in page.inner_text("#plan .headline .error")
     page.get_by_label("Bins, where the column holds numbers").locator("visible=true").fill("0,25,50")
     page.keyboard.press("Tab")
     page.wait_for_selector("#plan tr.best")

@@ -13,6 +13,7 @@ from pufferdp.web.shelf import KeptModel
 TOUR: Final = "pufferdp-demo"
 """Folder that the demo writes, with the bundled example in it."""
 CHAINS: Final = ("markov_chain", "markov_class", "binary_interval", "markov_interval")
+WIDTH: Final = 88
 MOST_CHAINS: Final = 500
 """More chains than this are not listed one by one."""
 
@@ -40,7 +41,10 @@ class Script:
     def call(self, target: str, function: str, *first: str, **options: object) -> None:
         """A line of Python."""
         given = [*first, *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
-        self.python.append(f"{target}pufferdp.{function}({', '.join(given)})")
+        line = f"{target}pufferdp.{function}({', '.join(given)})"
+        if len(line) > WIDTH:
+            line = f"{target}pufferdp.{function}(\n    " + ",\n    ".join(given) + ",\n)"
+        self.python.append(line)
 
 
 def plan(asked: dict[str, Any], model: KeptModel, data: str | None, lengths: Sequence[Sequence[int]]) -> dict[str, str]:
@@ -168,7 +172,7 @@ def _text(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _folded(parts: list[str], width: int = 88) -> str:
+def _folded(parts: list[str], width: int = WIDTH) -> str:
     """Lines that fit, with backslashes."""
     lines = [parts[0]]
     for part in parts[1:]:

@@ -38,7 +38,7 @@ def errors(rows: list[dict[str, Any]], theme: str) -> Shown:
     chart = Chart(
         title="",
         x=Axis(name="epsilon", scale="log"),
-        y=Axis(name="every number errs by less than this, 95 % sure", scale="log"),
+        y=Axis(name="errs by less than (95 % sure)", scale="log"),
         layers=(Line(x=places, y=found, marked=True),),
         alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {said}.",
         height=3.4,

@@ -10,6 +10,9 @@ const refuse = () => Promise.reject(new Error("charts load nothing"));
 const nothing = () => quiet;
 const quiet = { level: nothing, error: nothing, warn: nothing, info: nothing, debug: nothing };
 
+// Lines end where the axis does.
+const clipped = (part) => ({ ...part, layer: part.layer?.map((layer) => (typeof layer.mark === "object" && layer.mark.type !== "text" ? { ...layer, mark: { ...layer.mark, clip: true } } : layer)) });
+
 const views = new WeakMap();
 
 export async function draw(node, spec) {
@@ -17,8 +20,8 @@ export async function draw(node, spec) {
   interpreter ??= (await import("./vendor/vega-interpreter.js")).expressionInterpreter;
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
   const wide = Math.max(280, Math.min(node.clientWidth || 640, 860));
-  const sized = "concat" in spec ? { ...spec } : { ...spec, width: wide, autosize: { type: "fit-x", contains: "padding" } };
-  if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...part, width: wide - 110 }));
+  const sized = "concat" in spec ? { ...spec } : { ...clipped(spec), width: wide, autosize: { type: "fit-x", contains: "padding" } };
+  if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...clipped(part), width: wide - 110 }));
   const axis = { ...spec.config?.axis, gridOpacity: 0.6, labelFontSize: 12, titleFontSize: 12 };
   const legend = { ...spec.config?.legend, labelFontSize: 12 };
   const config = { ...spec.config, axis, legend, ...(few ? { axisXDiscrete: { labelAngle: 0 } } : {}) };

@@ -151,7 +151,13 @@ export function codeBox() {
   return { root, show: (commands) => Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key])) };
 }
 
-export const error = (words) => el("p", { className: "error", role: "alert", text: words });
+// The library speaks to the command line; here its options have other names.
+const NAMES = [
+  ["--missing break", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--by", "“People”"], ["--gap", "“Gap”"], ["--bins", "“Bins”"],
+  ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
+];
+const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);
+export const error = (words) => el("p", { className: "error", role: "alert", text: here(words) });
 export const note = (words) => el("p", { className: "note", text: words });
 
 export function downloads(made, words) {

@@ -102,7 +102,7 @@ export async function make(panel, shared) {
     fit();
     if (!source.model) {
       latest.cancel();
-      clear(headline, note("Choose a model, or say how numbers become states, and the answer stands here."));
+      clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
       clear(mechanisms);
       clear(chart);
       go.disabled = true;

@@ -32,8 +32,8 @@ export class Shared {
 
 // Which column is the series and which says when: a guess that is shown and can be changed.
 function guess(columns) {
-  const order = columns.find((name) => /time|date|stamp|minute|hour|day/i.test(name)) ?? null;
-  const others = columns.filter((name) => name !== order && !/^(id|person|patient|subject|user)/i.test(name));
+  const order = columns.find((name) => /time|stamp/i.test(name)) ?? null;
+  const others = columns.filter((name) => !/time|stamp|date|day|hour|minute|interval|index|number|^(id|person|patient|subject|user|name)/i.test(name));
   return { column: others.at(-1) ?? columns.at(-1), order };
 }
 
@@ -46,6 +46,7 @@ export class Source {
     this.model = WEARER;
     this.believed = WEARER.key;
     this.turn = 0;
+    this.told = { words: "", wrong: false }; // what to say where there is no model yet
     this.said = el("div", { "aria-live": "polite" });
     this.about = el("div");
     const again = () => this.read();
@@ -63,8 +64,9 @@ export class Source {
       field("Bins, where the column holds numbers", this.bins, "Edges that turn numbers into states: 0,50,100,200 or width:50"),
       series ? null : field("How sure of the model", this.confidence),
     );
+    // A file that cannot be taken leaves everything as it was.
     const drop = (label, accept, take) =>
-      dropZone({ label, accept, take: (file) => this.busy("reading " + file.name, () => take(file)) });
+      dropZone({ label, accept, take: (file) => this.busy("reading " + file.name, () => take(file), () => this.read()) });
     this.root = el(
       "div", {},
       el(
@@ -141,22 +143,33 @@ export class Source {
     return { ...plain, order: this.order.value || null, by: this.by.value || null, gap: this.gap.value.trim() || null, missing: this.missing.value };
   }
 
-  async busy(words, act) {
-    const timer = setTimeout(() => clear(this.said, note(`${words} …`)), 400);
+  // Nothing of an older choice stays on the screen while a new one is read.
+  tell(words, wrong = false) {
+    this.model = null;
+    this.told = { words, wrong };
+    return this.change();
+  }
+
+  async busy(words, act, failed = (words) => this.tell(words, true)) {
+    const turn = ++this.turn;
+    clear(this.said);
+    clear(this.about);
     busy(this.root, true);
+    this.tell(`${words} …`);
     try {
       await act();
     } catch (problem) {
+      if (turn !== this.turn) return;
+      await failed(problem.message);
       clear(this.said, error(problem.message));
     } finally {
-      clearTimeout(timer);
       busy(this.root, false);
     }
   }
 
   // Everything that hangs on a choice: the fit, and then whoever shows the answer.
   async read() {
-    const turn = ++this.turn;
+    this.turn++;
     const fits = this.believed === FIT;
     this.fitting.hidden = !fits;
     clear(this.said);
@@ -165,27 +178,26 @@ export class Source {
       clear(this.about, this.model?.fitted ? warning() : note(this.model?.words ?? states(this.model)));
       return this.change();
     }
-    this.model = null;
-    await this.busy("fitting", async () => {
+    await this.busy(`reading ${this.file.name}`, async () => {
+      const turn = this.turn;
       const at = { data: this.file.key, column: this.column.value };
       const found = await ask("values", at);
       if (turn !== this.turn) return;
-      const numbers = found.range !== null && found.distinct > MANY;
-      if (numbers && !this.bins.value.trim()) {
-        clear(this.about, note(`${at.column} holds ${number(found.distinct)} different numbers from ${number(found.range[0])} to ${number(found.range[1])}. Write down above in which bins they are to be counted.`));
+      if (found.range !== null && found.distinct > MANY && !this.bins.value.trim()) {
+        const words = `${at.column} holds ${number(found.distinct)} different numbers from ${number(found.range[0])} to ${number(found.range[1])}. Write down under “Bins” in which ranges they are to be counted.`;
+        clear(this.about, note(words));
         this.bins.focus();
-        return this.change();
+        this.tell(words);
+        return;
       }
       const asked = { data: this.file.key, reading: this.reading, bins: this.bins.value.trim() || null, confidence: this.series ? null : Number(this.confidence.value) || null };
-      const fit = await ask("fit", asked, { progress: (words) => turn === this.turn && clear(this.said, note(`${words} …`)) });
+      const fit = await ask("fit", asked, { progress: (words) => turn === this.turn && this.tell(`${words} …`) });
       if (turn !== this.turn) return;
       this.model = { ...fit, label: fit.name };
       const left = fit.left_out.length ? ` Left out, because the data never leaves them: ${fit.left_out.join(", ")}.` : "";
-      clear(this.said);
       clear(this.about, note(fit.words + left), warning());
       await this.change();
     });
-    if (!this.model && turn === this.turn) await this.change();
   }
 }
 
