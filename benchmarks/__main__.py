@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attacks, denoising, engines, flips, leakage, ledger, networks, package, quilts, redaction
+from benchmarks import attacks, denoising, engines, flips, leakage, ledger, networks, package, page, quilts, redaction
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -18,6 +18,7 @@ ROOMS = {
     "flips": flips,
     "attacks": attacks,
     "package": package,
+    "page": page,
 }
 
 if __name__ == "__main__":

@@ -64,6 +64,17 @@ def test_the_command_line_computes_nothing():
     assert not offenders(files("cli"), ("numpy", "scipy", "duckdb", "narwhals", "opendp", "pufferdp.leakage"))
 
 
+def test_the_page_computes_nothing():
+    assert not offenders(
+        files("web"), ("numpy", "scipy", "duckdb", "narwhals", "opendp", "pufferdp.leakage", "pufferdp.noise")
+    )
+
+
+def test_nothing_needs_the_page():
+    others = [path for path in files() if path not in files("web") and path != SOURCE / "cli" / "serve.py"]
+    assert not offenders(others, ("pufferdp.web", "starlette", "uvicorn"))
+
+
 def test_randomness_enters_through_one_door():
     allowed = {SOURCE / "noise.py", SOURCE / "demo" / "simulate.py", SOURCE / "models" / "simulate.py"}
     allowed |= set(files("reproduce")) | set(files("audit"))  # experiments, with fixed seeds
@@ -76,6 +87,7 @@ def test_randomness_enters_through_one_door():
 def test_imports_are_quick_to_come_by():
     """What ``import pufferdp`` and ``--help`` load: nothing heavy. A list of modules, not a stopwatch."""
     heavy = {"scipy", "opendp", "matplotlib", "pandas", "polars", "duckdb", "pydantic", "psycopg"}
+    heavy |= {"starlette", "uvicorn", "jinja2"}
     for code in ("import pufferdp", "from pufferdp.cli import app"):
         script = f"{code}; import sys; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
         out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout

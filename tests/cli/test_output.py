@@ -19,7 +19,7 @@ from tests.cli.conftest import CHAIN, Run, write
 
 VERBS = (
     "plan", "release", "flip", "redact", "flow", "verify", "leakage", "robustness", "attack", "fit",
-    "reproduce", "demo",
+    "reproduce", "serve", "demo",
 )  # fmt: skip
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""

@@ -19,6 +19,7 @@ from pufferdp.cli.redact import redact
 from pufferdp.cli.release import release
 from pufferdp.cli.reproduce import reproduce
 from pufferdp.cli.robustness import robustness
+from pufferdp.cli.serve import serve
 from pufferdp.cli.verify import verify
 
 app = typer.Typer(
@@ -48,6 +49,21 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, flip, redact, flow, verify, leakage, robustness, attack, audit, fit, reproduce, demo):
+for verb in (
+    plan,
+    release,
+    flip,
+    redact,
+    flow,
+    verify,
+    leakage,
+    robustness,
+    attack,
+    audit,
+    fit,
+    reproduce,
+    serve,
+    demo,
+):
     app.command()(verb)
 app.add_typer(ledger, name="ledger")

@@ -12,6 +12,7 @@ from pathlib import Path
 import duckdb
 
 from pufferdp.data.layout import Columns, check_columns, shorten
+from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.spark import is_spark_error
 from pufferdp.data.watching import watch
@@ -76,6 +77,20 @@ def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
     if parts.text:
         return _load_csv(connection, parts, columns)
     return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}")
+
+
+def open_memory(source: MemoryFile, columns: Columns) -> duckdb.DuckDBPyRelation:
+    """The columns of a file held in memory under the names of their roles."""
+    with source.parts() as parts:
+        connection = connect()
+        check_columns(_column_names(connection, csv_scan(parts), parts), columns)
+        return _load_csv(connection, parts, columns)
+
+
+def memory_columns(source: MemoryFile) -> list[str]:
+    """The header of a file held in memory; refuses what is no table."""
+    with source.parts() as parts, connect() as connection:
+        return _column_names(connection, csv_scan(parts), parts)
 
 
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:

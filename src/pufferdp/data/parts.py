@@ -26,6 +26,8 @@ class Parts:
     """Whether the files have no types of their own."""
     partitions: tuple[str, ...] = ()
     """Columns whose values are in the names of folders, as in person=7/day=2024-05-01/part.parquet."""
+    tabs: bool = False
+    """Whether fields are separated by tabs, where the paths do not say so."""
 
 
 def find_parts(path: Path) -> Parts:
@@ -101,7 +103,7 @@ def csv_scan(parts: Parts, texts: tuple[str, ...] = (), whole: bool = False) -> 
     ]
     if len(parts.paths) > 1:
         options.append("union_by_name = true")
-    if any(".tsv" in os.path.basename(path).lower() for path in parts.paths):
+    if parts.tabs or any(".tsv" in os.path.basename(path).lower() for path in parts.paths):
         options.append("delim = '\\t'")
     if texts:
         options.append("types = {" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in texts) + "}")

@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from pufferdp.data import files
+from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.placing import Span
 from pufferdp.data.sources import Source
@@ -29,15 +30,29 @@ def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Sp
     parts, connection = find_parts(Path(source)), files.connect()
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
+    _copy(connection, _query(connection, scan, column, spans, mark), Path(out))
+
+
+def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
     value = f"CASE WHEN {_hit(connection, spans)} THEN {literal(mark)} ELSE CAST({identifier(column)} AS VARCHAR) END"
     query = f"SELECT * EXCLUDE (pufferdp_row) REPLACE ({value} AS {identifier(column)}) "
     query += f"FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
     # Few spans are looked at row by row, as they stream by; a table of them is joined, which may change the order.
-    _copy(connection, query + (" ORDER BY pufferdp_row" if len(spans) > MOST_SPANS else ""), Path(out))
+    return query + (" ORDER BY pufferdp_row" if len(spans) > MOST_SPANS else "")
+
+
+@files.reading()
+def _rewrite_memory(source: MemoryFile, column: str, spans: Sequence[Span], mark: str) -> MemoryFile:
+    with source.parts() as parts, files.connect() as connection:
+        scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
+        found = connection.execute(_query(connection, scan, column, spans, mark))
+        return source.written([name for name, *_ in found.description or ()], iter(found.fetchall()))
 
 
 def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:
     """A frame of the same kind with the mark in these rows; the column becomes text."""
+    if isinstance(source, MemoryFile):
+        return _rewrite_memory(source, column, spans, mark)
     frame: Any = nw.from_native(source)
     if isinstance(frame, nw.LazyFrame):
         frame = nw.from_native(frame.to_native().with_row_index("pufferdp_row"))

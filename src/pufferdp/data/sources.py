@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pufferdp.data import databases, files, spark
 from pufferdp.data.layout import Columns, check_columns
+from pufferdp.data.memory import MemoryFile
 from pufferdp.errors import DataError
 
 Source = object
@@ -41,6 +42,8 @@ def open_source(source: Source, columns: Columns) -> Frame:
         frame = nw.from_native(databases.open_database(source, columns))
     elif isinstance(source, (str, os.PathLike)):
         frame = nw.from_native(files.open_files(Path(source), columns))
+    elif isinstance(source, MemoryFile):
+        frame = nw.from_native(files.open_memory(source, columns))
     else:
         frame = _open_frame(source, columns)
     ticked: Frame = _with_ticks(frame)

@@ -1,0 +1,68 @@
+"""A text file that is held in memory: read as the file would be, written again as text, never kept on a disk."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from pufferdp.data.parts import Parts
+from pufferdp.errors import DataError
+
+ENDINGS: Final = (".csv", ".tsv", ".txt")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MemoryFile:
+    """The name and the bytes of a .csv, .tsv or .txt file. Goes wherever a frame goes."""
+
+    name: str
+    content: bytes
+
+    def __post_init__(self) -> None:
+        if not self.name.lower().endswith(ENDINGS):
+            raise DataError(f"{self.name!r} must end in one of {', '.join(ENDINGS)}; save it as CSV", value=self.name)
+        if not self.content.strip():
+            raise DataError(f"{self.name!r} is empty; a header and at least one row are needed", value=self.name)
+
+    def __repr__(self) -> str:
+        return f"MemoryFile({self.name!r}, {len(self.content):,} bytes)"
+
+    @contextmanager
+    def parts(self) -> Iterator[Parts]:
+        """A path that leads to the bytes while the block runs. On Linux no disk is touched.
+
+        Elsewhere DuckDB needs a file; it is readable by its owner alone and gone when the block ends.
+        """
+        tabs = self.name.lower().endswith(".tsv")
+        if sys.platform == "linux":
+            handle = os.memfd_create("pufferdp")
+            try:
+                with os.fdopen(os.dup(handle), "wb") as out:
+                    out.write(self.content)
+                yield Parts(name=self.name, paths=(f"/proc/self/fd/{handle}",), text=True, tabs=tabs)
+            finally:
+                os.close(handle)
+        else:
+            handle, path = tempfile.mkstemp(prefix="pufferdp-")
+            try:
+                with os.fdopen(handle, "wb") as out:
+                    out.write(self.content)
+                yield Parts(name=self.name, paths=(path,), text=True, tabs=tabs)
+            finally:
+                with suppress(OSError):
+                    os.unlink(path)
+
+    def written(self, header: list[str], rows: Iterator[tuple[object, ...]]) -> MemoryFile:
+        """The same file with other rows; None becomes an empty field, which reads as missing again."""
+        text = io.StringIO()
+        out = csv.writer(text, delimiter="\t" if self.name.lower().endswith(".tsv") else ",", lineterminator="\n")
+        out.writerow(header)
+        out.writerows(rows)
+        return MemoryFile(self.name, text.getvalue().encode())

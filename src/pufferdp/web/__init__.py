@@ -1,0 +1,1 @@
+"""The local page (extra ``web``): it shows what the library computes, and computes nothing of its own."""

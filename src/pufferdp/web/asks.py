@@ -1,0 +1,126 @@
+"""What may be asked of the page, checked before any work is done."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+Theme = Literal["light", "dark"]
+
+
+def _number_or_text(value: object) -> object:
+    """As on the command line: a duration, or a number in the order column's unit."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+class Ask(BaseModel):
+    """Base: unknown keys are refused, numbers are finite."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the job is given."""
+        return self.model_dump()
+
+
+class Reading(Ask):
+    """How rows become series."""
+
+    column: Name
+    order: Name | None = None
+    by: Name | None = None
+    gap: Annotated[float | str | None, BeforeValidator(_number_or_text)] = None
+    missing: Literal["refuse", "break"] = "refuse"
+
+
+class ValuesAsk(Ask):
+    """What stands in a column."""
+
+    data: Name
+    column: Name
+
+
+class FitAsk(Ask):
+    """A model from the data."""
+
+    data: Name
+    reading: Reading
+    bins: Name | None = None
+    confidence: float | None = None
+
+
+class PlanAsk(Ask):
+    """Every mechanism on one problem."""
+
+    model: Name
+    data: Name | None = None
+    reading: Reading | None = None
+    id: Name | None = None
+    query: Name
+    clip: tuple[float, float] | None = None
+    epsilon: float
+    adversary: Name = "bdp"
+    length: int | None = None
+    theme: Theme = "light"
+
+
+class ReleaseAsk(PlanAsk):
+    """One private answer."""
+
+    data: Name
+    reading: Reading
+    mechanism: Name | None = None
+    dataset: Name | None = None
+
+
+class LeakageAsk(Ask):
+    """What a DP loss leaks under a chain with two states."""
+
+    stay: Annotated[list[float], Field(min_length=2, max_length=2)]
+    length: int
+    dp_epsilon: float
+    adversary: Name = "bdp"
+    query: Name = "count:1"
+    theme: Theme = "light"
+
+
+class SeriesAsk(Ask):
+    """The states of a series."""
+
+    data: Name
+    model: Name
+    column: Name
+
+
+class DesignAsk(Ask):
+    """A redaction before data is read."""
+
+    model: Name
+    length: int
+    private: Annotated[list[int], Field(min_length=1, max_length=200)]
+    epsilon: float
+    adversary: Name = "pufferfish"
+    theme: Theme = "light"
+
+
+class RedactAsk(Ask):
+    """A redaction."""
+
+    data: Name
+    model: Name
+    column: Name
+    private: Annotated[list[int], Field(min_length=1, max_length=200)]
+    epsilon: float
+    adversary: Name = "pufferfish"
+    theme: Theme = "light"
+
+
+class LedgerAsk(Ask):
+    """The ledger that the server was started with."""
+
+    theme: Theme = "light"

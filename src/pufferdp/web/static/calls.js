@@ -1,0 +1,66 @@
+// Calls to the server. Answers come line by line: progress, parts to show already, then what was done or why not.
+
+export class Refused extends Error {}
+
+async function lines(response, hear) {
+  if (!response.headers.get("content-type")?.startsWith("application/x-ndjson")) {
+    const said = await response.json().catch(() => ({}));
+    throw new Refused(said.error ?? `The server answered ${response.status}.`);
+  }
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw new Refused("The server went away. Start it again with pufferdp serve.");
+    const parts = (rest + value).split("\n");
+    rest = parts.pop();
+    for (const part of parts) {
+      const said = JSON.parse(part);
+      if ("error" in said) throw new Refused(said.error);
+      if ("done" in said) return said.done;
+      if ("part" in said) hear.part?.(said.part);
+      if ("progress" in said) hear.progress?.(said.progress);
+    }
+  }
+}
+
+async function send(url, body, type, hear, signal) {
+  let response;
+  try {
+    response = await fetch(url, { method: "POST", body, signal, headers: { "content-type": type }, credentials: "omit" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("The server does not answer. Start it again with pufferdp serve.");
+  }
+  return lines(response, hear);
+}
+
+export const ask = (job, content, hear = {}, signal = undefined) =>
+  send(`api/do/${job}`, JSON.stringify(content), "application/json", hear, signal);
+
+export async function upload(what, file, largest, hear = {}, signal = undefined) {
+  if (file.size > largest)
+    throw new Refused(`${file.name} is too large: the page takes files of up to ${largest / 2 ** 20} MB. Use the command line.`);
+  return send(`api/upload/${what}?name=${encodeURIComponent(file.name)}`, file, "application/octet-stream", hear, signal);
+}
+
+// One question at a time: a new one cancels the one before, and only the latest is shown.
+export class Latest {
+  #abort = null;
+  cancel() {
+    this.#abort?.abort();
+    this.#abort = null;
+  }
+  async ask(job, content, hear = {}) {
+    this.cancel();
+    const mine = (this.#abort = new AbortController());
+    try {
+      return await ask(job, content, { part: (p) => this.#abort === mine && hear.part?.(p), progress: hear.progress }, mine.signal);
+    } catch (error) {
+      if (mine.signal.aborted) return undefined;
+      throw error;
+    } finally {
+      if (this.#abort === mine) this.#abort = null;
+    }
+  }
+}

@@ -1,0 +1,170 @@
+// Elements are made here, and their words are always text: nothing that was read from a file is ever parsed as HTML.
+
+let serial = 0;
+
+export function el(tag, options = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "on") for (const [event, act] of Object.entries(value)) node.addEventListener(event, act);
+    else if (name === "text") node.textContent = value;
+    else if (name in node && !["list", "role"].includes(name)) node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+export const id = (name) => `${name}-${++serial}`;
+export const clear = (node, ...children) => (node.replaceChildren(...children), node);
+export const busy = (node, is) => node.setAttribute("aria-busy", is ? "true" : "false");
+
+const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const whole = new Intl.NumberFormat("en");
+export function number(value) {
+  if (value === null || value === undefined) return "–";
+  if ((Number.isInteger(value) || Math.abs(value) >= 1000) && Math.abs(value) < 1e7) return whole.format(Math.round(value));
+  return value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e7) ? value.toExponential(3) : four.format(value);
+}
+
+// Rounded to the safe side: what leaks up, what is left down.
+export function safe(value, down = false) {
+  if (!value) return number(value);
+  const unit = 10 ** (Math.floor(Math.log10(value)) - 3);
+  return number((down ? Math.floor(value / unit + 1e-9) : Math.ceil(value / unit - 1e-9)) * unit);
+}
+
+export function field(label, control, hint) {
+  control.id ||= id("field");
+  const note = hint ? el("small", { text: hint, id: id("hint") }) : null;
+  if (note) control.setAttribute("aria-describedby", note.id);
+  return el("div", { className: "field" }, el("label", { text: label, htmlFor: control.id }), control, note);
+}
+
+export function select(choices, value, change) {
+  const node = el("select", { on: { change: () => change(node.value) } });
+  fill(node, choices, value);
+  return node;
+}
+
+export function fill(node, choices, value) {
+  clear(node, ...choices.map(([key, words]) => el("option", { value: key, text: words })));
+  if (value !== undefined && choices.some(([key]) => key === value)) node.value = value;
+}
+
+// A slider with its number beside it. On a logarithmic scale the slider holds the exponent.
+export function slider({ label, low, high, value, step = 0.01, log = false, hint, change, words = number }) {
+  const to = (v) => (log ? Math.log10(v) : v);
+  const from = (v) => Number((log ? 10 ** v : v).toPrecision(log ? 2 : 4));
+  const range = el("input", { type: "range", min: to(low), max: to(high), step, value: to(value), id: id("range") });
+  const box = el("input", { type: "number", min: low, max: high, step: "any", value, className: "short" });
+  box.setAttribute("aria-label", `${label}, as a number`);
+  const say = (v) => range.setAttribute("aria-valuetext", words(v));
+  say(value);
+  const node = {
+    value,
+    set(v) {
+      node.value = v;
+      range.value = to(v);
+      box.value = v;
+      say(v);
+    },
+  };
+  range.addEventListener("input", () => {
+    node.value = from(Number(range.value));
+    box.value = node.value;
+    say(node.value);
+    change(node.value);
+  });
+  box.addEventListener("input", () => {
+    const v = Number(box.value);
+    if (!(v > 0) && log) return;
+    node.value = v;
+    range.value = to(v);
+    say(v);
+    change(v);
+  });
+  const note = hint ? el("small", { text: hint, id: id("hint") }) : null;
+  if (note) range.setAttribute("aria-describedby", note.id);
+  node.root = el(
+    "div", { className: "field" },
+    el("label", { text: label, htmlFor: range.id }),
+    el("div", { className: "slider" }, range, box),
+    note,
+  );
+  return node;
+}
+
+export function table(head, rows, caption, numbers = 1) {
+  const cell = (tag, content, n) => {
+    const node = el(tag, { className: n >= numbers ? "number" : "" });
+    if (tag === "th") node.scope = "col";
+    node.append(content ?? "–");
+    return node;
+  };
+  return el(
+    "div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": caption },
+    el(
+      "table", {},
+      el("caption", { text: caption, className: "unseen" }),
+      el("thead", {}, el("tr", {}, ...head.map((h, n) => cell("th", h, n)))),
+      el("tbody", {}, ...rows.map((row) => el("tr", { className: row.className ?? "" }, ...row.cells.map((c, n) => cell("td", c, n))))),
+    ),
+  );
+}
+
+export function dropZone({ label, accept, take }) {
+  const input = el("input", { type: "file", accept, id: id("file"), on: { change: () => input.files[0] && take(input.files[0]) } });
+  const zone = el("div", { className: "drop" }, el("label", { text: label, htmlFor: input.id }), input);
+  const over = (is) => (event) => {
+    event.preventDefault();
+    zone.classList.toggle("over", is);
+  };
+  zone.addEventListener("dragover", over(true));
+  zone.addEventListener("dragleave", over(false));
+  zone.addEventListener("drop", (event) => {
+    over(false)(event);
+    if (event.dataTransfer.files[0]) take(event.dataTransfer.files[0]);
+  });
+  return zone;
+}
+
+// The same by command line and in Python, with buttons to copy.
+export function codeBox() {
+  const parts = { shell: "Command line", python: "Python" };
+  const boxes = Object.fromEntries(Object.keys(parts).map((key) => [key, el("pre", { tabIndex: 0 }, el("code"))]));
+  const root = el(
+    "details", { className: "card code" },
+    el("summary", { text: "The same by command line and in Python" }),
+    ...Object.entries(parts).map(([key, words]) => {
+      boxes[key].setAttribute("aria-label", words);
+      boxes[key].setAttribute("role", "region");
+      const copy = el("button", { type: "button", className: "small", text: "Copy", "aria-label": `Copy: ${words}` });
+      copy.addEventListener("click", async () => {
+        await navigator.clipboard.writeText(boxes[key].textContent);
+        copy.textContent = "Copied";
+        setTimeout(() => (copy.textContent = "Copy"), 1500);
+      });
+      return el("div", {}, el("div", { className: "row" }, el("h3", { text: words }), copy), boxes[key]);
+    }),
+  );
+  return { root, show: (commands) => Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key])) };
+}
+
+// The library speaks to the command line; here its options have other names.
+const NAMES = [
+  ["--missing break", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--by", "“People”"], ["--gap", "“Gap”"], ["--bins", "“Bins”"],
+  ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
+];
+const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);
+export const error = (words) => el("p", { className: "error", role: "alert", text: here(words) });
+export const note = (words) => el("p", { className: "note", text: words });
+
+export function downloads(made, words) {
+  return el(
+    "ul", { className: "downloads" },
+    ...made.names.map((name) =>
+      el("li", {}, el("a", { className: "button", href: `api/made/${made.key}/${encodeURIComponent(name)}`, download: name, text: words[name] ?? words["*"] ?? name })),
+    ),
+  );
+}

@@ -1,0 +1,243 @@
+// Plan and release: which mechanism, what error, and then the answer itself.
+
+import { ask, Latest, Refused } from "./calls.js";
+import { draw, theme } from "./charts.js";
+import { busy, clear, codeBox, downloads, el, error, field, fill, note, number, select, slider, table } from "./dom.js";
+import { Source } from "./source.js";
+
+export const ADVERSARIES = [
+  ["bdp", "knows any set of other records (strongest)"],
+  ["pufferfish", "knows no record"],
+  ["dp", "knows all other records"],
+];
+const KNOWS = { bdp: "knows any set of other records", pufferfish: "knows no record", dp: "knows all other records" };
+const QUERIES = [
+  ["histogram", "How often does each state occur?"],
+  ["frequency", "Which share of the time is each state?"],
+  ["count", "How often does one state occur?"],
+  ["sum", "What do the numbers add up to?"],
+  ["mean", "What is the mean of the numbers?"],
+];
+
+export async function make(panel, shared) {
+  const latest = new Latest(), curve = new Latest();
+  let shown = null, curveOf = "";
+
+  const query = select(QUERIES, "histogram", () => ask_());
+  const state = select([], undefined, () => ask_());
+  const low = el("input", { type: "number", step: "any", className: "short", on: { change: () => ask_() } });
+  const high = el("input", { type: "number", step: "any", className: "short", on: { change: () => ask_() } });
+  low.setAttribute("aria-label", "lowest number");
+  high.setAttribute("aria-label", "highest number");
+  const length = el("input", { type: "number", min: 1, value: 2016, on: { input: () => ask_() } });
+  const idColumn = select([], undefined, () => ask_());
+  const epsilon = slider({
+    label: "ε, how much may leak about one record", low: 0.01, high: 10, value: 1, log: true, change: () => ask_(),
+    hint: "Smaller hides more and errs more. 1 is usual.", words: (v) => `epsilon ${v}`,
+  });
+  const adversary = select(ADVERSARIES, "bdp", () => ask_());
+  const stateField = field("State", state), lengthField = field("How many records will there be?", length), idField = field("Column that names the record", idColumn);
+  const clipField = el("div", { className: "field", role: "group", "aria-label": "Range of the numbers" }, el("span", { text: "Numbers are cut to" }), el("div", { className: "row" }, low, " to ", high));
+
+  const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …"));
+  const chart = el("div", { className: "chart" }), mechanisms = el("div"), curveChart = el("div", { className: "chart" });
+  const curveCard = el("details", { className: "card", on: { toggle: () => drawCurve() } }, el("summary", { text: "How does the error change with ε?" }), curveChart);
+  const released = el("div", { "aria-live": "polite" });
+  const dataset = select([], undefined, () => {});
+  const datasetField = field("Charge it to", dataset, "The ledger is charged before any noise is drawn");
+  const go = el("button", { type: "button", className: "main", text: "Release the answer", on: { click: () => release() } });
+  const stop = el("button", { type: "button", text: "Cancel", hidden: true });
+  const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), datasetField, el("div", { className: "row" }, go, stop), released);
+  const answer = el("section", { className: "card answer" }, headline, chart, mechanisms);
+  const code = codeBox();
+  const source = new Source(shared, { change: () => ask_() });
+
+  panel.append(
+    el(
+      "div", { className: "room" },
+      el(
+        "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
+        el("h2", { text: "May I publish this, and with what error?" }),
+        source.root,
+        el("fieldset", {}, el("legend", { text: "3 · Question" }), field("What is published?", query), stateField, clipField, lengthField, idField),
+        el("fieldset", {}, el("legend", { text: "4 · Promise" }), epsilon.root, field("Someone who wants to find out a record", adversary)),
+      ),
+      el("div", { className: "tells" }, answer, curveCard, releaseCard, code.root),
+    ),
+  );
+
+  function asked() {
+    const model = source.model;
+    const kind = query.value;
+    const clip = !clipField.hidden && low.value !== "" && high.value !== "" ? [Number(low.value), Number(high.value)] : null;
+    return {
+      model: model.key,
+      data: source.file?.key ?? null,
+      reading: source.reading,
+      id: idField.hidden ? null : idColumn.value || null,
+      query: kind === "count" ? `count:${state.value}` : kind,
+      clip,
+      epsilon: epsilon.value,
+      adversary: adversary.value,
+      length: lengthField.hidden ? null : Number(length.value) || null,
+      theme: theme(),
+    };
+  }
+
+  function fit() {
+    const model = source.model;
+    const names = model?.states ?? [];
+    const kept = state.value;
+    fill(state, names.map((name) => [name, name]), kept);
+    const numbers = ["sum", "mean"].includes(query.value);
+    stateField.hidden = query.value !== "count";
+    clipField.hidden = !numbers || Boolean(model?.numbers);
+    lengthField.hidden = Boolean(source.file) || !model?.chained;
+    idField.hidden = !source.file || !model || model.chained;
+    if (!idField.hidden) fill(idColumn, [["", "rows are in the model's order"], ...source.file.columns.map((c) => [c, c])], idColumn.value);
+    releaseCard.hidden = !source.file;
+  }
+
+  async function ask_() {
+    fit();
+    if (!source.model) {
+      latest.cancel();
+      clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
+      clear(mechanisms);
+      clear(chart);
+      go.disabled = true;
+      return;
+    }
+    const slow = setTimeout(() => busy(answer, true), 120);
+    try {
+      const found = await latest.ask("plan", asked(), { part: (part) => show(part) });
+      if (found) show(found);
+    } catch (problem) {
+      shown = null;
+      go.disabled = true;
+      clear(headline, error(problem.message));
+      clear(mechanisms);
+      clear(chart);
+    } finally {
+      clearTimeout(slow);
+      busy(answer, false);
+    }
+  }
+
+  function show(plan) {
+    shown = plan;
+    go.disabled = false;
+    clear(headline, ...verdict(plan));
+    clear(mechanisms, ...listed(plan));
+    draw(chart, plan.chart);
+    code.show(plan.commands);
+    drawCurve();
+    answer.dataset.epsilon = plan.epsilon; // what is on the screen, for whoever measures
+  }
+
+  async function drawCurve() {
+    if (!curveCard.open || !source.model) return;
+    const { epsilon: _, ...of } = asked();
+    if (JSON.stringify(of) === curveOf) return;
+    curveOf = JSON.stringify(of);
+    clear(curveChart, note("computing …"));
+    try {
+      const found = await curve.ask("errors", asked(), {});
+      if (found) await draw(curveChart, found.chart);
+    } catch (problem) {
+      clear(curveChart, error(problem.message));
+    }
+  }
+
+  async function release() {
+    const mine = new AbortController();
+    go.disabled = true;
+    stop.hidden = false;
+    stop.onclick = () => mine.abort();
+    clear(released, note("starting …"));
+    try {
+      const made = await ask("release", { ...asked(), mechanism: null, dataset: dataset.value || null }, { progress: (words) => clear(released, note(`${words} …`)) }, mine.signal);
+      clear(released, ...certified(made));
+      draw(released.querySelector(".chart"), made.chart);
+      shared.changed?.();
+    } catch (problem) {
+      const words = problem.name === "AbortError" ? "Cancelled: there is no answer. If the ledger was charged already, the charge stays." : problem.message;
+      clear(released, problem instanceof Refused || problem.name === "AbortError" ? error(words) : error(`Something went wrong: ${words}`));
+    } finally {
+      go.disabled = false;
+      stop.hidden = true;
+    }
+  }
+
+  async function budgets() {
+    datasetField.hidden = shared.started.ledger === null;
+    if (datasetField.hidden) return;
+    const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
+    const left = (d) => (d.left === null ? "no model yet" : `${number(d.left)} of ${number(d.budget)} left`);
+    fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
+  }
+  shared.changed = budgets;
+  source.read();
+  return { enter: budgets, redraw: () => ask_() };
+}
+
+const percent = (x) => `${number(Math.round(x * 1000) / 10)} %`;
+
+// The question a newcomer has, answered first.
+function verdict(plan) {
+  const best = plan.candidates.find((c) => c.mechanism === plan.best);
+  const many = plan.query === "histogram" || plan.query === "frequency";
+  const what = many ? "Each of its numbers is" : "It is";
+  const share = ["sum", "mean", "frequency"].includes(plan.query) || !plan.records ? null : best.accuracy.alpha / plan.records;
+  const odd = plan.query === "frequency" ? best.accuracy.alpha : share;
+  const little = odd !== null && odd >= 0.5;
+  const error = plan.query === "frequency" ? `${percent(best.accuracy.alpha)} of the whole` : number(best.accuracy.alpha);
+  const first = little ? "You may, but it would say very little." : "Yes.";
+  const sure = `${percent(1 - best.accuracy.beta)} sure`;
+  return [
+    el("p", { className: "verdict" }, el("strong", { text: first }), ` ${what} off by less than `, el("strong", { text: error }), `, ${sure}.`),
+    el("p", {}, share === null ? "" : `That is ${percent(share)} of ${number(plan.records)} records. `, little ? "Raise ε, take more records, or ask for less. " : "", `Best mechanism: ${plan.best}.`, plan.waiting?.length ? " Slower mechanisms are still being tried …" : ""),
+    el("p", { className: "promise" }, "The promise: whoever believes the model, ", KNOWS[plan.adversary], ` and sees the answer can shift their odds between two values of any one record by a factor of at most e^${number(plan.epsilon)} = ${number(Math.exp(plan.epsilon))}.`),
+  ];
+}
+
+function listed(plan) {
+  const tried = plan.candidates.filter((c) => c.scale !== null);
+  const others = plan.candidates.filter((c) => c.scale === null);
+  const rows = tried.map((c) => ({
+    className: c.mechanism === plan.best ? "best" : c.applies ? "" : "off",
+    cells: [
+      c.mechanism,
+      c.mechanism === plan.best ? "✓ best" : c.applies ? "✓ keeps it" : el("span", {}, "✗ does not", el("small", { text: c.reason })),
+      number(c.scale), number(c.expected_l1_error), number(c.accuracy?.alpha),
+    ],
+  }));
+  const sure = percent(1 - (tried[0]?.accuracy?.beta ?? 0.05));
+  const caption = "Mechanisms, the best first";
+  const out = [table(["Mechanism", "Keeps the promise", "Noise scale", "Expected error, all numbers together", `Each number errs by less than (${sure} sure)`], rows, caption, 2)];
+  if (others.length)
+    out.push(el("details", {}, el("summary", { text: `${others.length} more do not apply here: why` }), el("dl", {}, ...others.flatMap((c) => [el("dt", { text: c.mechanism }), el("dd", { text: c.reason })]))));
+  return out;
+}
+
+function certified(made) {
+  const c = made.certificate;
+  const list = (v) => (Array.isArray(v) ? v : [v]);
+  const rows = c.labels.map((label, n) => ({
+    cells: [
+      label, number(list(made.answer)[n]), number(list(made.estimate)[n]),
+      made.denoised ? `${number(list(made.denoised.low)[n])} to ${number(list(made.denoised.high)[n])}` : "–",
+    ],
+  }));
+  const where = c.ledger ? `Charged to ${c.ledger.dataset}, row ${c.ledger.position} of the ledger.` : "Not charged to any ledger: count your releases yourself.";
+  return [
+    el("h3", { text: "Released" }),
+    table([c.query.name, "Released", "Estimate", "95 % between, under the model"], rows, "The released answer"),
+    el("div", { className: "chart" }),
+    el("p", { text: c.guarantee.statement }),
+    ...c.warnings.map((words) => el("p", { className: "warning", text: words })),
+    el("p", { className: "charged", text: where }),
+    downloads(made.made, { "report.html": "Report (HTML)", "release.json": "Answer and certificate (JSON)" }),
+    el("details", {}, el("summary", { text: "The certificate" }), el("pre", { tabIndex: 0, text: made.written })),
+  ];
+}

@@ -1,0 +1,96 @@
+"""A file held in memory reads as the same file on a disk, and comes out again as text."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import pufferdp
+from pufferdp.data import Coding, Layout, open_series
+from pufferdp.data.files import memory_columns
+from pufferdp.data.memory import MemoryFile
+from pufferdp.data.rewriting import rewrite_file, rewrite_frame
+from pufferdp.errors import DataError
+
+TEXT = 'when,who,"what, and ""how"""\n2024-01-01 00:05,b,x\n2024-01-01 00:00,a,NA\n2024-01-01 01:00,b,"y, z"\n'
+COLUMN = 'what, and "how"'
+LAYOUT = Layout(column=COLUMN, order="when", by="who", gap="10min", missing="break")
+CODING = Coding(labels=("x", "y, z"))
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.csv", TEXT), ("A.CSV", TEXT), ("a.txt", TEXT.replace(",", ";"))])
+def test_it_counts_as_a_file_does(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    column = memory_columns(MemoryFile(name, text.encode()))[-1]
+    layout = Layout(column=column, order="when", by="who", gap="10min", missing="break")
+    coding = Coding(labels=("x", text.splitlines()[-1].split('"')[1]))
+    ours = open_series(MemoryFile(name, text.encode()), layout).counts(coding, transitions=True)
+    theirs = open_series(tmp_path / name, layout).counts(coding, transitions=True)
+    assert ours == theirs
+    assert ours.records == 2
+
+
+def test_tabs_separate_where_the_name_says_so() -> None:
+    file = MemoryFile("a.tsv", b"a,b\tc\n1,2\t3\n")
+    assert memory_columns(file) == ["a,b", "c"]
+
+
+def test_it_is_written_as_a_file_is(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(TEXT)
+    rewrite_file(tmp_path / "a.csv", COLUMN, [(1, 1), (3, 3)], "*", str(tmp_path / "b.csv"))
+    marked = rewrite_frame(MemoryFile("a.csv", TEXT.encode()), COLUMN, [(1, 1), (3, 3)], "*")
+    read = [open_series(f, Layout(column=COLUMN, order="when")) for f in (marked, tmp_path / "b.csv")]
+    assert read[0].found_states() == read[1].found_states() == ("*",)
+    header, *rows = marked.content.decode().splitlines()
+    assert header == TEXT.splitlines()[0]
+    assert rows == ["2024-01-01 00:05,b,*", "2024-01-01 00:00,a,", "2024-01-01 01:00,b,*"]
+
+
+def test_no_disk_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    open_series(MemoryFile("a.csv", TEXT.encode()), LAYOUT).counts(CODING)
+    rewrite_frame(MemoryFile("a.csv", TEXT.encode()), COLUMN, [(1, 1)], "*")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_elsewhere_the_file_is_gone_when_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without memfd_create a temporary file stands in."""
+    monkeypatch.setattr("pufferdp.data.memory.sys.platform", "darwin")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    file = MemoryFile("a.csv", TEXT.encode())
+    with file.parts() as parts:
+        (path,) = tmp_path.iterdir()
+        assert parts.paths == (str(path),)
+        assert path.stat().st_mode & 0o077 == 0  # its owner alone
+    assert list(tmp_path.iterdir()) == []
+    assert open_series(file, LAYOUT).counts(CODING).records == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_table_is_refused() -> None:
+    for name, content, words in (
+        ("a.parquet", b"PAR1", "must end in"),
+        ("a.csv", b" \n", "is empty"),
+        ("a.csv", b"a,b\n1,2,3\n", "does not split"),
+    ):
+        with pytest.raises(DataError, match=words):
+            memory_columns(MemoryFile(name, content))
+    with pytest.raises(DataError, match="no column"):
+        open_series(MemoryFile("a.csv", b"a\n1\n"), Layout(column="b"))
+
+
+def test_it_goes_to_another_process_and_shows_nothing() -> None:
+    file = MemoryFile("a.csv", TEXT.encode())
+    assert pickle.loads(pickle.dumps(file)).content == file.content
+    assert "2024" not in repr(file)
+
+
+def test_a_release_and_a_fit_take_it() -> None:
+    content = ("v\n" + "a\nb\n" * 40).encode()
+    model = pufferdp.fit(MemoryFile("d.csv", content), column="v").model
+    made = pufferdp.release(MemoryFile("d.csv", content), model=model, column="v", query="histogram", epsilon=1.0)
+    assert made.certificate.data.records == 80
