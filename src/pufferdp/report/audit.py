@@ -42,8 +42,8 @@ def _leakage(report: dict[str, Any]) -> Chart:
         y=Axis(scale="names", names=tuple(words for _, words in shown)),
         layers=tuple(layers),
         alt=f"Leakage: {said}.",
-        height=2.2,
-        legend="upper right",
+        height=2.4,
+        legend="outside",
     )
 
 
