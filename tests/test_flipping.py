@@ -83,10 +83,12 @@ def test_classes_and_starts_are_sound_or_refused():
     for model, reason in (
         (pufferdp.BinaryInterval(low=0.3, high=0.7), "infinitely many chains"),
         (pufferdp.AnyGroups(largest=3), "only series"),
-        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "stationary"),
+        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "give the law of the first record"),
     ):
         with pytest.raises(pufferdp.NotApplicableError, match=reason):
             pufferdp.design_flips(model, 1.0, length=5)
+    given = pufferdp.MarkovChain(transition=THREE.transition, start=[0.5, 0.25, 0.25])
+    assert pufferdp.design_flips(given, 1.0, length=5).loss <= 1.0
     with pytest.raises(pufferdp.ModelError, match="one state"):
         pufferdp.design_flips(pufferdp.MarkovChain(transition=[[1.0]]), 1.0)
 

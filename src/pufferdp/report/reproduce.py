@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels, Points
@@ -25,23 +26,30 @@ def experiment_panels(result: Result, title: str) -> Panels:
     across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
     others = iter(_OTHERS)
     series = {name: _SERIES[name] if name in _SERIES else next(others) for name in drawing.lines}
+    names = tuple(dict.fromkeys(row[drawing.x] for row in rows if isinstance(row[drawing.x], str)))
+    if names:  # nothing lies between names
+        series = {name: k for k, name in enumerate(drawing.lines)}
     parts = []
     for n, panel in enumerate(panels):
         shown = rows if by is None else [row for row in rows if row[by] == panel]
         layers: list[Layer] = []
         for name, label in drawing.lines.items():
-            points: Any = [(row[drawing.x], row[name]) for row in shown if row[name] is not None]
+            points: Any = [(_at(row[drawing.x], names), row[name]) for row in shown if row[name] is not None]
             x, y = (tuple(float(p[end]) for p in points) for end in (0, 1))
             said = label if n == 0 else ""
-            if name == "estimate":
-                layers.append(Points(x=x, y=y, label=said, series=series[name], hollow=True))
+            if name == "estimate" or names:
+                layers.append(Points(x=x, y=y, label=said, series=series[name], hollow=name == "estimate"))
             else:
                 layers.append(Line(x=x, y=y, label=said, series=series[name], bold=name == "ours"))
         head = "" if by is None else _title(result.columns[by], panel)
         parts.append(
             Chart(
                 title=head,
-                x=Axis(name=result.columns[drawing.x], scale="log" if drawing.log_x else "linear"),
+                x=Axis(
+                    name=result.columns[drawing.x],
+                    scale="names" if names else "log" if drawing.log_x else "linear",
+                    names=tuple(textwrap.fill(str(name), 9) for name in names),
+                ),
                 y=Axis(name=drawing.y if n % across == 0 else "", scale="log" if drawing.log_y else "linear"),
                 layers=tuple(layers),
                 alt=f"{drawing.y} by {result.columns[drawing.x]}{', ' * bool(head)}{head}.",
@@ -63,6 +71,11 @@ def _heat_maps(result: Result, title: str) -> Panels:
         cells = {(str(row[drawing.y]), str(row[drawing.x])): row[name] for row in result.rows}
         tables[label] = [[cells[a, b] for b in labels] for a in labels]
     return flow_maps(tables, labels, title)
+
+
+def _at(x: float | str | None, names: tuple[object, ...]) -> object:
+    """A place along the axis."""
+    return names.index(x) if names else x
 
 
 def _title(name: str, value: float | str | None) -> str:
