@@ -190,13 +190,9 @@ def redact(
 
 def _rows_at(designs: tuple[tuple[int, Design], ...], placement: Placement, asked: dict[int, int]) -> dict[int, int]:
     """The row of each position inside a block, and of those that were asked about."""
-    out = dict(asked)
-    for first, design in designs:
-        for block in design.blocks:
-            low, high = first - 1 + block.first, first - 1 + block.last
-            rows, _ = placement.between(low, high)
-            out.update(zip(range(low, high + 1), rows.tolist(), strict=True))
-    return out
+    spans = [(first - 1 + b.first, first - 1 + b.last) for first, design in designs for b in design.blocks]
+    rows, _ = placement.look(spans)
+    return asked | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
 
 
 def _check_target(data: object, out: str | os.PathLike[str] | None) -> None:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import narwhals as nw
 import numpy as np
 
 from pufferdp.data import Layout, open_series
 from pufferdp.data.placing import Placement, Span
-from pufferdp.data.sources import rows
+from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction import Block, Design
+from pufferdp.models.markov import Matrix
 from pufferdp.noise import Sampler, happens
-
-BATCH: Final = 65_536
-"""Records drawn at a time."""
 
 
 def marked_rows(published: object, column: str, mark: str) -> set[int]:
     """The rows that an earlier redaction marked."""
     frame = open_series(published, Layout(column=column)).table.frame
-    return {int(row) for (row,) in rows(frame.filter(nw.col("value") == mark).select("order"))}
+    return {int(row) for (row,) in fetched(frame.filter(nw.col("value") == mark).select("order"))}
 
 
 def draw_again(
@@ -40,21 +37,22 @@ def draw_again(
 def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> list[Span]:
     """Which rows are redacted, as spans. Values are read only where the decision depends on them."""
     spans: list[Span] = []
-    scattered: list[int] = []
+    open_: list[Span] = []
+    marks: list[Matrix] = []
     for block in blocks:
         sure = (block.marks == 1).all(axis=1)
         edges = np.flatnonzero(np.diff(sure)) + 1
         for part in np.split(np.arange(len(sure)), edges):
-            first, last = block.first + int(part[0]), block.first + int(part[-1])
+            span = block.first + int(part[0]), block.first + int(part[-1])
             if sure[part[0]] and placement.plain:
-                spans.append((first, last))
-                continue
-            for start in range(first, last + 1, BATCH):
-                end = min(last, start + BATCH - 1)
-                numbers, codes = placement.between(start, end)
-                chances = block.marks[np.arange(start, end + 1) - block.first, codes]
-                scattered += numbers[happens(chances, sampler)].tolist()
-    return merged([*spans, *spans_of(scattered)])
+                spans.append(span)
+            else:
+                open_.append(span)
+                marks.append(block.marks[part])
+    rows, codes = placement.look(open_)
+    if len(rows):
+        spans += spans_of(rows[happens(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
+    return merged(spans)
 
 
 def spans_of(numbers: Iterable[int]) -> list[Span]:

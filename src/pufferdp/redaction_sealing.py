@@ -118,7 +118,7 @@ def certify(
                 "column": layout.column,
                 "order": layout.order,
                 "by": layout.by,
-                "gap": layout.gap,
+                "gap": layout.gap if layout.gap is None or isinstance(layout.gap, str) else float(layout.gap),
                 "missing": layout.missing,
                 "rows": result.rows,
                 "records": result.records,

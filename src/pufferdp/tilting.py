@@ -21,6 +21,7 @@ from pufferdp.leakage.redaction import Design
 from pufferdp.models.classes import Model
 from pufferdp.models.markov import Vector
 from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.redaction_drawing import spans_of
 from pufferdp.redaction_result import Redaction
 
 Output = Mapping[int, int | None]
@@ -85,13 +86,12 @@ def tilted_from_file(redaction: Redaction, path: str | os.PathLike[str], layout:
     )
     nodes: list[Node] = []
     for first, design in redaction.designs:
-        output: dict[int, int | None] = {}
-        names: dict[int, str] = {}
-        for block in design.blocks:
-            low, high = max(1, block.first - 1), min(design.hiding.length, block.last + 1)
-            rows, codes = placement.between(first - 1 + low, first - 1 + high)
-            for t, row, code in zip(range(low, high + 1), rows.tolist(), codes.tolist(), strict=True):
-                output[t], names[t] = None if code == len(labels) else code, str(row)
+        # The blocks, and one record on either side of each; two blocks may share one.
+        near = [(max(1, b.first - 1), min(design.hiding.length, b.last + 1)) for b in design.blocks]
+        records = sorted({t for low, high in near for t in range(low, high + 1)})
+        rows, codes = placement.look(spans_of(first - 1 + t for t in records))
+        output = {t: None if n == len(labels) else n for t, n in zip(records, codes.tolist(), strict=True)}
+        names = {t: str(row) for t, row in zip(records, rows.tolist(), strict=True)}
         nodes += tilted_nodes(design, output, names)
     return BayesianNetwork(nodes=tuple(nodes), values=redaction.hiding.chain.values)
 

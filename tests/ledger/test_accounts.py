@@ -168,7 +168,7 @@ def test_redactions_of_one_data_set_keep_the_same_records_private(place: str) ->
         about = {"longest": 50, "private": "row 7", "model": model_digest(CHAIN), "adversary": "bdp"}
         with pytest.raises(BudgetError, match="redact more"):
             ledger.charge("bdp", redaction(window=True, leakage=1.9, **about))
-        with pytest.raises(BudgetError, match="without end"):
+        with pytest.raises(BudgetError, match="--method window"):
             ledger.charge("bdp", redaction(window=False, leakage=0.1, **about))
         ledger.charge("bdp", redaction(window=True, leakage=0.1, **about))
         with pytest.raises(RefusedError, match="design both together"):

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, Final
 
+import duckdb
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,8 @@ from pufferdp.errors import DataError, ParameterError
 Span = tuple[int, int]
 """First and last, counted from 1."""
 Ints = NDArray[np.int64]
+SPELLED: Final = 20
+"""Up to so many spans are spelled out as bounds; more are looked up record by record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,8 @@ class Placement:
             )
         keys = ["order"] if table.layout.by is None else ["person", "order"]
         place = nw.col("code").cum_count().over(order_by=keys)
-        return self.series._linked(frame).with_columns(place=place.cast(nw.Int64))
+        placed = self.series._linked(frame).with_columns(place=place.cast(nw.Int64))
+        return _kept(placed.select("row", "place", "code", "start", "record").sort("place"))
 
     @reading()
     def find(self, asked: Sequence[int]) -> Found:
@@ -99,9 +104,26 @@ class Placement:
         return Found(count=count, missing=counts.missing, chains=tuple(sorted(found)), positions=tuple(positions))
 
     @reading()
-    def between(self, first: int, last: int) -> tuple[Ints, Ints]:
-        """Rows and states, as positions among the labels, of a stretch of the series."""
+    def look(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
+        """Rows and states, as positions among the labels, of some stretches of the series, one after the other."""
+        if not spans:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         number = "order" if self.plain else "row"
-        near = self._frame.filter((nw.col("place") >= first) & (nw.col("place") <= last)).sort("place")
-        rows, codes = integers(near.select(number, "code"))
+        if len(spans) <= SPELLED:
+            hit: nw.Expr = nw.lit(False)
+            for first, last in spans:
+                hit = hit | ((nw.col("place") >= first) & (nw.col("place") <= last))
+        else:
+            hit = nw.col("place").is_in([n for first, last in spans for n in range(first, last + 1)])
+        rows, codes = integers(self._frame.filter(hit).sort("place").select(number, "code"))
         return rows, codes
+
+
+def _kept(frame: Frame) -> Frame:
+    """The same, computed once: sorting again for every question would cost as much as reading the data."""
+    native: Any = frame.to_native()
+    if isinstance(native, duckdb.DuckDBPyRelation):
+        native.create("pufferdp_placed")
+        kept: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
+        return kept
+    return frame.collect().lazy()
