@@ -83,7 +83,7 @@ def stream_budget(model: Model, target: float, *, length: int | None = None, adv
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> budget = stream_budget(chain, 1.0)
     >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
-    (0.2503, [0.5992, 0.2503, 0.5992])
+    (0.2503, [0.6252, 0.2503, 0.6252])
     """
     who, chains, most = checks.adversary(adversary), _chains(model), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
