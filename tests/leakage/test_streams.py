@@ -153,6 +153,23 @@ def test_runs_of_equal_losses_are_skipped_soundly(P, who, start):
 
 
 @pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("start", ["stationary", [0.3, 0.7]])
+@pytest.mark.parametrize("P", [ACTIVITY, [[0.2, 0.8], [0.7, 0.3]]])
+def test_many_targets_at_once_are_as_one_after_the_other(P, start, who, monkeypatch):
+    model = StreamModel(MarkovChain(transition=P, start=start), who)
+    losses = np.random.default_rng(5).choice([0.0, 0.1, 0.5, 2.0], size=500)
+    one_by_one = model.profile(losses)
+    monkeypatch.setattr("pufferdp.leakage.streams._LONG", 100)
+    monkeypatch.setattr("pufferdp.leakage.stream_windows._BLOCKS", 7)
+    monkeypatch.setattr("pufferdp.leakage.stream_windows._AT_ONCE", 2000)
+    told: list[int] = []
+    for slow, quick in zip(one_by_one.parts, model.profile(losses, told.append).parts, strict=True):
+        assert (quick >= slow).all()
+        assert quick == pytest.approx(slow, abs=1e-10)
+    assert len(told) < 400  # not one by one
+
+
+@pytest.mark.parametrize("who", WHO)
 def test_equal_and_changing_losses_meet(who):
     """The same stream by both ways: one loss differs by nothing that shows."""
     for P in (ACTIVITY, [[0.2, 0.8], [0.7, 0.3]], [[0.97, 0.03], [0.05, 0.95]]):

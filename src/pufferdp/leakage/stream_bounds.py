@@ -42,11 +42,11 @@ class Moves:
         self._order = np.argsort(-share, axis=-1)
         self._top, self._bottom = (np.take_along_axis(rows, self._order, axis=-1) for rows in (c, d))
 
-    def __call__(self, bounds: Array, loss: float) -> Array:
-        """Tables after a record that spent ``loss``, one a start."""
+    def __call__(self, bounds: Array, loss: float | Array) -> Array:
+        """Tables after a record that spent ``loss``, one a start; or a loss for each of them."""
         return self._two(bounds, loss) if self.size == 2 else self._many(bounds, loss)
 
-    def _two(self, bounds: Array, loss: float) -> Array:
+    def _two(self, bounds: Array, loss: float | Array) -> Array:
         """The ratio of two weights moves by a Möbius map, and an interval to an interval."""
         ends = np.stack([bounds[:, 0, 1] + loss, -bounds[:, 1, 0] - loss])[:, None, :]
         a, b, c, d = self._of_two
@@ -58,9 +58,9 @@ class Moves:
         out[:, 0, 1], out[:, 1, 0] = found.max(axis=(0, 1)), -found.min(axis=(0, 1))
         return out
 
-    def _many(self, bounds: Array, loss: float) -> Array:
+    def _many(self, bounds: Array, loss: float | Array) -> Array:
         k = self.size
-        wide = bounds + loss * (1 - np.eye(k))
+        wide = bounds + np.asarray(loss)[..., None, None] * (1 - np.eye(k))
         turned = np.swapaxes(wide, 1, 2)
         # Weights scaled to w(r) = 1 lie in a box; every reference r gives a bound, the smallest counts.
         open_box = np.max(turned, axis=2) >= _LARGE
