@@ -166,8 +166,12 @@ def _teller(progress: Progress | None, n: int) -> Callable[[int], None]:
     if progress is None:
         return lambda m: None
 
+    told = -1
+
     def tell(m: int) -> None:
-        if m % 1000 == 0:
-            progress(f"following the stream: {m / (2 * n):.0%}")
+        nonlocal told
+        if (share := 100 * m // (2 * n)) > told:
+            told = share
+            progress(f"following the stream: {share}%")
 
     return tell
