@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import diffprivlib.mechanisms
+import numpy as np
 import opendp.prelude as dp
 import pytest
 
-from pufferdp import Adversary, MarkovChain, leakage_of, outside_mechanism
+from pufferdp import Adversary, MarkovChain, leakage_of, outside_mechanism, stream_leakage
 from pufferdp.audit.auditing import audit_mechanism
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
@@ -37,3 +38,19 @@ def test_more_leaks_than_is_claimed_and_no_more_than_is_exact(make, calls):
     claim = [attack.lower for attack in found.attacks if attack.adversary is Adversary.DP]
     assert claim
     assert max(claim) <= 0.5  # the claim itself holds: DP is not broken, it promises something else
+
+
+def test_a_stream_is_attacked_as_its_bound_allows():
+    """Randomised response at every step, attacked from its outputs alone; the bound is exact, so it is the ceiling."""
+    generator, loss, steps = np.random.default_rng(7), 1.0, 6
+
+    def responses(rows):
+        lies = generator.random(rows.shape) < 1 / (1 + np.exp(loss))
+        return np.where(lies, 1 - rows, rows)
+
+    mechanism = outside_mechanism(responses, dp_loss=loss, batched=True)
+    found = audit_mechanism(ACTIVITY, mechanism, length=steps, calls=150_000, confidence=CONFIDENCE)
+    mechanism.close()
+    bound = stream_leakage(ACTIVITY, loss, length=steps)
+    assert bound.exact is not None
+    assert loss < found.lower <= bound.exact

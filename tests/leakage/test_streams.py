@@ -203,6 +203,25 @@ def test_nothing_to_learn_and_nothing_else_to_learn_from():
     assert StreamModel(MarkovChain(transition=ACTIVITY), Adversary.BDP).profile(np.array([0.5])).total.tolist() == [0.5]
 
 
+@pytest.mark.parametrize("P", [ACTIVITY, THREE, [[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]])
+def test_large_losses_stay_within_numbers(P):
+    """Where outputs are as good as the records, the chain's own ratios are all that its neighbours add."""
+    for who in WHO:
+        model = StreamModel(MarkovChain(transition=P), who)
+        for losses in (np.full(6, 800.0), np.full(6, 90.0), np.array([700.0, 1.0, 800.0])):
+            found = model.profile(losses)
+            assert (found.total >= losses).all()
+            assert (found.total <= losses.sum()).all()
+            for at, loss in enumerate(losses):
+                assert loss <= model.attack(losses, at).leaks <= found.total[at] * (1 + 1e-12)
+
+
+def test_who_knows_all_others_learns_from_one_output():
+    chain = MarkovChain(transition=[[0.5, 0.5, 0], [0.5, 0, 0.5], [0, 1, 0]], start=[0.5, 0.5, 0])
+    attack = StreamModel(chain, Adversary.DP).attack(np.array([0.5, 1.0]), 0)
+    assert (attack.leaks, {attack.likelier, attack.other}) == (0.5, {0, 1})
+
+
 def test_any_start_is_refused():
     with pytest.raises(NotApplicableError, match='start is "any"'):
         StreamModel(MarkovChain(transition=ACTIVITY, start="any"), Adversary.BDP)

@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 SLACK: Final = 1e-11
 """Added to a bound that is to hold for ever, so that a step keeps it."""
 _LARGE: Final = 600.0
+_SAFE: Final = 100.0
+"""Products of a few likelihoods that differ by no more than exp of this stay within doubles."""
 _PRODUCTS: Final = 220
 """How many products of matrices a step may look at."""
 _ALL_SETS: Final = 5
@@ -91,10 +93,10 @@ class Deep:
     """
 
     def __init__(self, table: Array, starts: Array, loss: float) -> None:
-        favours = np.exp(extreme_sets(len(table)) * loss)
+        favours = np.exp((extreme_sets(len(table)) - 1) * min(loss, _SAFE))
         self._steps = table[None] * favours[:, None, :]
         # Only where every set of values is looked at do products bound all likelihoods.
-        several = 2 < len(table) <= _ALL_SETS
+        several = 2 < len(table) <= _ALL_SETS and loss < _SAFE
         self._deep = max(1, int(math.log(_PRODUCTS) / math.log(len(favours)))) if several else 1
         products = self._steps
         for _ in range(self._deep - 1):
