@@ -130,8 +130,10 @@ def test_other_models_are_refused():
         stream_budget(ACTIVITY, 0)
 
 
-def test_progress_is_told():
+@pytest.mark.parametrize(("steps", "adversary"), [(300, "pufferfish"), (2500, "bdp")])
+def test_progress_is_told(steps, adversary):
     told: list[str] = []
-    stream_leakage(ACTIVITY, np.linspace(0.1, 0.2, 1500), adversary="pufferfish", progress=told.append)
+    stream_leakage(ACTIVITY, np.linspace(0.1, 0.2, steps), adversary=adversary, progress=told.append)
     assert told[0] == "following the stream: 0%"
     assert len(told) > 2
+    assert len(told) == len(set(told))

@@ -83,7 +83,7 @@ def stream_budget(model: Model, target: float, *, length: int | None = None, adv
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> budget = stream_budget(chain, 1.0)
     >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
-    (0.2503, [0.5992, 0.2503, 0.5992])
+    (0.2503, [0.6252, 0.2503, 0.6252])
     """
     who, chains, most = checks.adversary(adversary), _chains(model), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
@@ -166,8 +166,12 @@ def _teller(progress: Progress | None, n: int) -> Callable[[int], None]:
     if progress is None:
         return lambda m: None
 
+    told = -1
+
     def tell(m: int) -> None:
-        if m % 1000 == 0:
-            progress(f"following the stream: {m / (2 * n):.0%}")
+        nonlocal told
+        if (share := 100 * m // (2 * n)) > told:
+            told = share
+            progress(f"following the stream: {share}%")
 
     return tell

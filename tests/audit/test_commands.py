@@ -61,13 +61,13 @@ def test_many_lines_do_not_fill_a_pipe():
         (python("print(*[1] * 10_001, sep=',')\n" * 4), "wrote 10,001 numbers a line; at most 10,000 are expected"),
         (python("import sys; sys.exit('no such table')"), "ended with exit status 1 on 4 data sets: no such table"),
         (python("import os; os.kill(os.getpid(), 9)"), "ended with signal SIGKILL on 4 data sets"),
-        ("command:sleep 60", "wrote 0 of 4 lines and then nothing for 1 s, and was ended"),
+        ("command:sleep 60", "wrote 0 of 4 lines and then nothing for 2 s, and was ended"),
         (python("import os, time; os.close(0); os.close(1); os.close(2); time.sleep(60)"), "but did not end"),
     ],
 )
 def test_bad_commands_are_reported(command, said):
     with pytest.raises(MechanismError) as caught:
-        outside_mechanism(command, budget=RunBudget(patience=1 if "end" in said.split()[-1] else 60)).run(ROWS)
+        outside_mechanism(command, budget=RunBudget(patience=2 if "end" in said.split()[-1] else 60)).run(ROWS)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 

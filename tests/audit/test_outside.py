@@ -17,7 +17,7 @@ from pufferdp.audit.outside import outside_mechanism
 from pufferdp.errors import MechanismError, ParameterError, RefusedError
 
 ROWS = np.array([[0, 1, 1], [0, 0, 1], [1, 1, 1], [0, 0, 0]])
-QUICK, PATIENT = RunBudget(patience=1), RunBudget(patience=60)
+QUICK, PATIENT = RunBudget(patience=2), RunBudget(patience=60)
 
 
 def total(row):
@@ -117,8 +117,8 @@ def breaks_at_the_third(row, seen=[]):  # noqa: B006
         (lambda row: sys.exit(4), "call 1 raised SystemExit: 4"),
         (killed, "ended its process during call 1 (signal SIGKILL)"),
         (lambda row: os._exit(3), "ended its process during call 1 (exit status 3)"),
-        (hangs, "call 1 did not return within 1 s, and was ended"),
-        (deaf, "call 1 did not return within 1 s, and was ended"),
+        (hangs, "call 1 did not return within 2 s, and was ended"),
+        (deaf, "call 1 did not return within 2 s, and was ended"),
         (lambda row: float("nan"), "call 1 gave back nan; finite numbers are expected"),
         (lambda row: [1.0, np.inf], "call 1 gave back inf; finite numbers are expected"),
         (breaks_at_the_third, "call 3 gave back nan"),
@@ -206,7 +206,7 @@ def test_calls_and_time_are_limited_and_progress_is_told():
     with pytest.raises(RefusedError, match="was run 4 times, and 4 runs more pass its budget of 6 calls"):
         found.run(ROWS)
     slow = outside_mechanism(lambda row: time.sleep(0.25) or 1.0, name="slow", budget=RunBudget(seconds=1))
-    with pytest.raises(RefusedError, match=r"slow used up its time of 1 s; [0-4] of 50 runs were done"):
+    with pytest.raises(RefusedError, match=r"slow used up its time of 1 s; \d of \d+ runs were done"):
         slow.run(np.zeros((50, 1), dtype=int))
     with pytest.raises(ParameterError, match="patience is 0"):
         RunBudget(patience=0)
@@ -242,7 +242,7 @@ def test_python_by_name(tmp_path, monkeypatch):
         ("import nothing_of_this_kind", "could not be loaded: ModuleNotFoundError: No module named"),
         ("def f(:", "could not be loaded: SyntaxError"),
         ("import os; os._exit(7)", "ended its process while it was loaded (exit status 7)"),
-        ("while True: pass", "it was not loaded within 1 s"),
+        ("while True: pass", "it was not loaded within 2 s"),
         ("", "could not be loaded: MechanismError"),
         ("f = 3", "could not be loaded: ParameterError: a int cannot be run"),
     ],

@@ -202,6 +202,8 @@ TOURED = [
     "guide/heights.md",
     "guide/secrets.md",
     "guide/leakage.md",
+    "guide/streams.md",
+    "guide/outside.md",
     "guide/flips.md",
     "guide/attacks.md",
     "guide/robustness.md",

@@ -153,6 +153,23 @@ def test_runs_of_equal_losses_are_skipped_soundly(P, who, start):
 
 
 @pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("start", ["stationary", [0.3, 0.7]])
+@pytest.mark.parametrize("P", [ACTIVITY, [[0.2, 0.8], [0.7, 0.3]]])
+def test_many_targets_at_once_are_as_one_after_the_other(P, start, who, monkeypatch):
+    model = StreamModel(MarkovChain(transition=P, start=start), who)
+    losses = np.random.default_rng(5).choice([0.0, 0.1, 0.5, 2.0], size=500)
+    one_by_one = model.profile(losses)
+    monkeypatch.setattr("pufferdp.leakage.streams._LONG", 100)
+    monkeypatch.setattr("pufferdp.leakage.stream_windows._BLOCKS", 7)
+    monkeypatch.setattr("pufferdp.leakage.stream_windows._AT_ONCE", 2000)
+    told: list[int] = []
+    for slow, quick in zip(one_by_one.parts, model.profile(losses, told.append).parts, strict=True):
+        assert (quick >= slow).all()
+        assert quick == pytest.approx(slow, abs=1e-10)
+    assert len(told) < 400  # not one by one
+
+
+@pytest.mark.parametrize("who", WHO)
 def test_equal_and_changing_losses_meet(who):
     """The same stream by both ways: one loss differs by nothing that shows."""
     for P in (ACTIVITY, [[0.2, 0.8], [0.7, 0.3]], [[0.97, 0.03], [0.05, 0.95]]):
@@ -184,6 +201,25 @@ def test_nothing_to_learn_and_nothing_else_to_learn_from():
         who = Adversary.DP if chain.transition[0, 0] > 0.5 else Adversary.BDP
         assert StreamModel(chain, who).profile(np.array([0.5, 0.25])).total == pytest.approx([0.5, 0.25], abs=1e-14)
     assert StreamModel(MarkovChain(transition=ACTIVITY), Adversary.BDP).profile(np.array([0.5])).total.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("P", [ACTIVITY, THREE, [[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]]])
+def test_large_losses_stay_within_numbers(P):
+    """Where outputs are as good as the records, the chain's own ratios are all that its neighbours add."""
+    for who in WHO:
+        model = StreamModel(MarkovChain(transition=P), who)
+        for losses in (np.full(6, 800.0), np.full(6, 90.0), np.array([700.0, 1.0, 800.0])):
+            found = model.profile(losses)
+            assert (found.total >= losses).all()
+            assert (found.total <= losses.sum()).all()
+            for at, loss in enumerate(losses):
+                assert loss <= model.attack(losses, at).leaks <= found.total[at] * (1 + 1e-12)
+
+
+def test_who_knows_all_others_learns_from_one_output():
+    chain = MarkovChain(transition=[[0.5, 0.5, 0], [0.5, 0, 0.5], [0, 1, 0]], start=[0.5, 0.5, 0])
+    attack = StreamModel(chain, Adversary.DP).attack(np.array([0.5, 1.0]), 0)
+    assert (attack.leaks, {attack.likelier, attack.other}) == (0.5, {0, 1})
 
 
 def test_any_start_is_refused():

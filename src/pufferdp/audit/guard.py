@@ -34,7 +34,7 @@ Progress = Callable[[str], None]
 class RunBudget:
     """How long and how often a mechanism from outside may run, all audits of it together."""
 
-    seconds: float = 600.0
+    seconds: float = 3600.0
     """Time in all."""
     calls: int = 10_000_000
     """Data sets in all."""

@@ -20,6 +20,8 @@ from pufferdp.leakage.streams import Side
 
 REACH: Final = 600
 """Records on a side that the attack looks at; leaving outputs out only makes it weaker."""
+_MOST: Final = 300.0
+"""Losses are cut to this: an attack may use less than it could."""
 _NEAR: Final = 64
 """Distances at which each record is tried as the known one; farther away only some."""
 
@@ -40,7 +42,10 @@ def attack_side(side: Side, nothing: Array, losses: Array, possible: npt.NDArray
     starts: list[tuple[int, int] | None] = [None]
     kept, bases = nothing[None, None, :], nothing[None]
     for j in range(n):
-        kept, bases = _passed(kept, side.table, np.exp(favours * losses[j]), favours), bases @ side.table.T
+        kept, bases = (
+            _passed(kept, side.table, np.exp((favours - 1) * min(float(losses[j]), _MOST)), favours),
+            bases @ side.table.T,
+        )
         distance = n - j
         if side.everyone and _tried(distance, k):
             values = np.flatnonzero(possible[j] & side.table.any(axis=0))

@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 SLACK: Final = 1e-11
 """Added to a bound that is to hold for ever, so that a step keeps it."""
 _LARGE: Final = 600.0
+_SAFE: Final = 100.0
+"""Products of a few likelihoods that differ by no more than exp of this stay within doubles."""
 _PRODUCTS: Final = 220
 """How many products of matrices a step may look at."""
 _ALL_SETS: Final = 5
@@ -42,11 +44,11 @@ class Moves:
         self._order = np.argsort(-share, axis=-1)
         self._top, self._bottom = (np.take_along_axis(rows, self._order, axis=-1) for rows in (c, d))
 
-    def __call__(self, bounds: Array, loss: float) -> Array:
-        """Tables after a record that spent ``loss``, one a start."""
+    def __call__(self, bounds: Array, loss: float | Array) -> Array:
+        """Tables after a record that spent ``loss``, one a start; or a loss for each of them."""
         return self._two(bounds, loss) if self.size == 2 else self._many(bounds, loss)
 
-    def _two(self, bounds: Array, loss: float) -> Array:
+    def _two(self, bounds: Array, loss: float | Array) -> Array:
         """The ratio of two weights moves by a Möbius map, and an interval to an interval."""
         ends = np.stack([bounds[:, 0, 1] + loss, -bounds[:, 1, 0] - loss])[:, None, :]
         a, b, c, d = self._of_two
@@ -58,9 +60,9 @@ class Moves:
         out[:, 0, 1], out[:, 1, 0] = found.max(axis=(0, 1)), -found.min(axis=(0, 1))
         return out
 
-    def _many(self, bounds: Array, loss: float) -> Array:
+    def _many(self, bounds: Array, loss: float | Array) -> Array:
         k = self.size
-        wide = bounds + loss * (1 - np.eye(k))
+        wide = bounds + np.asarray(loss)[..., None, None] * (1 - np.eye(k))
         turned = np.swapaxes(wide, 1, 2)
         # Weights scaled to w(r) = 1 lie in a box; every reference r gives a bound, the smallest counts.
         open_box = np.max(turned, axis=2) >= _LARGE
@@ -91,10 +93,10 @@ class Deep:
     """
 
     def __init__(self, table: Array, starts: Array, loss: float) -> None:
-        favours = np.exp(extreme_sets(len(table)) * loss)
+        favours = np.exp((extreme_sets(len(table)) - 1) * min(loss, _SAFE))
         self._steps = table[None] * favours[:, None, :]
         # Only where every set of values is looked at do products bound all likelihoods.
-        several = 2 < len(table) <= _ALL_SETS
+        several = 2 < len(table) <= _ALL_SETS and loss < _SAFE
         self._deep = max(1, int(math.log(_PRODUCTS) / math.log(len(favours)))) if several else 1
         products = self._steps
         for _ in range(self._deep - 1):

@@ -164,7 +164,7 @@ class StreamModel:
         near, far = slice(skipped, at), slice(at + 1, at + 1 + REACH)
         ones = np.ones(len(self.law))
         if self.alone:
-            none = pair_logs(np.where(possible[at], 1.0, 0.0))
+            none = np.where(np.outer(possible[at], possible[at]), 0.0, -np.inf)
             sides = [Attack(none, {})] * 2
         else:
             sides = [

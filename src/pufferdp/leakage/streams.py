@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.leakage.stream_bounds import SLACK, Array, Deep, Moves, pair_logs, scaled
+from pufferdp.leakage.stream_windows import Windows
 
 WINDOW: Final = 256
 """Known records farther away are bounded together where the losses change from step to step."""
@@ -29,6 +30,7 @@ _MOST: Final = 20_000
 """Distances looked at where all losses are equal; those beyond are bounded together."""
 _SURE: Final = 1e-10
 """Distances beyond which the bound is no larger by more than this are not looked at."""
+_LONG: Final = 1000
 _ROUNDING: Final = 4e-16
 """More than the rounding of one step."""
 
@@ -87,7 +89,24 @@ class Side:
 
         ``possible`` says which values each of them can have.
         """
+        changes = np.count_nonzero(np.diff(losses))
+        if len(losses) > _LONG and changes * WINDOW > len(losses) and possible.all():
+            # Hardly a run is long enough to be jumped over: many targets at once.
+            windows = Windows(self, losses)
+            if windows.near is not None and windows.near < len(losses):
+                few = windows.near
+                return np.concatenate(
+                    [
+                        _Varying(self).tables(losses[:few], possible[:few], tell)[:few],
+                        self._cut(windows.tables(tell), losses, few),
+                    ]
+                )
         return _Varying(self).tables(losses, possible, tell)
+
+    def _cut(self, tables: Array, losses: Array, first: int) -> Array:
+        """Cut to group privacy, as ``_within`` does, for all targets from one on."""
+        spent = np.concatenate([[0.0], np.cumsum(losses)])[first:, None, None]
+        return np.asarray(np.minimum(tables + np.where(tables > 0, _ROUNDING * _MOST, 0.0), spent))
 
 
 @dataclass(frozen=True)
