@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from pufferdp.redaction_certificate import RedactionCertificate
     from pufferdp.redaction_result import Redaction
     from pufferdp.releasing import Release, release
+    from pufferdp.report.html import write_report
     from pufferdp.secrets import Secret, Secrets, load_secrets
     from pufferdp.series_certificate import SeriesCertificate
     from pufferdp.tilting import tilted_model
@@ -143,6 +144,7 @@ _HOME = {
     "redaction_certificate": ("RedactionCertificate",),
     "redaction_result": ("Redaction",),
     "releasing": ("Release", "release"),
+    "report.html": ("write_report",),
     "secrets": ("Secret", "Secrets", "load_secrets"),
     "tilting": ("tilted_model",),
     "series_certificate": ("SeriesCertificate",),
@@ -248,6 +250,7 @@ __all__ = [
     "save_model",
     "tilted_model",
     "verify",
+    "write_report",
 ]
 
 

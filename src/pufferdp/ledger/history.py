@@ -38,7 +38,7 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
             tau += content["tau"]
             one["spent_tau"] = tau
         else:
-            state = state.after(Charge.from_content(json.dumps(content), None, None), "")
+            state = state.after(Charge.from_content(json.dumps(content), now.model_sha256, str(now.adversary)), "")
             if n in shown:
                 leakage = math.inf if rule is None else rule.leakage(state)
                 one |= {"spent_dp": _finite(state.spent), "leakage": _finite(leakage)}
