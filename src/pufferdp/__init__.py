@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from pufferdp.leakage.curves import Curve
     from pufferdp.leakage.orbits import dobrushin, least_favourable
     from pufferdp.leaking import LeakageReport, leakage_of
-    from pufferdp.ledger.accounts import DataSet, Ledger, Receipt
+    from pufferdp.ledger.accounts import Ledger
     from pufferdp.ledger.charges import Charge
     from pufferdp.ledger.checking import LedgerCheck
+    from pufferdp.ledger.standing import DataSet, Receipt
+    from pufferdp.ledger.variation import FlowBudget
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
     from pufferdp.mechanisms.flips import FlipDesign, design_flips
@@ -113,9 +115,11 @@ _HOME = {
     "leakage.curves": ("Curve",),
     "leakage.orbits": ("dobrushin", "least_favourable"),
     "leaking": ("LeakageReport", "leakage_of"),
-    "ledger.accounts": ("DataSet", "Ledger", "Receipt"),
+    "ledger.accounts": ("Ledger",),
     "ledger.charges": ("Charge",),
     "ledger.checking": ("LedgerCheck",),
+    "ledger.standing": ("DataSet", "Receipt"),
+    "ledger.variation": ("FlowBudget",),
     "limits": ("Limit",),
     "mechanisms": ("Calibration",),
     "mechanisms.flips": ("FlipDesign", "design_flips"),
@@ -176,6 +180,7 @@ __all__ = [
     "Flip",
     "FlipDesign",
     "FlipEstimate",
+    "FlowBudget",
     "FlowCertificate",
     "FlowEstimates",
     "FlowPlan",
