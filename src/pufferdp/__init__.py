@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from pufferdp.redaction_certificate import RedactionCertificate
     from pufferdp.redaction_result import Redaction
     from pufferdp.releasing import Release, release
+    from pufferdp.report.html import write_report
     from pufferdp.secrets import Secret, Secrets, load_secrets
     from pufferdp.series_certificate import SeriesCertificate
     from pufferdp.stream_report import StreamBudget, StreamReport
@@ -159,6 +160,7 @@ _HOME = {
     "redaction_certificate": ("RedactionCertificate",),
     "redaction_result": ("Redaction",),
     "releasing": ("Release", "release"),
+    "report.html": ("write_report",),
     "secrets": ("Secret", "Secrets", "load_secrets"),
     "stream_report": ("StreamBudget", "StreamReport"),
     "streaming": ("stream_budget", "stream_leakage"),
@@ -276,6 +278,7 @@ __all__ = [
     "stream_leakage",
     "tilted_model",
     "verify",
+    "write_report",
 ]
 
 
