@@ -171,6 +171,11 @@ class Certificate(CertificatePart):
         """Plain JSON content."""
         return self.model_dump(by_alias=True)
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 def seal(content: dict[str, Any]) -> Certificate:
     """A certificate from its content, with its hash."""

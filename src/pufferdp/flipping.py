@@ -67,6 +67,11 @@ class Flip:
     def __str__(self) -> str:
         return text.series_promise(self.certificate.to_dict())
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 def flip(
     data: object,

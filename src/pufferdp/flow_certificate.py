@@ -114,6 +114,11 @@ class FlowCertificate(CertificatePart):
         """Plain JSON content."""
         return self.model_dump(by_alias=True)
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 def guarantee(problem: FlowProblem) -> dict[str, Any]:
     """The promise, in numbers and in words."""

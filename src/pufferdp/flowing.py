@@ -112,6 +112,11 @@ class FlowPlan:
     def __str__(self) -> str:
         return report.plan_table(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FlowRelease:
@@ -138,6 +143,11 @@ class FlowRelease:
 
     def __str__(self) -> str:
         return report.release_table(self.certificate.to_dict())
+
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
 
 
 def plan_flow(

@@ -6,7 +6,6 @@ noise, the leakage is computed exactly as well.
 
 from __future__ import annotations
 
-import math
 import textwrap
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -22,7 +21,7 @@ from pufferdp.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.models.classes import Model, NumberModel, SeriesModel
 from pufferdp.models.groups import AnyGroups
 from pufferdp.queries import Query
-from pufferdp.report.text import number, table
+from pufferdp.report.text import number, table, up_to
 
 _NEIGHBOURS: Final = (
     "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
@@ -119,11 +118,13 @@ class LeakageReport:
 
     def _said(self, value: float | None) -> str:
         """Four digits, rounded to the safe side: a leakage up, a loss that may be spent down."""
-        if not value:
-            return number(value)
-        unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-        steps = math.floor(value / unit + 1e-9) if self.inverse else math.ceil(value / unit - 1e-9)
-        return number(steps * unit)
+        return up_to(value, down=self.inverse)
+
+    def _repr_html_(self) -> str:
+        from pufferdp.report.leakage import leakage_blocks
+        from pufferdp.report.notebook import notebook_html
+
+        return notebook_html("What a DP loss leaks", leakage_blocks(self.to_dict()))
 
 
 def leakage_of(

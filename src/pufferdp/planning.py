@@ -110,6 +110,11 @@ class Plan:
     def __str__(self) -> str:
         return text.plan_table(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
     def chart(self, width: int = 60) -> str:
         """Expected error of each mechanism as bars, on a logarithmic scale."""
         return text.plan_chart(self.to_dict(), width)

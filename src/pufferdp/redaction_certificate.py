@@ -71,6 +71,11 @@ class RedactionCertificate(CertificatePart):
         """Plain JSON content."""
         return self.model_dump(by_alias=True)
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 def seal_redaction(content: dict[str, Any]) -> RedactionCertificate:
     """A certificate from its content, with its hash."""

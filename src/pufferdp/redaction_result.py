@@ -130,3 +130,8 @@ class Redaction:
 
     def __str__(self) -> str:
         return redaction_text.redaction_table(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)

@@ -65,6 +65,11 @@ class Release:
     def __str__(self) -> str:
         return text.release_table(self.certificate.to_dict())
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 def release(
     data: object,

@@ -53,6 +53,11 @@ class SeriesCertificate(CertificatePart):
         """Plain JSON content."""
         return self.model_dump(by_alias=True)
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
 
 def seal_series(content: dict[str, Any]) -> SeriesCertificate:
     """A certificate from its content, with its hash."""

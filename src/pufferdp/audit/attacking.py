@@ -99,6 +99,12 @@ class AttackReport:
         ]
         return "\n".join([table(head, rows), "", *(textwrap.fill(s, _WIDTH) for s in self._sentences())])
 
+    def _repr_html_(self) -> str:
+        from pufferdp.report.attacks import attack_blocks
+        from pufferdp.report.notebook import notebook_html
+
+        return notebook_html("How often attackers are right", [*attack_blocks(self.to_dict()), *self._sentences()])
+
     def _sentences(self) -> list[str]:
         own, whole = self.bounds["dp"], self.bounds["pufferfish"]
         what = "exactly" if self.exact is not None else "at most"

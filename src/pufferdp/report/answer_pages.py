@@ -5,38 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.models.files import model_digest, model_from_dict
+from pufferdp.report.blocks import Block, Shown, Table
 from pufferdp.report.figures import plan_comparison, release_chart
-from pufferdp.report.pages import (
-    OTHER,
-    Block,
-    Page,
-    Section,
-    Shown,
-    Table,
-    leaks_otherwise,
-    made_by,
-    odds,
-    promise,
-    protected,
-)
+from pufferdp.report.pages import Page, Section, leaks_otherwise, made_by, odds, promise, protected
 from pufferdp.report.text import hopeless, listed, number, shown_candidates, surprise, what_decides
 
 if TYPE_CHECKING:
     from pufferdp.planning import Plan
 
 
-def answer_page(certificate: dict[str, Any]) -> Page:
-    """A released answer."""
+def answer_page(certificate: dict[str, Any], brief: bool = False) -> Page:
+    """A released answer; in brief, without what leaks otherwise, which takes a while."""
     g, query, data = certificate["guarantee"], certificate["query"], certificate["data"]
     own = g["framework"] is not None
     longest = max((length for length, _ in data["lengths"]), default=None)
     model = model_from_dict(certificate["model"])
     about = protected(model, own, query["clip"])
-    if own:
-        otherwise = Section(title="What leaks otherwise", blocks=(OTHER,))
-    else:
-        name = None if query["clip"] else query["name"]
-        otherwise = leaks_otherwise(model, g["epsilon"], g["adversary"], longest, name, "this release")
+    asked = None if query["clip"] else query["name"]
+    otherwise = (
+        () if brief else leaks_otherwise(model, g["epsilon"], g["adversary"], longest, asked, "this release", own)
+    )
     noise = certificate["noise"]
     return Page(
         title=f"Private release: {query['name']} of {data['column']}",
@@ -44,7 +32,7 @@ def answer_page(certificate: dict[str, Any]) -> Page:
         sections=(
             Section(title="The promise", blocks=(promise(g["epsilon"], g["knows"], "these numbers", **about),)),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
-            otherwise,
+            *otherwise,
         ),
         words=(
             g["statement"],
@@ -91,20 +79,16 @@ def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
     )
 
 
-def plan_page(plan: Plan) -> Page:
+def plan_page(plan: Plan, brief: bool = False) -> Page:
     """A plan: before any data is read."""
     found, problem = plan.to_dict(), plan.problem
     best = next(c for c in found["candidates"] if c["mechanism"] == found["best"])
     longest = problem.longest if problem.records else None
-    if problem.secrets is None:
-        name = None if problem.query.clip else problem.query.name
-        otherwise = leaks_otherwise(
-            problem.model, problem.epsilon, str(problem.adversary), longest, name, "a release by this plan"
-        )
-    else:
-        otherwise = Section(title="What leaks otherwise", blocks=(OTHER,))
+    own, asked = problem.secrets is not None, None if problem.query.clip else problem.query.name
+    who, this = str(problem.adversary), "a release by this plan"
+    otherwise = () if brief else leaks_otherwise(problem.model, problem.epsilon, who, longest, asked, this, own)
     records = f"{found['records']:,} records, " if found["records"] else ""
-    about = protected(problem.model, problem.secrets is not None, problem.query.clip)
+    about = protected(problem.model, own, problem.query.clip)
     limit = found["limit"]
     reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in found["candidates"] if c["reason"])
     return Page(
@@ -116,7 +100,7 @@ def plan_page(plan: Plan) -> Page:
                 blocks=(promise(problem.epsilon, problem.adversary.knows, "an answer released by this plan", **about),),
             ),
             Section(title="The accuracy", blocks=_candidates(found, best)),
-            otherwise,
+            *otherwise,
         ),
         words=(
             f"A release by this plan bounds the shift of odds by a factor of at most {odds(problem.epsilon)}, for "

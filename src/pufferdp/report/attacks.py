@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pufferdp.report.blocks import Block, Shown, Table
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule, Text
 from pufferdp.report.text import number
 
@@ -33,3 +34,15 @@ def attack_success(report: dict[str, Any]) -> Chart:
         f"the whole series {number(bounds['pufferfish'])}.",
         legend="upper left",
     )
+
+
+def attack_blocks(report: dict[str, Any]) -> list[Block]:
+    """The same as a table and as bars, for a notebook."""
+    sure = f"{100 * report['confidence']:g} % between"
+    rows = tuple(
+        (a["attacker"], *(number(a[key]) for key in ("success", "low", "high", "charged"))) for a in report["attacks"]
+    )
+    table = Table(
+        caption="Share of records guessed right", head=("attacker", "right", sure, "and", "charges"), rows=rows
+    )
+    return [table, Shown(chart=attack_success(report), caption="")]

@@ -168,8 +168,8 @@ class Chart(Drawn):
     width: float = 7.0
     """Inches."""
     height: float = 4.4
-    legend: Literal["best", "upper left", "upper right", "center right"] = "best"
-    """Where matplotlib puts it."""
+    legend: Literal["best", "upper left", "upper right", "center right", "outside"] = "best"
+    """Where matplotlib puts it; outside is below."""
 
 
 @dataclass(frozen=True, kw_only=True)

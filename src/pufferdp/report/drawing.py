@@ -27,6 +27,11 @@ _ALONE: Final = threading.Lock()
 _SMALL: Final = 8.5
 
 
+def short(words: str, most: int = 24) -> str:
+    """Names come from data, and a very long one would leave no room for the figure."""
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
 @contextmanager
 def drawing(theme: Theme = LIGHT) -> Iterator[type[Figure]]:
     """The class of figures, while matplotlib wears a theme; one figure at a time."""
@@ -144,7 +149,7 @@ def figure_of(shown: Chart | Panels, theme: Theme, figures: type[Figure]) -> Fig
     if images:
         figure.colorbar(images[0], ax=grid, shrink=0.8, label=_heat(shown.parts[0]).label)
     if shown.title:
-        figure.suptitle(textwrap.fill(shown.title, wide), fontsize=10.5, x=0.01, ha="left")
+        figure.suptitle(textwrap.fill(short(shown.title, 240), wide), fontsize=10.5, x=0.01, ha="left")
     return figure
 
 
@@ -161,11 +166,14 @@ def _draw(chart: Chart, figure: Figure, axes: Axes, theme: Theme, bar: bool = Tr
         _ends(axes, chart)
     elif bar and heat.label:
         figure.colorbar(axes.collections[0], ax=axes, shrink=0.8, label=heat.label)
-    axes.set_xlabel(chart.x.name)
-    axes.set_ylabel(chart.y.name)
-    axes.set_title(textwrap.fill(chart.title, int(12 * chart.width) - 8))
+    axes.set_xlabel(short(chart.x.name, 80))
+    axes.set_ylabel(short(chart.y.name, int(11 * chart.height)))
+    axes.set_title(textwrap.fill(short(chart.title, 160), int(12 * chart.width) - 8))
     if any(getattr(layer, "label", "") for layer in chart.layers if not isinstance(layer, HeatMap)):
-        axes.legend(loc=chart.legend)
+        if chart.legend == "outside":
+            figure.legend(loc="outside lower left")
+        else:
+            axes.legend(loc=chart.legend)
 
 
 def _ends(axes: Axes, chart: Chart) -> None:
@@ -186,10 +194,10 @@ def _ends(axes: Axes, chart: Chart) -> None:
     axes.minorticks_off()
 
 
-def _names(axis: Axis, ticks: Any, across: bool, width: float) -> None:
-    longest = max(map(len, axis.names))
-    turned = across and longest * len(axis.names) > TURNED * width
-    ticks(range(len(axis.names)), axis.names, rotation=90 if turned else 0)
+def _names(axis: Axis, ticks: Any, across: bool, width: float, middle: float = 0.0) -> None:
+    names = [short(name) for name in axis.names]
+    turned = across and max(map(len, names)) * len(names) > TURNED * width
+    ticks([n + middle for n in range(len(names))], names, rotation=90 if turned else 0)
 
 
 def _line(axes: Axes, layer: Line, chart: Chart, theme: Theme) -> None:
@@ -203,7 +211,7 @@ def _line(axes: Axes, layer: Line, chart: Chart, theme: Theme) -> None:
         drawstyle="steps-mid" if layer.step else "default",
         marker=MARKERS[n] if layer.marked else "",
         markersize=4,
-        label=layer.label or None,
+        label=short(layer.label, 60) or None,
     )
 
 
@@ -218,7 +226,7 @@ def _points(axes: Axes, layer: Points, chart: Chart, theme: Theme) -> None:
         color=colour,
         markerfacecolor=theme.ground if layer.hollow else colour,
         clip_on=False,
-        label=layer.label or None,
+        label=short(layer.label, 60) or None,
     )
 
 
@@ -241,7 +249,7 @@ def _range(axes: Axes, layer: Range, chart: Chart, theme: Theme) -> None:
     middle = [(a + b) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     half = [(b - a) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     style: dict[str, Any] = {"fmt": "none", "ecolor": theme.series[layer.series], "capsize": 4, "elinewidth": 1.3}
-    style |= {"label": layer.label or None, "zorder": 3}
+    style |= {"label": short(layer.label, 60) or None, "zorder": 3}
     if layer.along == "y":
         axes.errorbar(layer.at, middle, yerr=half, **style)
     else:
@@ -255,7 +263,7 @@ def _band(axes: Axes, layer: Band, chart: Chart, theme: Theme) -> None:
         "shade": {"facecolor": theme.shade},
         "hatched": {"facecolor": "none", "edgecolor": theme.text, "hatch": HATCHES[0]},
     }[layer.kind]
-    span(layer.low, layer.high, linewidth=0, label=layer.label or None, zorder=0.6, **style)
+    span(layer.low, layer.high, linewidth=0, label=short(layer.label, 60) or None, zorder=0.6, **style)
 
 
 def _rule(axes: Axes, layer: Rule, chart: Chart, theme: Theme) -> None:
@@ -263,12 +271,12 @@ def _rule(axes: Axes, layer: Rule, chart: Chart, theme: Theme) -> None:
     n = layer.series % len(DASHES)
     style = (0, DASHES[n]) if DASHES[n] else "-"
     colour = theme.shade if layer.pale else theme.series[n]
-    across(layer.at, color=colour, linestyle=style, linewidth=1.3, label=layer.label or None, zorder=1.5)
+    across(layer.at, color=colour, linestyle=style, linewidth=1.3, label=short(layer.label, 60) or None, zorder=1.5)
 
 
 def _text(axes: Axes, layer: Text, chart: Chart, theme: Theme) -> None:
     axes.annotate(
-        layer.words,
+        short(layer.words, 80),
         (layer.x, layer.y),
         textcoords="offset points",
         xytext=(layer.right, layer.up),
@@ -285,10 +293,8 @@ def _heat_map(axes: Axes, layer: HeatMap, chart: Chart, theme: Theme) -> None:
     axes.pcolormesh(layer.values, cmap=ListedColormap(list(theme.ramp)), vmin=0, vmax=top, linewidth=0)
     axes.invert_yaxis()
     axes.set_aspect("equal")
-    columns, rows = chart.x.names, chart.y.names
-    turned = max(map(len, columns)) * len(columns) > TURNED * 0.8 * chart.width
-    axes.set_xticks([n + 0.5 for n in range(len(columns))], columns, rotation=90 if turned else 0)
-    axes.set_yticks([n + 0.5 for n in range(len(rows))], rows)
+    _names(chart.x, axes.set_xticks, True, 0.8 * chart.width, 0.5)
+    _names(chart.y, axes.set_yticks, False, chart.width, 0.5)
     axes.tick_params(length=0)
     for y, row in enumerate(layer.values if layer.written else ()):
         for x, value in enumerate(row):

@@ -105,7 +105,7 @@ def flow_maps(flows: dict[str, Any], labels: Sequence[str], title: str = "") -> 
     """Flows side by side on one scale, their shares written in."""
     top = float(max(max(map(max, flow)) for flow in flows.values()))
     parts = tuple(_map(name, flow, labels, top, 4.1) for name, flow in flows.items())
-    alt = f"{title or 'Flows side by side'}: {'; '.join(flows)}."
+    alt = f"{title or 'Flows side by side'}, {len(flows)} heat maps on one scale. {' '.join(p.alt for p in parts)}"
     return Panels(title=title, parts=parts, across=2 if len(flows) == 4 else min(len(flows), 3), alt=alt)
 
 

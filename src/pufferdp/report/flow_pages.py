@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pufferdp.report.blocks import Block, Shown, Table
 from pufferdp.report.figures import plan_comparison
 from pufferdp.report.flow import flow_map
-from pufferdp.report.pages import Block, Page, Section, Shown, Table, made_by
+from pufferdp.report.pages import Page, Section, made_by
 from pufferdp.report.text import number
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ _MOST_STATES = 12
 _MOST_SHARES = 20
 
 
-def flow_page(certificate: dict[str, Any]) -> Page:
+def flow_page(certificate: dict[str, Any], brief: bool = False) -> Page:
     """A released flow."""
     g, data, accuracy = certificate["guarantee"], certificate["data"], certificate["accuracy"]
     said = (
@@ -39,7 +40,7 @@ def flow_page(certificate: dict[str, Any]) -> Page:
                     Shown(chart=flow_map(certificate), caption="The released flow."),
                 ),
             ),
-            _otherwise(g["tau"]),
+            *(() if brief else (_otherwise(g["tau"]),)),
         ),
         words=(
             g["statement"],
@@ -58,7 +59,7 @@ def flow_page(certificate: dict[str, Any]) -> Page:
     )
 
 
-def flow_plan_page(plan: FlowPlan) -> Page:
+def flow_plan_page(plan: FlowPlan, brief: bool = False) -> Page:
     """A plan for a flow."""
     found = plan.to_dict()
     best = next(c for c in found["candidates"] if c["mechanism"] == found["best"])
@@ -85,7 +86,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
                     Shown(chart=plan_comparison(found), caption="Striped: a mechanism that does not keep the promise."),
                 ),
             ),
-            _otherwise(found["tau"]),
+            *(() if brief else (_otherwise(found["tau"]),)),
         ),
         words=("The certificate of the release has the exact words; a plan promises nothing yet.",),
         facts=(

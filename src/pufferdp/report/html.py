@@ -8,16 +8,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pufferdp.certificate import FLOW_SCHEMA, REDACTION_SCHEMA, SCHEMA, SERIES_SCHEMA
 from pufferdp.errors import ParameterError
 from pufferdp.models.files import check_file, write_whole
-from pufferdp.report.answer_pages import answer_page, plan_page
-from pufferdp.report.flow_pages import flow_page, flow_plan_page
-from pufferdp.report.pages import Page, Shown, Table
-from pufferdp.report.series_pages import flip_design_page, redaction_of, redaction_page, series_page
+from pufferdp.report.blocks import Shown, Table
+from pufferdp.report.subjects import page_of
 from pufferdp.report.theme import style_sheet
 
 if TYPE_CHECKING:
@@ -52,50 +48,6 @@ def report_html(subject: object) -> str:
         is_table=lambda block: isinstance(block, Table),
         is_chart=lambda block: isinstance(block, Shown),
     )
-
-
-def page_of(subject: object) -> Page:
-    """What there is to say about something."""
-    from pufferdp.flipping import Flip, FlipDesign
-    from pufferdp.flowing import FlowPlan, FlowRelease
-    from pufferdp.planning import Plan
-    from pufferdp.redaction_result import Redaction
-    from pufferdp.releasing import Release
-
-    if isinstance(subject, Plan):
-        return plan_page(subject)
-    if isinstance(subject, FlowPlan):
-        return flow_plan_page(subject)
-    if isinstance(subject, FlipDesign):
-        return flip_design_page(subject)
-    if isinstance(subject, Redaction):
-        return redaction_page(subject)
-    if isinstance(subject, Release | Flip | FlowRelease):
-        return _certified(subject.certificate.to_dict())
-    if isinstance(subject, dict):
-        return _certified(subject)
-    if hasattr(subject, "to_dict"):
-        return _certified(subject.to_dict())
-    raise ParameterError(
-        f"there is no report of a {type(subject).__name__}; hand over a plan, a release or a certificate"
-    )
-
-
-def _certified(certificate: dict[str, Any]) -> Page:
-    pages: dict[str, Callable[[dict[str, Any]], Page]] = {
-        SCHEMA: answer_page,
-        SERIES_SCHEMA: series_page,
-        FLOW_SCHEMA: flow_page,
-        REDACTION_SCHEMA: _redaction_page,
-    }
-    schema = certificate.get("schema")
-    if schema not in pages:
-        raise ParameterError(f"schema is {schema!r}; a certificate has one of {', '.join(pages)}", value=schema)
-    return pages[schema](certificate)
-
-
-def _redaction_page(certificate: dict[str, Any]) -> Page:
-    return redaction_page(redaction_of(certificate))
 
 
 def embedded(content: dict[str, Any]) -> str:

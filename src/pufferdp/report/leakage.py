@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from pufferdp.leakage.curves import Curve
-from pufferdp.report.charts import Axis, Chart, Layer, Line, Points, Rule
-from pufferdp.report.text import number
+from pufferdp.report.blocks import Block, Shown, Table
+from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Rule, Text
+from pufferdp.report.text import number, up_to
 
 _SERIES: Final = {
     "quilt": 0,
@@ -53,6 +55,66 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
     if leakage["exact"] is not None:
         alt += f" Exactly, for {leakage['query']}: {number(leakage['exact'])}."
     return _chart(title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best)
+
+
+def leakage_bars(leakage: dict[str, Any]) -> Chart:
+    """The answer of ``leakage_of`` alone, without the model: a number for every curve, and the exact one."""
+    inverse = "target" in leakage
+    found = {name: value for name, value in leakage["dp_epsilon" if inverse else "curves"].items() if value}
+    if leakage["exact"]:
+        found[f"exact, {leakage['query']}"] = leakage["exact"]
+    given = leakage["target"] if inverse else leakage["spent"]
+    low = 10.0 ** math.floor(math.log10(min(*found.values(), given)) - 0.1)
+    names = tuple(reversed(found))
+    layers: list[Layer] = []
+    for y, name in enumerate(names):
+        kind: BarKind = "full" if name == leakage["best"] else "pale"
+        layers.append(Bars(at=(y,), values=(found[name],), kind=kind, start=low))
+        layers.append(Text(x=found[name], y=y, words=_safe(found[name], inverse), align="left", right=5))
+    what = "leakage that is allowed" if inverse else "what DP itself claims"
+    layers.append(Rule(at=given, along="x", series=1, label=what))
+    title = f"leakage of at most {number(given)}" if inverse else f"DP loss {number(given)}"
+    said = "; ".join(f"{name} {_safe(value, inverse)}" for name, value in found.items())
+    return Chart(
+        title=f"{title}, adversary {leakage['adversary']}",
+        x=Axis(
+            name="DP loss to spend" if inverse else "leakage about one record, at most",
+            scale="log",
+            low=low,
+            high=low * (max(*found.values(), given) / low) ** 1.3,
+        ),
+        y=Axis(scale="names", names=names),
+        layers=tuple(layers),
+        alt=f"For a {title}, by curve: {said}.",
+        height=1.7 + 0.42 * len(names),
+        legend="outside",
+    )
+
+
+def leakage_blocks(leakage: dict[str, Any]) -> list[Block]:
+    """The answer as a table and as bars, for a notebook."""
+    return [_table(leakage), Shown(chart=leakage_bars(leakage), caption="")]
+
+
+def _table(leakage: dict[str, Any]) -> Table:
+    inverse = "target" in leakage
+    found = dict(leakage["dp_epsilon" if inverse else "curves"])
+    if leakage["query"] is not None:
+        found[f"exact, {leakage['query']}"] = leakage["exact"]
+    rows = []
+    for name, value in found.items():
+        note = "best" if name == leakage["best"] else leakage["reasons"].get(name.partition(",")[0], "")
+        rows.append((name, _safe(value, inverse), note))
+    over = f" over {leakage['length']:,} records" if leakage["length"] else ""
+    given = (
+        f"A leakage of at most {number(leakage['target'])}" if inverse else f"A DP loss of {number(leakage['spent'])}"
+    )
+    head = ("curve", "DP loss to spend" if inverse else "leaks at most", "")
+    return Table(caption=f"{given}{over}, adversary {leakage['adversary']}", head=head, rows=tuple(rows))
+
+
+def _safe(value: float | None, inverse: bool) -> str:
+    return up_to(value, down=inverse)
 
 
 def _chart(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from typing import Any
 
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
-from pufferdp.report.text import number, table
+from pufferdp.report.text import number, table, up_to
 
 
 def dataset_text(found: dict[str, Any]) -> str:
@@ -77,15 +76,6 @@ def check_text(found: dict[str, Any]) -> str:
     said = f"{found['releases']:,} release{'s' * (found['releases'] != 1)}, {found['recomputed']} distinct"
     lines = [f"valid: {said}" if found["valid"] else "NOT valid", *(f"- {p}" for p in found["problems"])]
     return "\n".join([*lines, *(f"Not recomputed: {text}." for text in found["unchecked"])])
-
-
-def up_to(value: float | None, down: bool = False) -> str:
-    """Four digits, rounded to the safe side: what is spent up, what is left down."""
-    if not value:
-        return number(value)
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)
-    return number(steps * unit)
 
 
 def budget_over_time(found: dict[str, Any], releases: list[dict[str, Any]]) -> Chart:

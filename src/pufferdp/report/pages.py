@@ -14,10 +14,9 @@ from typing import Any, Final
 from pufferdp.errors import PufferdpError
 from pufferdp.leaking import LeakageReport, leakage_lines, leakage_of
 from pufferdp.models.classes import Model, NumberModel, SeriesModel
-from pufferdp.report.charts import Chart, Panels
+from pufferdp.report.blocks import Block, Shown, Table
 from pufferdp.report.leakage import leakage_curves
-from pufferdp.report.ledger import up_to
-from pufferdp.report.text import number
+from pufferdp.report.text import number, up_to
 
 OTHER: Final = (
     "Differential privacy is not broken; it promises something else. It bounds what one record adds for somebody who "
@@ -25,26 +24,6 @@ OTHER: Final = (
 )
 EXACT_UP_TO: Final = 5000
 """Records in a chain up to which a report computes leakage exactly; beyond, the curves have to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Cells with a heading each; the first cell of a row is its heading."""
-
-    caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A chart with what is said below it."""
-
-    chart: Chart | Panels
-    caption: str
-
-
-Block = str | Table | Shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +78,20 @@ def protected(model: Model, own: bool, clip: Sequence[float] | None) -> dict[str
 
 
 def leaks_otherwise(
-    model: Model, epsilon: float, adversary: str, longest: int | None, query: str | None, this: str
-) -> Section:
-    """What the same epsilon of plain DP leaks under the model, beside what it claims and what is promised here."""
+    model: Model, epsilon: float, adversary: str, longest: int | None, query: str | None, this: str, own: bool
+) -> tuple[Section, ...]:
+    """What the same epsilon of plain DP leaks under the model, beside what it claims and what is promised here.
+
+    About secrets of one's own no such thing can be said: DP makes its claim about records.
+    """
     title = "What leaks otherwise"
+    if own:
+        return (Section(title=title, blocks=(OTHER,)),)
     try:
         found, exact = _leakage(model, epsilon, adversary, longest, query)
     except PufferdpError as error:
         said = f"What plain differential privacy with the same epsilon leaks under this model is not known: {error}."
-        return Section(title=title, blocks=(said, OTHER))
+        return (Section(title=title, blocks=(said, OTHER)),)
     best = found.curves[found.best]
     claimed = number(math.exp(epsilon)) if epsilon < 700 else "any factor"
     rows = [("plain DP: what it claims", number(epsilon), claimed)]
@@ -135,7 +119,7 @@ def leaks_otherwise(
         chart=leakage_curves(content),
         caption="How much a DP loss leaks under this model. The upright line is the epsilon of this report.",
     )
-    return Section(title=title, blocks=(said, table, curves, OTHER))
+    return (Section(title=title, blocks=(said, table, curves, OTHER)),)
 
 
 def _leakage(

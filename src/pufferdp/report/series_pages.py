@@ -13,11 +13,11 @@ from pufferdp.mechanisms.flips import design_flips, flip_bound, flip_chains
 from pufferdp.models.files import model_digest, model_from_dict
 from pufferdp.redaction_certificate import read_designs, statement
 from pufferdp.redaction_result import Redaction
+from pufferdp.report.blocks import Block, Shown, Table
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Text
-from pufferdp.report.ledger import up_to
-from pufferdp.report.pages import OTHER, Block, Page, Section, Shown, Table, made_by, promise
+from pufferdp.report.pages import OTHER, Page, Section, made_by, promise
 from pufferdp.report.redaction import redaction_map
-from pufferdp.report.text import number
+from pufferdp.report.text import number, up_to
 
 if TYPE_CHECKING:
     from pufferdp.mechanisms.flips import FlipDesign
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 100
 
 
-def series_page(certificate: dict[str, Any]) -> Page:
+def series_page(certificate: dict[str, Any], brief: bool = False) -> Page:
     """A series that was flipped record by record."""
     g, channel, data = certificate["guarantee"], certificate["channel"], certificate["data"]
     made = {**channel, "labels": certificate["labels"], "epsilon": g["epsilon"], "adversary": g["adversary"]}
@@ -33,7 +33,7 @@ def series_page(certificate: dict[str, Any]) -> Page:
     return Page(
         title=f"Sanitised series: {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}, {certificate['created'][:10]}",
-        sections=_flip_sections(made, certificate["model"], "the series"),
+        sections=_flip_sections(made, certificate["model"], "the series", brief),
         words=(
             g["statement"],
             f"{once[0].upper()}{once[1:]}.",
@@ -47,13 +47,13 @@ def series_page(certificate: dict[str, Any]) -> Page:
     )
 
 
-def flip_design_page(design: FlipDesign) -> Page:
+def flip_design_page(design: FlipDesign, brief: bool = False) -> Page:
     """A channel, before any data is read."""
     made = {**design.to_dict(), "matrix": design.channel.tolist()}
     return Page(
         title="Plan: a sanitised series",
         lead=f"{_length(design.length)}, epsilon {number(design.epsilon)}; no data was read",
-        sections=_flip_sections(made, design.model, "a series sanitised by this plan"),
+        sections=_flip_sections(made, design.model, "a series sanitised by this plan", brief),
         words=("The certificate of the series has the exact words; a plan promises nothing yet.",),
         facts=(
             ("mechanism", design.mechanism),
@@ -69,7 +69,7 @@ def _length(length: int | None) -> str:
     return f"chains of up to {length:,} records" if length else "series of any length"
 
 
-def _flip_sections(made: dict[str, Any], model: Any, sees: str) -> tuple[Section, ...]:
+def _flip_sections(made: dict[str, Any], model: Any, sees: str, brief: bool) -> tuple[Section, ...]:
     labels, matrix, who = made["labels"], made["matrix"], checks.adversary(made["adversary"])
     rows = tuple((name, *(number(p) for p in row)) for name, row in zip(labels, matrix, strict=True))
     said = (
@@ -88,7 +88,7 @@ def _flip_sections(made: dict[str, Any], model: Any, sees: str) -> tuple[Section
     return (
         Section(title="The promise", blocks=(promise(made["epsilon"], who.knows, sees),)),
         Section(title="The accuracy", blocks=accuracy),
-        _flip_otherwise(made, model),
+        *(() if brief else (_flip_otherwise(made, model),)),
     )
 
 
@@ -154,7 +154,7 @@ def _leak(value: float) -> str:
     return up_to(value) if math.isfinite(value) else "everything"
 
 
-def redaction_page(redaction: Redaction) -> Page:
+def redaction_page(redaction: Redaction, brief: bool = False) -> Page:
     """A redacted series, or the design of one."""
     hiding, certificate = redaction.hiding, redaction.certificate
     raw = redaction.to_dict() if certificate is None else certificate.to_dict()
@@ -176,7 +176,7 @@ def redaction_page(redaction: Redaction) -> Page:
         sections=(
             Section(title="The promise", blocks=(promise(hiding.epsilon, knows, sees, hidden),)),
             Section(title="The accuracy", blocks=_released(redaction)),
-            _redaction_otherwise(redaction, knows),
+            *(() if brief else (_redaction_otherwise(redaction, knows),)),
         ),
         words=tuple(words),
         facts=tuple(facts),

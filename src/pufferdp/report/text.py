@@ -23,6 +23,15 @@ def number(value: float | None) -> str:
     return f"{value:.3e}"
 
 
+def up_to(value: float | None, down: bool = False) -> str:
+    """Four digits, rounded to the safe side: what is spent up, what is left down."""
+    if not value:
+        return number(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)
+    return number(steps * unit)
+
+
 def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0) -> str:
     """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide."""
     widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]

@@ -83,8 +83,8 @@ DARK: Final = Theme(
     shade="#66758c",
     series=("#b9d3f5", "#ff9e4a", "#3ecf9f", "#56b4e9", "#e69ac6", "#a3adba"),
     weak="#1b222c",
-    strong="#d6e6ff",
-    on_weak="#f5f5f5",
+    strong="#9fb8dc",
+    on_weak="#fefefe",
     on_strong="#0b0d10",
 )
 

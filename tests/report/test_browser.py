@@ -1,0 +1,65 @@
+"""Reports in a browser: opened from a file, nothing fetched, nothing run, and no fault that axe-core finds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pufferdp.report.html import write_report
+from tests.report.examples import EVIL, subject
+
+CHROMIUM = "/usr/bin/chromium"
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+pytestmark = pytest.mark.skipif(not os.path.exists(CHROMIUM), reason=f"there is no {CHROMIUM}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"),
+    [("release", "light"), ("redaction", "dark"), ("flip", "dark"), ("flow", "light"), ("plan", "dark")],
+)
+def test_a_report_opens_alone_and_is_accessible(name: str, scheme: str, browser: Any, tmp_path: Path) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    path = tmp_path / "report.html"
+    write_report(subject(name, evil=name == "release"), path)
+    page = browser.new_page(color_scheme=scheme)
+    asked: list[str] = []
+    told: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.goto(path.as_uri())
+    assert [page.locator("h2").nth(n).inner_text() for n in range(3)] == [
+        "The promise", "The accuracy", "What leaks otherwise",
+    ]  # fmt: skip
+    if name == "release":
+        assert EVIL in page.locator("table").first.inner_text()
+    assert page.locator("svg[role=img]").count() >= 1
+    text, ground = page.evaluate(
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
+    assert ground == ("rgb(20, 24, 31)" if scheme == "dark" else "rgb(255, 255, 255)")
+    assert text != ground
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert asked == [path.as_uri()]
+    assert not told
+    page.close()

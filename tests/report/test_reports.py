@@ -1,0 +1,205 @@
+"""Reports: well-formed, escaped, alone, nothing but what the certificate has, and their numbers by enumeration."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pufferdp
+from pufferdp.errors import CertificateError, ParameterError
+from pufferdp.report.blocks import Table
+from pufferdp.report.html import embedded, report_html, write_report
+from pufferdp.report.subjects import page_of
+from tests.oracles import flips as flip_oracle
+from tests.oracles import leakage as leakage_oracle
+from tests.oracles import redaction as redaction_oracle
+from tests.report.examples import CERTIFIED, CHAIN, EVIL, SUBJECTS, subject
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Checked(HTMLParser):
+    """Every element is closed where it was opened; attributes that load something are collected."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[tuple[str, str, str | None]] = []
+        self.scripts: list[dict[str, str | None]] = []
+        self.ids: list[str | None] = []
+        self.content: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append(dict(attrs))
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value)
+            if name in ("src", "href", "action", "data", "srcset", "poster") and not (value or "").startswith("#"):
+                self.loads.append((tag, name, value))
+            assert not name.startswith("on")
+            assert name == "aria-label" or "url(" not in (value or "") or "url(#" in (value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.content[self.open[-1]] = self.content.get(self.open[-1], "") + data
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_report_stands_alone(name: str) -> None:
+    """Whatever the states are called."""
+    text = report_html(subject(name, evil=True))
+    found = Checked(text)
+    assert text.startswith("<!doctype html>")
+    assert not found.loads
+    assert len(found.ids) == len(set(found.ids))
+    (script,) = found.scripts  # data, which no browser runs
+    assert script == {"type": "application/json", "id": "certificate" if name in CERTIFIED else "plan"}
+    assert "url(" not in found.content["style"]
+    assert "@import" not in found.content["style"]
+    data = json.loads(found.content["script"])
+    assert data == json.loads(found.content["pre"])
+    for heading in ("The promise", "The accuracy", "What leaks otherwise", "For a lawyer", "For a reviewer"):
+        assert heading in found.content["h2"]
+    assert EVIL not in text
+    if name not in ("plan", "flow plan"):  # which name no state
+        assert EVIL in json.dumps(data, ensure_ascii=False).replace('\\"', '"')
+
+
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_a_report_says_nothing_that_the_certificate_does_not(name: str, tmp_path: Path) -> None:
+    """It is made from the certificate alone, and so holds no exact answer; and it is verified like one."""
+    made = subject(name)
+    raw = made.certificate.to_dict()
+    path = tmp_path / "report.html"
+    write_report(made, path)
+    assert path.read_text(encoding="utf-8") == report_html(raw)
+    assert pufferdp.read_certificate(path) == json.loads(json.dumps(raw))
+    assert pufferdp.verify(pufferdp.read_certificate(path)).valid
+    changed = (
+        path.read_text(encoding="utf-8").replace('"epsilon": 1', '"epsilon": 2').replace('"tau": 0.3', '"tau": 0.2')
+    )
+    changed = changed.replace('"epsilon": 3', '"epsilon": 2')
+    path.write_text(changed, encoding="utf-8")
+    assert not pufferdp.verify(pufferdp.read_certificate(path)).valid
+
+
+def test_which_reports_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    write_report(subject("plan"), path)
+    with pytest.raises(CertificateError, match="no certificate"):
+        pufferdp.read_certificate(path)
+    script = '<script type="application/json" id="certificate">{}</script>'
+    path.write_text(f"<!DOCTYPE html>{script}{script}", encoding="utf-8")
+    with pytest.raises(CertificateError, match="several"):
+        pufferdp.read_certificate(path)
+    path.write_text(f"<!DOCTYPE html>{script}", encoding="utf-8")
+    with pytest.raises(CertificateError, match="no schema"):
+        pufferdp.read_certificate(path)
+    path.write_text("<!DOCTYPE html><script id='certificate'>{</script>", encoding="utf-8")
+    with pytest.raises(CertificateError, match="not JSON"):
+        pufferdp.read_certificate(path)
+
+
+def test_nothing_ends_the_script_early() -> None:
+    evil = {"a": "</script><!--<script>", "b": "]]>&amp;\u2028\u2029"}
+    text = embedded(evil)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == evil
+
+
+def test_what_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for what in (3, CHAIN):
+        with pytest.raises(ParameterError, match="no report"):
+            report_html(what)
+    with pytest.raises(ParameterError, match="schema is 'other'"):
+        report_html({"schema": "other"})
+    for name in ("report.txt", "no/report.html"):
+        with pytest.raises(ParameterError):
+            write_report(subject("plan"), tmp_path / name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ParameterError, match=r"a report needs jinja2; .*pufferdp\[report\]"):
+        write_report(subject("plan"), tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+# ---- the numbers of the third part, by enumeration ----
+
+
+def cells(what: Any) -> dict[str, str]:
+    """The table of what leaks otherwise: its first column against its last but one."""
+    (section,) = [s for s in page_of(what).sections if s.title == "What leaks otherwise"]
+    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    leakage = next(n for n, head in enumerate(table.head) if "leakage" in head)
+    return {" | ".join(row[:leakage]): row[leakage] for row in table.rows}
+
+
+def rounded_up(shown: str, true: float) -> bool:
+    """Four digits, never below the truth."""
+    return true * (1 - 1e-9) <= float(shown) <= true * (1 + 2e-3)
+
+
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_what_plain_dp_leaks_in_a_count(adversary: str) -> None:
+    found = cells(pufferdp.plan(CHAIN, "count:active", epsilon=1, length=5, adversary=adversary))
+    start = np.asarray(CHAIN.stationary)
+    true = leakage_oracle.leakage(CHAIN.transition, start, 5, "count:1", 1.0, everyone=adversary == "bdp")
+    assert rounded_up(found["plain DP: count:active with Laplace noise, exactly"], true)
+    assert float(found["plain DP: what it claims"]) == 1 < true
+    (bound,) = [float(value) for key, value in found.items() if "any algorithm" in key]
+    assert bound >= true
+
+
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_what_plain_flips_leak(adversary: str) -> None:
+    found = cells(pufferdp.design_flips(CHAIN, 2, length=4, adversary=adversary))
+    rho = 1 / (1 + math.exp(2))
+    channel, start = flip_oracle.flips(rho, rho), np.asarray(CHAIN.stationary)
+    true = max(flip_oracle.loss(CHAIN.transition, start, channel, 4, everyone=adversary == "bdp").values())
+    assert rounded_up(found["plain randomised response: leaks, exactly"], true)
+    assert true > 2
+
+
+@pytest.mark.parametrize("private", [1, 3, 5])
+def test_what_leaks_when_only_the_private_row_is_taken_out(private: int) -> None:
+    found = cells(pufferdp.plan_redaction(CHAIN, length=5, private=[private], epsilon=1))
+    marks = np.zeros((5, 2))
+    marks[private - 1] = 1
+    start = np.asarray(CHAIN.stationary)
+    true = redaction_oracle.leakage(CHAIN.transition, start, marks, private - 1)
+    assert rounded_up(found["only the private rows taken out | no record"], true)
+    assert true > 1
+
+
+def test_secrets_of_ones_own_and_real_numbers() -> None:
+    """DP claims nothing about secrets of one's own, so no table; the clipping width is part of a promise on numbers."""
+    calm = pufferdp.Secret(name="calm", when={"1": "rest", "2": "rest"})
+    busy = pufferdp.Secret(name="busy", when={"1": "active", "2": "active"})
+    secrets = pufferdp.Secrets(secrets=(calm, busy), pairs=(("calm", "busy"),))
+    own = {"adversary": "pufferfish", "secrets": secrets}
+    page = page_of(pufferdp.plan(CHAIN, "count:active", epsilon=1, length=4, **own))
+    assert "the two secrets of any pair" in str(page.sections[0].blocks[0])
+    assert not [block for block in page.sections[2].blocks if isinstance(block, Table)]
+    heights = pufferdp.Gaussian(mean=[170.0, 170.0], covariance=[[49.0, 24.5], [24.5, 49.0]])
+    page = page_of(pufferdp.plan(heights, "sum", epsilon=1, clip=(150, 190)))
+    assert "two values of it that differ by at most 40" in str(page.sections[0].blocks[0])
