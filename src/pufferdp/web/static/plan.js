@@ -21,7 +21,7 @@ const QUERIES = [
 
 export async function make(panel, shared) {
   const latest = new Latest(), curve = new Latest();
-  let shown = null, curveOf = "";
+  let shown = null, curveOf = "", drawn = "";
 
   const query = select(QUERIES, "histogram", () => ask_());
   const state = select([], undefined, () => ask_());
@@ -129,7 +129,9 @@ export async function make(panel, shared) {
     go.disabled = false;
     clear(headline, ...verdict(plan));
     clear(mechanisms, ...listed(plan));
-    draw(chart, plan.chart);
+    const picture = JSON.stringify(plan.chart);
+    if (picture !== drawn || !chart.firstChild) draw(chart, plan.chart);
+    drawn = picture;
     code.show(plan.commands);
     drawCurve();
     answer.dataset.epsilon = plan.epsilon; // what is on the screen, for whoever measures
