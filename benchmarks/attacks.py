@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.timing import Report, ratio, seconds
 from pufferdp.audit.learned import Learned, torch_there
-from pufferdp.audit.simulation import draw_outputs
 from pufferdp.leakage.hidden import posterior
 from pufferdp.leakage.paths import best_path, path_log_probability
 from pufferdp.models.markov import MarkovChain
+from pufferdp.models.simulate import draw_moves
 
 RECORDS = 10**6
 CHAIN = MarkovChain(transition=[[0.9106, 0.0894], [0.1092, 0.8908]])
@@ -24,7 +24,7 @@ def series(records: int) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(0)
     stays = np.stack([generator.geometric(CHAIN.transition[x, 1 - x], records) for x in (0, 1)], axis=1).ravel()
     truth = np.repeat(np.arange(2 * records) % 2, stays)[:records]
-    return truth, draw_outputs(truth, CHANNEL, generator)
+    return truth, draw_moves(truth, CHANNEL, generator)
 
 
 def run(report: Report) -> None:

@@ -10,9 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks import optimum, simulated
+from benchmarks import optimum
 from benchmarks.quilts import STATES, falling
 from benchmarks.timing import Report, ratio, seconds
+from pufferdp.audit.conditional import ChainBelief
+from pufferdp.audit.density import ADVERSARIES, DRAWS, simulate_leakage
+from pufferdp.audit.known import NoisyQuery
 from pufferdp.checks import Adversary
 from pufferdp.leakage.bounds import curve
 from pufferdp.leakage.curves import Curve
@@ -20,6 +23,7 @@ from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.windows import Leakage, WindowLeakage
 from pufferdp.leaking import leakage_of
 from pufferdp.models.markov import MarkovChain
+from pufferdp.queries import Query
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 GAMMA = 5
@@ -62,18 +66,26 @@ def quilt_curve(P: np.ndarray) -> Curve:
     return curve("quilt", MarkovChain(transition=P), 10**6, Adversary.BDP)
 
 
+def estimate(chain: MarkovChain, n: int, tau: float, count: int) -> float:
+    """The thesis's estimate of so many adversaries."""
+    generator = np.random.default_rng(1)
+    query = Query.parse("count:1")
+    noisy = NoisyQuery(model=chain, query=query, records=n, dp_loss=tau, generator=generator)
+    return simulate_leakage(noisy, ChainBelief(chain, n), generator, adversaries=count)
+
+
 def simulate(report: Report, name: str, chain: MarkovChain, tau: float, count: int) -> None:
     """The exact number, the estimate of so many adversaries, and the time of both."""
     truth, estimates = exact(chain, 10, tau).lower, []
-    took = seconds(lambda: estimates.append(simulated.estimate(chain, 10, tau, count, 1)), 1)
+    took = seconds(lambda: estimates.append(estimate(chain, 10, tau, count)), 1)
     report.row(f"{name}: exact", truth, "")
     report.row("  seconds", seconds(partial(exact, chain, 10, tau), 200), "s")
     report.row(f"  estimate of {count} adversaries", estimates[0], "")
     report.row("  its error", estimates[0] - truth, "")
     report.row("  seconds", took, "s")
-    if count < simulated.ADVERSARIES:
-        whole = took * simulated.ADVERSARIES / count
-        report.row(f"  extrapolated to {simulated.ADVERSARIES} adversaries, not measured", whole, "s")
+    if count < ADVERSARIES:
+        whole = took * ADVERSARIES / count
+        report.row(f"  extrapolated to {ADVERSARIES} adversaries, not measured", whole, "s")
 
 
 def run(report: Report) -> None:
@@ -108,8 +120,8 @@ def run(report: Report) -> None:
         report.row(f"{name}, inverse at 1", seconds(lambda P=P: quilt_curve(P).inverse(1.0), 3), "s", 0.5)
 
     everyone = os.environ.get("PUFFERDP_FULL") == "1"
-    count = simulated.ADVERSARIES if everyone else FEW
-    report.title(f"simulation of Lange 2024, n = 10: {count} adversaries × {simulated.DRAWS:,} draws")
+    count = ADVERSARIES if everyone else FEW
+    report.title(f"simulation of Lange 2024, n = 10: {count} adversaries × {DRAWS:,} draws")
     for name, chain in SIMULATED.items():
         for tau in (0.5, 1.0, 2.0):
             simulate(report, f"{name}, DP loss {tau:g}", chain, tau, count)

@@ -8,8 +8,6 @@ import math
 import numpy as np
 import pytest
 from benchmarks.optimum import CHAINS, optimum, ours, without_data
-from benchmarks.simulated import density_of, draw_counts
-from scipy import stats
 
 from pufferdp.models.markov import MarkovChain
 from tests.oracles.leakage import path_law
@@ -87,29 +85,3 @@ def test_our_errors_by_summing_over_outputs(name):
     half = np.cumsum(by_count, axis=1) >= by_count.sum(axis=1, keepdims=True) / 2
     for found, estimate in ((we.raw, outputs), (we.clamped, outputs.clip(0, n)), (we.denoised, half.argmax(axis=1))):
         assert found == pytest.approx(float((joint * np.abs(estimate[:, None] - counts)).sum()), abs=1e-9)
-
-
-def test_series_are_drawn_given_what_is_known():
-    """Counts of 50,000 draws against the law by enumeration; chi-square, this seed, one chance in a thousand."""
-    chain, n, known = chain_of("activity"), 6, {1: 0, 4: 1}
-    law = path_law(chain.transition, chain.stationary, n)
-    series = np.indices((2,) * n)
-    fits = np.logical_and.reduce([series[j] == x for j, x in known.items()])
-    truth = np.bincount(series.sum(axis=0)[fits], weights=law[fits] / law[fits].sum(), minlength=n + 1)
-    drawn = draw_counts(chain, known, n, 50_000, np.random.default_rng(8))
-    seen = np.bincount(drawn, minlength=n + 1)
-    assert not seen[truth == 0].any()
-    assert stats.chisquare(seen[truth > 0], 50_000 * truth[truth > 0]).pvalue > 1e-3
-
-
-def test_what_cannot_be_known_is_not_drawn():
-    stuck = MarkovChain(transition=[[0.5, 0.5], [1.0, 0.0]])  # never two ones in a row
-    assert draw_counts(stuck, {0: 1, 1: 1}, 3, 10, np.random.default_rng(0)) is None
-    assert draw_counts(stuck, {0: 1}, 3, 1000, np.random.default_rng(0)).max() == 2
-
-
-def test_densities_from_a_sample():
-    """100,000 normal numbers: the self-consistent estimate errs by some thousandths of the peak, .4."""
-    sample = np.random.default_rng(5).normal(size=100_000)
-    points = np.linspace(-2, 2, 41)
-    assert density_of(sample)(points) == pytest.approx(stats.norm.pdf(points), abs=6e-3)

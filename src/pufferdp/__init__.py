@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from pufferdp.leakage.curves import Curve
     from pufferdp.leakage.orbits import dobrushin, least_favourable
     from pufferdp.leaking import LeakageReport, leakage_of
-    from pufferdp.ledger.accounts import DataSet, Ledger, Receipt
+    from pufferdp.ledger.accounts import Ledger
     from pufferdp.ledger.charges import Charge
     from pufferdp.ledger.checking import LedgerCheck
+    from pufferdp.ledger.standing import DataSet, Receipt
+    from pufferdp.ledger.variation import FlowBudget
     from pufferdp.limits import Limit
     from pufferdp.mechanisms import Calibration
     from pufferdp.mechanisms.flips import FlipDesign, design_flips
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from pufferdp.redaction_certificate import RedactionCertificate
     from pufferdp.redaction_result import Redaction
     from pufferdp.releasing import Release, release
+    from pufferdp.report.html import write_report
     from pufferdp.secrets import Secret, Secrets, load_secrets
     from pufferdp.series_certificate import SeriesCertificate
     from pufferdp.tilting import tilted_model
@@ -112,9 +115,11 @@ _HOME = {
     "leakage.curves": ("Curve",),
     "leakage.orbits": ("dobrushin", "least_favourable"),
     "leaking": ("LeakageReport", "leakage_of"),
-    "ledger.accounts": ("DataSet", "Ledger", "Receipt"),
+    "ledger.accounts": ("Ledger",),
     "ledger.charges": ("Charge",),
     "ledger.checking": ("LedgerCheck",),
+    "ledger.standing": ("DataSet", "Receipt"),
+    "ledger.variation": ("FlowBudget",),
     "limits": ("Limit",),
     "mechanisms": ("Calibration",),
     "mechanisms.flips": ("FlipDesign", "design_flips"),
@@ -143,6 +148,7 @@ _HOME = {
     "redaction_certificate": ("RedactionCertificate",),
     "redaction_result": ("Redaction",),
     "releasing": ("Release", "release"),
+    "report.html": ("write_report",),
     "secrets": ("Secret", "Secrets", "load_secrets"),
     "tilting": ("tilted_model",),
     "series_certificate": ("SeriesCertificate",),
@@ -174,6 +180,7 @@ __all__ = [
     "Flip",
     "FlipDesign",
     "FlipEstimate",
+    "FlowBudget",
     "FlowCertificate",
     "FlowEstimates",
     "FlowPlan",
@@ -248,6 +255,7 @@ __all__ = [
     "save_model",
     "tilted_model",
     "verify",
+    "write_report",
 ]
 
 

@@ -8,11 +8,12 @@ import math
 import os
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from pufferdp.errors import CertificateError
+from pufferdp.ledger.chain import link
 from pufferdp.mechanisms import Problem
 from pufferdp.models.classes import NumberModel
 from pufferdp.models.collection import ModelClass
@@ -21,6 +22,9 @@ from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.records import RecordModel
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.charges import Charge
 
 SCHEMA = "pufferdp-certificate/1"
 FLOW_SCHEMA = "pufferdp-flow-certificate/1"
@@ -175,6 +179,18 @@ class Certificate(CertificatePart):
         from pufferdp.report.notebook import page_html
 
         return page_html(self)
+
+
+def row_problems(row: LedgerPart | None, charge: Charge, head: str | None) -> list[str]:
+    """The hash of the row in the ledger must be over the charge of this very release; with ``head`` it is that row."""
+    if row is None:
+        return [] if head is None else ["the release was not charged to a ledger: the certificate names no row"]
+    problems = []
+    if link(row.previous, row.position, row.charged, charge.problem) != row.head:
+        problems.append("ledger.head is not the hash of a row that charges this release")
+    if head is not None and head != row.head:
+        problems.append(f"the release was charged as the row {row.head}, not as {found_text(head)}")
+    return problems
 
 
 def seal(content: dict[str, Any]) -> Certificate:

@@ -24,8 +24,9 @@ from pufferdp.planning import Progress
 from pufferdp.private_counts import TRANSITIONS_MOVE, noisy_box, noisy_counts, transition_scale
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.accounts import Ledger, Receipt
+    from pufferdp.ledger.accounts import Ledger
     from pufferdp.ledger.charges import Charge
+    from pufferdp.ledger.standing import Receipt
 
 
 @dataclass(frozen=True, kw_only=True)

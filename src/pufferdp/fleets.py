@@ -26,7 +26,8 @@ from pufferdp.releasing import Release, charge_of, check_mechanism, choose, fini
 from pufferdp.report.text import fleet_table
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.accounts import Ledger, Receipt
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.standing import Receipt
 
 
 @dataclass(frozen=True, kw_only=True)

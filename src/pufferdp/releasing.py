@@ -35,8 +35,9 @@ from pufferdp.report import text
 from pufferdp.secrets import Secrets
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.accounts import Ledger, Receipt
+    from pufferdp.ledger.accounts import Ledger
     from pufferdp.ledger.charges import Charge
+    from pufferdp.ledger.standing import Receipt
 
 
 @dataclass(frozen=True, kw_only=True)

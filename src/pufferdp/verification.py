@@ -21,13 +21,13 @@ from pufferdp.certificate import (
     TransportPart,
     content_hash,
     public_facts,
+    row_problems,
     secrets_text,
     statement,
 )
 from pufferdp.denoising import Denoised, denoise
 from pufferdp.errors import PufferdpError
 from pufferdp.estimate import feasible
-from pufferdp.ledger.chain import link
 from pufferdp.ledger.charges import additive
 from pufferdp.mechanisms import Problem
 from pufferdp.models.classes import Model, NumberModel
@@ -195,9 +195,6 @@ def _recompute(c: Certificate, own: Query | None) -> list[str]:
 
 
 def _ledger_problems(c: Certificate, head: str | None) -> list[str]:
-    """The hash of the row in the ledger must be over the charge of this very release."""
-    if c.ledger is None:
-        return [] if head is None else ["the release was not charged to a ledger: the certificate names no row"]
     charge = additive(
         model=c.model_sha256,
         adversary=c.guarantee.adversary,
@@ -212,12 +209,7 @@ def _ledger_problems(c: Certificate, head: str | None) -> list[str]:
         framework=c.guarantee.framework,
         numbers=isinstance(model_from_dict(c.model), NumberModel),
     )
-    problems = []
-    if link(c.ledger.previous, c.ledger.position, c.ledger.charged, charge.problem) != c.ledger.head:
-        problems.append("ledger.head is not the hash of a row that charges this release")
-    if head is not None and head != c.ledger.head:
-        problems.append(f"the release was charged as the row {c.ledger.head}, not as {found_text(head)}")
-    return problems
+    return row_problems(c.ledger, charge, head)
 
 
 def names_a_file(model: object) -> bool:

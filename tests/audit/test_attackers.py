@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from pufferdp import MarkovChain
 from pufferdp.audit.attackers import ATTACKERS, CorrelationAware, SingleBit, Viterbi, beliefs
 from pufferdp.audit.attacking import attack_series, attack_simulated, channel_of
-from pufferdp.audit.simulation import draw_outputs
 from pufferdp.audit.success import charged, clopper_pearson, dp_success, measure, prior_odds
 from pufferdp.errors import NotApplicableError, ParameterError
 from pufferdp.models.markov import probability_rows
+from pufferdp.models.simulate import draw_moves
 from tests.oracles import flips as oracle
 
 # ---- guesses ----
@@ -204,7 +204,7 @@ def test_without_the_truth_the_model_says_what_to_expect() -> None:
 def test_data_that_does_not_follow_the_model_is_said() -> None:
     """A chain that is all but constant, flipped for one that is believed to mix: attackers prove too much."""
     believed, truth = MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]]), np.zeros((1, 4000), dtype=int)
-    outputs = draw_outputs(truth, channel_of([0.1], believed), np.random.default_rng(1))
+    outputs = draw_moves(truth, channel_of([0.1], believed), np.random.default_rng(1))
 
     class Zero:
         name = "zero"
@@ -222,7 +222,7 @@ def test_outputs_follow_the_channel() -> None:
     """300,000 draws: every frequency within five standard deviations, passed by chance less than once in 10^5."""
     channel = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.2, 0.3, 0.5]])
     states = np.repeat(np.arange(3), 100_000)
-    drawn = draw_outputs(states, channel, np.random.default_rng(2))
+    drawn = draw_moves(states, channel, np.random.default_rng(2))
     for x in range(3):
         seen = np.bincount(drawn[states == x], minlength=3) / 100_000
         assert (np.abs(seen - channel[x]) <= 5 * np.sqrt(channel[x] * (1 - channel[x]) / 100_000)).all()

@@ -11,9 +11,8 @@ from pufferdp import MarkovChain
 from pufferdp.audit.attackers import CorrelationAware, SingleBit
 from pufferdp.audit.attacking import attack_series, channel_of
 from pufferdp.audit.learned import Learned, torch_there
-from pufferdp.audit.simulation import draw_outputs
 from pufferdp.errors import ParameterError
-from pufferdp.models.simulate import sample_chain
+from pufferdp.models.simulate import draw_moves, sample_chain
 
 needs_torch = pytest.mark.skipif(not torch_there(), reason="torch is not installed (extra attack)")
 STICKY = MarkovChain(transition=[[0.97, 0.03], [0.03, 0.97]])
@@ -26,7 +25,7 @@ def test_it_learns_what_neighbours_say() -> None:
     """Single-bit is right in .7 of the records; 0.75 is 6 standard deviations of 3,000 independent ones above that."""
     generator = np.random.default_rng(4)
     truth = sample_chain(STICKY, 3000, 1, generator)
-    outputs = draw_outputs(truth, CHANNEL, generator)
+    outputs = draw_moves(truth, CHANNEL, generator)
     guesses = QUICK.cross_validate(outputs, truth, CHANNEL)
     right = float((guesses == truth).mean())
     assert (SingleBit().guess(outputs, STICKY, CHANNEL) == truth).mean() < 0.75 < right
@@ -37,7 +36,7 @@ def test_it_learns_what_neighbours_say() -> None:
 @needs_torch
 def test_it_learns_from_the_model_and_can_be_repeated() -> None:
     learner = Learned(window=5, hidden=4, epochs=1, batch=64, training=2000)
-    outputs = draw_outputs(sample_chain(STICKY, 300, 2, np.random.default_rng(5)), CHANNEL, np.random.default_rng(6))
+    outputs = draw_moves(sample_chain(STICKY, 300, 2, np.random.default_rng(5)), CHANNEL, np.random.default_rng(6))
     first, second = (learner.guess(outputs, STICKY, CHANNEL) for _ in range(2))
     assert first.shape == outputs.shape
     assert (first == second).all()

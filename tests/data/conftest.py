@@ -1,3 +1,3 @@
-from tests.servers import postgres_url, spark
+from tests.servers import postgres, spark
 
-__all__ = ["postgres_url", "spark"]
+__all__ = ["postgres", "spark"]

@@ -96,7 +96,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     if request.param == "spark":
         yield SparkEngine(request.getfixturevalue("spark"), tmp_path)
     else:
-        made = PostgresEngine(request.getfixturevalue("postgres_url"))
+        made = PostgresEngine(request.getfixturevalue("postgres"))
         yield made
         made.server.close()
 
@@ -238,8 +238,8 @@ def test_errors_of_spark_are_ours(spark: Any) -> None:
 # PostgreSQL alone
 
 
-def test_types_of_postgres(postgres_url: str) -> None:
-    engine = PostgresEngine(postgres_url)
+def test_types_of_postgres(postgres: str) -> None:
+    engine = PostgresEngine(postgres)
     engine.server.execute("DROP TABLE IF EXISTS kinds; DROP TYPE IF EXISTS mood")
     engine.server.execute("CREATE TYPE mood AS ENUM ('low', 'high')")
     engine.server.execute(
@@ -251,7 +251,7 @@ def test_types_of_postgres(postgres_url: str) -> None:
         " 'x,\"y\"', 'NaN', '{}')"
     )
     engine.server.close()
-    source = f"{postgres_url}?table=kinds"
+    source = f"{postgres}?table=kinds"
 
     def counts(column: str, labels: tuple[str, ...], by: str | None = "who") -> Any:
         series = open_series(source, Layout(column=column, order="n", by=by, gap=0.1, missing="break"))
@@ -276,9 +276,9 @@ def test_types_of_postgres(postgres_url: str) -> None:
         ("?table=a.b.c.d", "could not be read"),
     ],
 )
-def test_urls_that_name_no_table(postgres_url: str, ending: str, expected: str) -> None:
+def test_urls_that_name_no_table(postgres: str, ending: str, expected: str) -> None:
     with pytest.raises(DataError, match=expected):
-        open_series(postgres_url + ending, Layout(column="value", order="when"))
+        open_series(postgres + ending, Layout(column="value", order="when"))
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -289,10 +289,10 @@ def test_a_server_that_is_not_there() -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_table_is_left_as_it_was_and_no_file_is_left(postgres_url: str, tmp_path: Any, monkeypatch: Any) -> None:
+def test_a_table_is_left_as_it_was_and_no_file_is_left(postgres: str, tmp_path: Any, monkeypatch: Any) -> None:
     import tempfile
 
-    engine = PostgresEngine(postgres_url)
+    engine = PostgresEngine(postgres)
     rows = random_rows(3, list(LABELS))
     source = engine.source(rows, "stamp", "text")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

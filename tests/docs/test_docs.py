@@ -194,6 +194,7 @@ TOURED = [
     "guide/promise.md",
     "guide/adversary.md",
     "guide/certificate.md",
+    "guide/reports.md",
     "guide/denoising.md",
     "guide/models.md",
     "guide/flu.md",

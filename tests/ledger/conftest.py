@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.ledger.servers import server, why_not
+from tests.servers import postgres
+
+__all__ = ["fresh_database", "place", "postgres"]
 
 _NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """The URL of a server started for the tests."""
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
-    with server() as url:
-        yield url
 
 
 def fresh_database(url: str) -> str:
@@ -30,7 +21,7 @@ def fresh_database(url: str) -> str:
     name = f"ledger{next(_NUMBERS)}"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return url.replace("/postgres?", f"/{name}?")
+    return f"{url.removesuffix('postgres')}{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 from pufferdp import BudgetError, Charge, Ledger, MarkovChain
-from tests.ledger.servers import server, why_not
+from tests.postgres import server, why_not
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 LOSS = 2.0**-10

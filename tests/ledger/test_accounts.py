@@ -151,12 +151,6 @@ def test_real_numbers_have_one_clipping_width(place: str) -> None:
         assert ledger.dataset("others").leakage == pytest.approx(1.8)
 
 
-@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if not kind.exists])
-def test_kinds_that_do_not_exist_yet_are_refused_by_name(kind: str) -> None:
-    with pytest.raises(RefusedError, match=kind):
-        Charge(kind=kind, dp_loss=0.1, longest=5)
-
-
 def test_redactions_of_one_data_set_keep_the_same_records_private(place: str) -> None:
     with Ledger(place, create=True) as ledger:
         for who in ("bdp", "pufferfish"):
@@ -333,14 +327,11 @@ def test_a_server_that_does_not_wait_for_its_disk(postgres: str) -> None:
     from tests.ledger.conftest import fresh_database
 
     url = fresh_database(postgres)
-    with Ledger(f"{url}&options=-csynchronous_commit%3Doff", create=True) as ledger:
+    with Ledger(f"{url}?options=-csynchronous_commit%3Doff", create=True) as ledger:
         assert ledger.store.connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
 
 def test_the_page_has_the_table_of_the_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "guide" / "budget.md").read_text(encoding="utf-8")
     for kind in KINDS.values():
-        later = "" if kind.exists else ". Refused by name until it exists"
-        assert (
-            f"| `{kind.name}` | {kind.charges.replace(': its --dp-epsilon', ': its `--dp-epsilon`')}{later} |" in page
-        )
+        assert f"| `{kind.name}` | {kind.charges.replace(': its --dp-epsilon', ': its `--dp-epsilon`')} |" in page

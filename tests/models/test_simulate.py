@@ -15,12 +15,13 @@ import pytest
 from hypothesis import given, settings
 
 from pufferdp.errors import ModelError, ParameterError
-from pufferdp.models import BayesianNetwork, Groups, JointTable, MarkovChain, Node
+from pufferdp.models import BayesianNetwork, Gaussian, Groups, JointTable, MarkovChain, Node
 from pufferdp.models.records import RecordModel
-from pufferdp.models.simulate import sample, sample_chain
+from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
 from tests.models.test_joint_and_groups import filled, spread
 from tests.models.test_network import multiplied, questions, summed
-from tests.strategies import SEEDS, groups, networks, tables
+from tests.oracles.leakage import path_law
+from tests.strategies import SEEDS, chains, groups, networks, tables
 
 DRAWS = 4000
 
@@ -147,3 +148,58 @@ def test_a_chain_with_any_start_has_no_law_to_draw_from():
         sample_chain(chain, 3, 2, np.random.default_rng(0))
     with pytest.raises(ParameterError, match="length is 0"):
         sample_chain(MarkovChain(transition=np.eye(2)), 0, 2, np.random.default_rng(0))
+
+
+# ---- given some records ----
+
+
+@given(chain=chains(most_states=3, starts=("stationary", "given")), seed=SEEDS)
+@settings(max_examples=40)
+def test_series_follow_their_law_given_what_is_known(chain, seed):
+    """Every path of up to five records, by enumeration; what cannot be is refused, and never drawn."""
+    generator = np.random.default_rng(seed)
+    n = int(generator.integers(1, 6))
+    start = chain.stationary if chain.given_start is None else chain.given_start
+    law = path_law(chain.transition, start, n)
+    known = {int(t): int(generator.integers(chain.size)) for t in np.flatnonzero(generator.random(n) < 0.5)}
+    fits = np.ones(law.shape, dtype=bool)
+    for t, x in known.items():
+        fits &= np.indices(law.shape)[t] == x
+    total = float(law[fits].sum())
+    found = chain_log_probability(chain, n, known)
+    if total == 0:
+        assert found == -math.inf
+        with pytest.raises(ModelError, match="has probability 0"):
+            sample_chain(chain, n, 10, generator, known)
+        return
+    assert found == pytest.approx(math.log(total), abs=1e-9)
+    assert_follows(sample_chain(chain, n, DRAWS, generator, known), np.where(fits, law / total, 0.0))
+
+
+def test_a_record_that_is_not_there_cannot_be_known():
+    chain = MarkovChain(transition=[[0.5, 0.5], [1.0, 0.0]])
+    for known in ({3: 0}, {0: 2}, {-1: 0}):
+        with pytest.raises(ModelError, match="3 records with states 0 to 1"):
+            sample_chain(chain, 3, 1, np.random.default_rng(0), known)
+
+
+def test_long_series_do_not_underflow():
+    chain = MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]])
+    known = {t: t % 2 for t in range(2000)}
+    assert chain_log_probability(chain, 2000, known) == pytest.approx(math.log(0.5) + 1999 * math.log(0.1))
+    assert (sample_chain(chain, 2000, 2, np.random.default_rng(0), known) == np.arange(2000) % 2).all()
+
+
+def test_normal_records_given_some():
+    """Mean and covariance of 200,000 draws against the textbook's; six standard errors, about 1e-8 in all."""
+    covariance = np.array([[2.0, 0.6, -0.4], [0.6, 1.0, 0.3], [-0.4, 0.3, 1.5]])
+    model = Gaussian(mean=[1.0, 2.0, 3.0], covariance=covariance)
+    drawn = sample_normal(model, 200_000, np.random.default_rng(3), {1: 0.5})
+    assert (drawn[:, 1] == 0.5).all()
+    rest = covariance[np.ix_([0, 2], [0, 2])] - np.outer(covariance[[0, 2], 1], covariance[1, [0, 2]])
+    mean = np.array([1.0, 3.0]) - 1.5 * covariance[[0, 2], 1]
+    assert drawn[:, [0, 2]].mean(axis=0) == pytest.approx(mean, abs=6 * math.sqrt(2 / 200_000))
+    assert np.cov(drawn[:, [0, 2]].T) == pytest.approx(rest, abs=6 * 2 * math.sqrt(2 / 200_000))
+    everything = sample_normal(model, 3, np.random.default_rng(3), {0: 1.0, 1: 2.0, 2: 3.0})
+    assert (everything == [1.0, 2.0, 3.0]).all()
+    assert sample_normal(model, 5, np.random.default_rng(3)).shape == (5, 3)

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import laplace as exact_laplace
 
-from pufferdp.reproduce import simulation
 from pufferdp.reproduce.base import Setting
 from pufferdp.reproduce.thesis_chains import even_chain, every_chain, largest, uneven_chain
 from pufferdp.reproduce.thesis_gaussian import correlations, random_matrix
@@ -73,25 +72,3 @@ def test_randomised_response_reaches_the_limit() -> None:
         beta = float(row["ours"])
         assert math.log((1 - beta) / beta) == pytest.approx(float(row["epsilon"]), rel=1e-9)
         assert beta == pytest.approx(float(row["paper"]), rel=1e-9)
-
-
-def test_the_estimate_is_near_the_truth() -> None:
-    """Two Laplace laws of scale 1, one apart: the largest log-ratio is 1, and 0 for one law.
-
-    At the .5 % quantile the density is .005, and the kernel, .05 wide, takes in draws over about .18: some 1,800 of
-    2·10^6. Each logarithm has a standard deviation of .024, their difference .033; five of these are passed with
-    probability 6·10^-7 at one place, so less than once in 10,000 runs over some sixty places apart.
-    """
-    generator = np.random.default_rng(7)
-    draws = 2_000_000
-    first, second = (simulation.laplace(1.0, draws, generator) for _ in range(2))
-    assert first.mean() == pytest.approx(0, abs=5 * math.sqrt(2 / draws))
-    assert first.var() == pytest.approx(2, abs=5 * math.sqrt(20 / draws))
-    assert simulation.largest_log_ratio(first, second) < 5 * 0.033
-    assert simulation.largest_log_ratio(first, second + np.float32(1)) == pytest.approx(1, abs=5 * 0.033)
-
-
-def test_samples_without_overlap_give_no_estimate() -> None:
-    first = np.linspace(0, 1, 1000, dtype=np.float32)
-    assert math.isnan(simulation.largest_log_ratio(first, first + np.float32(5)))
-    assert simulation.percentile([1.0, math.nan, 2.0]) == pytest.approx(1.99)

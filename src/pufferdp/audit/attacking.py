@@ -14,7 +14,6 @@ import numpy.typing as npt
 from pufferdp import checks
 from pufferdp.audit.attackers import ATTACKERS, Attacker, Codes, beliefs
 from pufferdp.audit.learned import Learned
-from pufferdp.audit.simulation import draw_outputs
 from pufferdp.audit.success import CONFIDENCE, Success, dp_success, measure, prior_odds
 from pufferdp.checks import Adversary
 from pufferdp.data import Layout, open_series
@@ -23,7 +22,7 @@ from pufferdp.leakage.channels import randomised_response
 from pufferdp.mechanisms.flips import design_flips, flip_bound
 from pufferdp.models.classes import Model
 from pufferdp.models.markov import MarkovChain, Matrix
-from pufferdp.models.simulate import sample_chain
+from pufferdp.models.simulate import draw_moves, sample_chain
 from pufferdp.reading import coding_of
 from pufferdp.report.text import number, table
 
@@ -163,7 +162,7 @@ def attack_simulated(
     generator = np.random.default_rng(seed)
     tell("drawing series")
     truth = sample_chain(chain, length, runs, generator)
-    outputs = draw_outputs(truth, made, generator)
+    outputs = draw_moves(truth, made, generator)
     return _report(chain, made, outputs, truth, record, learned, attackers, tell)
 
 

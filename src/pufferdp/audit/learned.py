@@ -57,13 +57,12 @@ class Learned:
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
         """Learn from a series drawn from the model, then guess."""
-        from pufferdp.audit.simulation import draw_outputs
-        from pufferdp.models.simulate import sample_chain
+        from pufferdp.models.simulate import draw_moves, sample_chain
 
         generator = np.random.default_rng(self.seed)
         truth = sample_chain(model, self.training, 1, generator)
         kinds = channel.shape[1]
-        predict = self._train(self._windows(draw_outputs(truth, channel, generator), kinds), truth.ravel(), channel)
+        predict = self._train(self._windows(draw_moves(truth, channel, generator), kinds), truth.ravel(), channel)
         rows = np.atleast_2d(outputs)
         return np.asarray(predict(self._windows(rows, kinds)).reshape(outputs.shape))
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.cli.attack import attack
+from pufferdp.cli.audit import audit
 from pufferdp.cli.demo import demo
 from pufferdp.cli.fit import fit
 from pufferdp.cli.flip import flip
@@ -48,6 +49,8 @@ def _main(
     """Publish statistics from correlated data with a guarantee that survives the correlation."""
 
 
-for verb in (plan, release, flip, redact, flow, verify, leakage, robustness, attack, fit, reproduce, serve, demo):
+for verb in (
+    plan, release, flip, redact, flow, verify, leakage, robustness, attack, audit, fit, reproduce, serve, demo,
+):  # fmt: skip
     app.command()(verb)
 app.add_typer(ledger, name="ledger")

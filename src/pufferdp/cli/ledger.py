@@ -21,21 +21,45 @@ ledger = typer.Typer(
 def create(
     place: Place,
     dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
-    budget: Annotated[str, typer.Option("--budget", help="The most that all releases together may leak.")],
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="The most that all releases together may leak, in epsilon.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Model file (JSON); without it a private fit has to come first.")
     ] = None,
     adversary: options.AdversaryName = "bdp",
+    tau: Annotated[
+        str | None, typer.Option("--tau", help="For flows, in place of --budget: all their total variation.")
+    ] = None,
+    eta: Annotated[str | None, typer.Option("--eta", help="With --tau: radius of the orbit.")] = None,
+    privacy: options.PrivacyName = "joint",
+    centre_only: options.CentreOnly = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Add a data set with its model, adversary and budget; the file is made where there is none."""
     from pufferdp import checks
+    from pufferdp.errors import ParameterError
     from pufferdp.ledger.accounts import Ledger
+    from pufferdp.ledger.variation import FlowBudget, refuse_no_flow
     from pufferdp.models import load_model
     from pufferdp.report import ledger as report
 
-    believed = None if model is None else load_model(model)
-    who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+    if (budget is None) == (tau is None):
+        raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
+    believed, who = None if model is None else load_model(model), checks.adversary(adversary)
+    most: float | FlowBudget
+    if tau is None:
+        if eta is not None or privacy != "joint" or centre_only:
+            raise ParameterError("--eta, --privacy and --centre-only go with --tau, the budget of flows")
+        most = checks.epsilon(budget or "", "budget")
+    else:
+        if eta is None:
+            raise ParameterError("eta is missing; say how wide the orbit of the flows is with --eta")
+        if adversary != "bdp":
+            raise ParameterError(f"adversary is {adversary!r}; flows have none: leave it out", value=adversary)
+        numbers = {"tau": options.number("tau", tau), "eta": options.number("eta", eta)}
+        most = FlowBudget(**numbers, privacy=privacy, centre_only=centre_only)
+        refuse_no_flow(believed, most)  # before a file is made
     with Ledger(place, create=True) as books:
         made = books.create(dataset, model=believed, adversary=who, budget=most)
     options.show(made.to_dict(), report.dataset_text(made.to_dict()), as_json)

@@ -110,6 +110,17 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
     print(json.dumps(result, allow_nan=False) if as_json else text)
 
 
+def standing(ledger: str | None, dataset: str | None) -> str:
+    """A line about where the data set stands after a release that was charged; nothing where none was."""
+    if ledger is None or dataset is None:
+        return ""
+    from pufferdp.ledger.accounts import Ledger
+    from pufferdp.report.ledger import standing as words
+
+    with Ledger(ledger) as books:
+        return words(books.dataset(dataset).to_dict()) + "\n"
+
+
 Share = Callable[[], float | None]
 """How much of what is going on is done, from 0 to 1; None where nobody knows."""
 

@@ -107,13 +107,7 @@ def release(
             from pufferdp.report.figures import release_chart
 
             release_chart(result.certificate.to_dict()).save(figure)
-    total = ""
-    if ledger is not None and dataset is not None and not as_json:
-        from pufferdp.ledger.accounts import Ledger
-        from pufferdp.report.ledger import standing
-
-        with Ledger(ledger) as books:
-            total = "\n" + standing(books.dataset(dataset).to_dict())
-    where = f"\nCertificate: {out}" if out else "\nKeep the certificate with --out FILE."
-    options.show(result.to_dict(), f"{result}{total}{where}", as_json)
+    total = "" if as_json else options.standing(ledger, dataset)
+    where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
+    options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
     options.write_report(result, report)

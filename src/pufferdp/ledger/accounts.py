@@ -7,22 +7,27 @@ crash in between loses the answer, not the budget.
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp import checks
-from pufferdp.checks import LARGEST
-from pufferdp.errors import LedgerError, ParameterError, RefusedError
-from pufferdp.ledger import chain
-from pufferdp.ledger.charges import Charge
+from pufferdp.errors import LedgerError, ParameterError, PufferdpError, RefusedError
+from pufferdp.ledger import chain, requests
+from pufferdp.ledger.charges import FLOW, Charge
 from pufferdp.ledger.refusals import over_budget, refuse_other_model, refuse_other_secrets
+from pufferdp.ledger.standing import DataSet, Receipt, standing, standing_of_flows
 from pufferdp.ledger.store import WAIT, Session, open_store
 from pufferdp.ledger.totals import Rule, State, refuse_other_width
+from pufferdp.ledger.variation import (
+    FlowBudget,
+    refuse_flow,
+    refuse_no_flow,
+    refuse_other_kind,
+    refuse_other_promise,
+)
 from pufferdp.models.classes import Model
 from pufferdp.models.files import canonical_json, model_digest, model_from_dict, model_to_dict
 
@@ -30,71 +35,9 @@ if TYPE_CHECKING:
     from pufferdp.ledger.checking import LedgerCheck
 
 
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """Where a charge stands in its ledger: the part ``ledger`` of a certificate."""
-
-    dataset: str
-    position: int
-    """Its row, counted from 1."""
-    previous: str
-    """Hash of the row before."""
-    head: str
-    """Hash of its own row: the head of the ledger at that moment."""
-    charged: str
-    """When, in universal time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As in a certificate."""
-        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataSet:
-    """A data set at one moment: what it is, what was spent and what is left."""
-
-    name: str
-    model: Model | None
-    """None until a private fit has given it one."""
-    model_sha256: str | None
-    adversary: checks.Adversary
-    budget: float
-    """The most that may leak about one record, by all releases together."""
-    created: str
-    releases: int
-    spent_dp: float
-    """The DP losses of all releases, added up; infinite where an exact answer was released."""
-    leakage: float | None
-    """What they leak at most; None where there is no model yet."""
-    left_dp: float | None
-    """The DP loss that further releases may have; None before anybody knows how long the chains are."""
-    curve: str | None
-    """The curve that the total rests on, or "own" where it is the promise of the only release."""
-    longest: int
-    private: str | None
-    """The records that the promise is about, once a redaction has released others; None: all."""
-    position: int
-    head: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``pufferdp ledger show --json`` prints."""
-        return {
-            "dataset": self.name,
-            "model_sha256": self.model_sha256,
-            "adversary": str(self.adversary),
-            "budget": self.budget,
-            "leakage": self.leakage,
-            "left": None if self.leakage is None else max(0.0, self.budget - self.leakage),
-            "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
-            "left_dp": self.left_dp,
-            "curve": self.curve,
-            "releases": self.releases,
-            "longest": self.longest,
-            "private": self.private,
-            "created": self.created,
-            "position": self.position,
-            "head": self.head,
-        }
+_ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
+Standings = dict[str, tuple[dict[str, Any], State]]
+"""Data sets by name: what each is, and where it stands."""
 
 
 class Ledger:
@@ -132,16 +75,21 @@ class Ledger:
         """Let go of the file or the server."""
         self.store.close()
 
-    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float) -> DataSet:
+    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float | FlowBudget) -> DataSet:
         """A new data set with its model, its adversary and its budget; none of them can be changed later.
 
-        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds.
+        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
+        for transition flows has a ``FlowBudget`` in total variation, and no adversary.
         """
         if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
-        who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
         sha = None if model is None else model_digest(model)
-        definition = chain.definition(name, sha, str(who), most, _now())
+        if isinstance(budget, FlowBudget):
+            refuse_no_flow(model, budget)
+            definition = chain.definition(name, sha, None, budget.to_dict(), _now())
+        else:
+            who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+            definition = chain.definition(name, sha, str(who), most, _now())
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
@@ -164,31 +112,28 @@ class Ledger:
         """A data set as it stands now."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
+            flows = FlowBudget.of(definition["budget"])
+            if flows is not None and state.model is not None:
+                return standing_of_flows(name, definition, state, flows, self.model(session, state.model))
             rule = self._rule(session, definition, state)
-        leakage = None if rule is None else rule.leakage(state)
-        return DataSet(
-            name=name,
-            model=None if rule is None else rule.model,
-            model_sha256=state.model,
-            adversary=checks.adversary(definition["adversary"]),
-            budget=definition["budget"],
-            created=definition["created"],
-            releases=state.releases,
-            spent_dp=state.spent,
-            leakage=leakage,
-            left_dp=None if rule is None else rule.left(state),
-            curve=_resting_on(rule, state, leakage),
-            longest=state.longest,
-            private=state.private,
-            position=state.position,
-            head=state.head,
-        )
+        return standing(name, definition, state, rule)
 
     def expect(self, name: str, *, model: Model, adversary: str) -> None:
         """Refuse early what a charge would refuse: another model or adversary than the data set's."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
+        refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+
+    def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
+        """The same for a transition flow."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        budget = FlowBudget.of(definition["budget"])
+        refuse_other_kind(name, budget, FLOW)
+        refuse_other_model(name, definition, state, model_digest(model), None)
+        if budget is not None:
+            refuse_other_promise(name, budget, promise)
 
     def has_fitted(self, name: str) -> bool:
         """Whether the data set's model comes from a private fit that it was charged for."""
@@ -202,40 +147,69 @@ class Ledger:
 
     def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none."""
-        names = sorted({name for name, _ in charges})
-        problems = {charge.problem: charge.content for _, charge in charges}  # made before others have to wait
-        with self.store.writing() as session:
-            # In one order, so that two fleets cannot wait for each other.
-            found = {name: self._find(session, name, lock=True) for name in names}
-            rules = {name: self._rule(session, *found[name]) for name in names}
-            receipts, rows = [], []
-            for name, charge in charges:
-                definition, state = found[name]
-                refuse_other_model(name, definition, state, charge.model, charge.adversary)
-                refuse_other_width(name, state, charge)
-                refuse_other_secrets(name, definition, state, charge)
-                when = _now()
-                head = chain.link(state.head, state.position + 1, when, charge.problem)
-                after = state.after(charge, head)
-                if not _within(rules[name], definition, after):
-                    raise over_budget(name, definition, state, charge, rules[name])
-                rows.append((name, after.position, when, charge.problem, head))
-                receipts.append(
-                    Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
-                )
-                found[name] = definition, after
-            for problem, content in problems.items():
-                if problem not in self._known:
-                    _keep(session, "ledger_problems", content)
-            self._write(session, rows, {name: state for name, (_, state) in found.items()})
-        self._known |= problems.keys()
+        try:
+            if self.store.shares and len(charges) <= requests.MOST:
+                return requests.receipts(self.store.share(requests.encode(charges), self._settle))
+            found: Standings = {}
+            with self.store.writing() as session:
+                receipts = self._charge(session, found, charges)
+                _stand(session, found)
+            return receipts
+        except BaseException:
+            self._known.clear()  # what was kept in a transaction that failed is not there
+            raise
+
+    def _settle(self, session: Session, asked: list[bytes]) -> list[bytes]:
+        """Charges that several processes ask for, each all or nothing, in one transaction."""
+        found: Standings = {}
+        answers = []
+        for request in asked:
+            try:
+                answers.append(requests.answer(self._charge(session, found, requests.decode(request))))
+            except PufferdpError as error:
+                answers.append(requests.refusal(error))
+        _stand(session, found)
+        return answers
+
+    def _charge(self, session: Session, found: Standings, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
+        """Charge data sets that stand as found, and leave there how they stand afterwards."""
+        # In one order, so that two fleets cannot wait for each other.
+        for name in sorted({name for name, _ in charges} - found.keys()):
+            found[name] = self._find(session, name, lock=True)
+        after = {name: found[name] for name, _ in charges}
+        rules = {name: self._rule(session, *after[name]) for name in after}
+        receipts, rows = [], []
+        for name, charge in charges:
+            definition, state = after[name]
+            flows = FlowBudget.of(definition["budget"])
+            refuse_other_kind(name, flows, charge.kind)
+            refuse_other_model(name, definition, state, charge.model, charge.adversary)
+            refuse_other_width(name, state, charge)
+            refuse_other_secrets(name, definition, state, charge)
+            when = _now()
+            head = chain.link(state.head, state.position + 1, when, charge.problem)
+            then = state.after(charge, head)
+            if flows is not None:
+                refuse_flow(name, flows, state.tau, state.reading, charge)
+            elif not _within(rules[name], definition, then):
+                raise over_budget(name, definition, state, charge, rules[name])
+            rows.append((name, then.position, when, charge.problem, head))
+            receipts.append(Receipt(dataset=name, position=then.position, previous=state.head, head=head, charged=when))
+            after[name] = definition, then
+        for problem, content in {charge.problem: charge.content for _, charge in charges}.items():
+            if problem not in self._known:
+                _keep(session, "ledger_problems", content)
+                self._known.add(problem)
+        for row in rows:
+            session.run(_ENTRY, *row)
+        found.update(after)
         return receipts
 
     def adopt(self, name: str, model: Model) -> Receipt:
         """Give a data set that has none its model. Once only; later releases must be made for it."""
         sha, when = model_digest(model), _now()
         with self.store.writing() as session:
-            _, state = self._find(session, name, lock=True)
+            definition, state = self._find(session, name, lock=True)
             if state.model is not None:
                 raise RefusedError(f"data set {name!r} has a model already; a data set has one", value=name)
             _keep(session, "ledger_models", canonical_json(model_to_dict(model)))
@@ -243,7 +217,8 @@ class Ledger:
             problem = _keep(session, "ledger_problems", content)
             head = chain.link(state.head, state.position + 1, when, problem)
             after = state.adopting(sha, head)
-            self._write(session, [(name, after.position, when, problem, head)], {name: after})
+            session.run(_ENTRY, name, after.position, when, problem, head)
+            _stand(session, {name: (definition, after)})
         return Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
 
     def verify(self, head: str | None = None) -> LedgerCheck:
@@ -251,14 +226,6 @@ class Ledger:
         from pufferdp.ledger.checking import check
 
         return check(self, head)
-
-    def _write(self, session: Session, rows: Iterable[tuple[object, ...]], states: dict[str, State]) -> None:
-        for row in rows:
-            session.run(
-                "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)", *row
-            )
-        for name, state in states.items():
-            session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), name)
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
         sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
@@ -273,7 +240,7 @@ class Ledger:
         raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
 
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
-        if state.model is None:
+        if state.model is None or isinstance(definition["budget"], dict):
             return None
         key = state.model, definition["adversary"], definition["budget"]
         if key not in self._rules:
@@ -299,19 +266,15 @@ def _keep(session: Session, table: str, content: str) -> str:
     return sha
 
 
+def _stand(session: Session, found: Standings) -> None:
+    """Keep how data sets stand."""
+    for name, (_, state) in found.items():
+        session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), name)
+
+
 def _within(rule: Rule | None, definition: dict[str, Any], state: State) -> bool:
     # No curve lies below the DP loss itself; without a model that is all that can be said.
     return state.spent <= definition["budget"] if rule is None else rule.within(state)
-
-
-def _resting_on(rule: Rule | None, state: State, leakage: float | None) -> str | None:
-    if rule is None or not state.releases:
-        return None
-    if state.epsilon is not None and leakage == state.epsilon:
-        return "own"
-    if state.spent > LARGEST:
-        return None
-    return rule.curve(state.longest, state.clipped, state.private is not None).which(state.spent).name
 
 
 def _now() -> str:

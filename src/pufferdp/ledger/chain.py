@@ -6,7 +6,7 @@ No row can be edited, taken out or moved without changing every hash after it.
 from __future__ import annotations
 
 import hashlib
-from typing import Final
+from typing import Any, Final
 
 from pufferdp.models.files import canonical_json
 
@@ -18,8 +18,13 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def definition(name: str, model: str | None, adversary: str, budget: float, created: str) -> str:
-    """What a data set is, as canonical JSON. Its digest is the head of an empty data set."""
+def definition(
+    name: str, model: str | None, adversary: str | None, budget: float | dict[str, Any], created: str
+) -> str:
+    """What a data set is, as canonical JSON. Its digest is the head of an empty data set.
+
+    A budget in total variation is a part of its own, and has no adversary.
+    """
     content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
     return canonical_json({"schema": VERSION, **content})
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pufferdp import checks
 from pufferdp.checks import LARGEST
-from pufferdp.errors import ParameterError, RefusedError
+from pufferdp.errors import ParameterError
 from pufferdp.ledger.chain import digest
 from pufferdp.models.files import canonical_json
 
@@ -28,8 +28,6 @@ class Kind:
     name: str
     charges: str
     """In words."""
-    exists: bool = True
-    """False: a ledger refuses it by name, because it cannot count it yet."""
 
 
 KINDS: Final = {
@@ -46,8 +44,7 @@ KINDS: Final = {
         Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain"),
         Kind(
             name="transition-flow",
-            charges="a total-variation budget of its own kind, which never mixes with epsilon",
-            exists=False,
+            charges="its tau, from a total-variation budget of its own kind, which never mixes with epsilon",
         ),
     )
 }
@@ -55,6 +52,7 @@ KINDS: Final = {
 
 
 _REDACTIONS: Final = ("window-redaction", "3r")
+FLOW: Final = "transition-flow"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +73,8 @@ class Charge:
     """Of a redaction by window: what it leaks about the private records, added to the total."""
     private: str | None = None
     """Of a redaction: which records stay private, in words; the data set's promise is about these from then on."""
+    tau: float | None = None
+    """Of a transition flow: the total variation that it spends. Its Gaussian noise has no DP loss."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """From what the loss follows. Public, and in JSON's types."""
     model: str | None = None
@@ -85,13 +85,13 @@ class Charge:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ParameterError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}", value=self.kind)
-        if not KINDS[self.kind].exists:
-            raise RefusedError(
-                f"a release of kind {self.kind} cannot be charged yet: it would charge {KINDS[self.kind].charges}",
-                value=self.kind,
-            )
         if (self.kind in _REDACTIONS) != (self.private is not None):
             raise ParameterError("a redaction names its private records, and no other release does", value=self.private)
+        if (self.kind == FLOW) != (self.tau is not None):
+            raise ParameterError("a transition flow has a tau, and no other release does", value=self.tau)
+        if self.tau is not None:
+            checks.total_variation(self.tau)
+            object.__setattr__(self, "dp_loss", math.inf)
         window = self.kind == "window-redaction"
         if window:
             # What it publishes is exact, but about records that are no secret any more; the others move nothing.
@@ -113,18 +113,17 @@ class Charge:
     @cached_property
     def content(self) -> str:
         """What a ledger keeps of it, as canonical JSON; the model and the adversary are the data set's."""
-        return canonical_json(
-            {
-                "kind": self.kind,
-                "dp_loss": self.dp_loss if math.isfinite(self.dp_loss) else None,
-                "longest": self.longest,
-                "epsilon": self.epsilon,
-                "width": self.width,
-                "leakage": self.leakage,
-                "private": self.private,
-                "facts": dict(self.facts),
-            }
-        )
+        content = {
+            "kind": self.kind,
+            "dp_loss": self.dp_loss if math.isfinite(self.dp_loss) else None,
+            "longest": self.longest,
+            "epsilon": self.epsilon,
+            "width": self.width,
+            "leakage": self.leakage,
+            "private": self.private,
+            "facts": dict(self.facts),
+        }
+        return canonical_json(content if self.tau is None else {**content, "tau": self.tau})
 
     @cached_property
     def problem(self) -> str:
@@ -232,8 +231,8 @@ def channel_loss(channel: Sequence[Sequence[float]]) -> float:
             if min(column) <= 0:
                 return math.inf
             widest = max(widest, math.log(max(column) / min(column)))
-    # The quotient and its logarithm are each off by less than an ulp; below 1 the quotient's counts in full.
-    return math.nextafter(widest + 2**-52 * (1 + widest), math.inf)
+    # The entries, their quotient and its logarithm are each off by half an ulp; below 1 all but the last count in full.
+    return math.nextafter(widest + 2**-51 * (1 + widest), math.inf)
 
 
 def redaction(

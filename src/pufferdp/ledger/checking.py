@@ -18,6 +18,7 @@ from pufferdp.ledger import chain
 from pufferdp.ledger.charges import Charge, channel_loss, loss_of
 from pufferdp.ledger.store import Session
 from pufferdp.ledger.totals import Rule, State
+from pufferdp.ledger.variation import FlowBudget, flow_problems, reading_of
 from pufferdp.mechanisms import Problem
 from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.files import model_from_dict
@@ -89,7 +90,7 @@ class _Check:
         self.head, self.seen, self.releases = head, False, 0
         self.problems: list[str] = []
         self.unchecked: list[str] = []
-        self.recomputed: set[tuple[str | None, str, str]] = set()
+        self.recomputed: set[tuple[str | None, str | None, str]] = set()
 
     def everything(self, session: Session) -> None:
         models = self._contents(session, "ledger_models", "model")
@@ -139,9 +140,11 @@ class _Check:
                 self.problems.append(f"data set {name!r}: row {position} was changed, or the row before it was")
                 return
             if problem not in kept:
-                kept[problem] = self._charge(name, problem, state.model, adversary)
+                kept[problem] = self._charge(name, problem, state.model, adversary, budget)
             charge = kept[problem]
             if charge is not None:
+                if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
+                    self.problems.append(f"data set {name!r}: row {position} is a flow of other chains than the first")
                 state = state.after(charge, hash)
             else:
                 content = json.loads(self.contents.get(problem, "{}"))
@@ -164,6 +167,11 @@ class _Check:
         if state.model not in self.models:
             self.problems.append(f"data set {name!r}: its model is not in the ledger")
             return
+        flows = FlowBudget.of(raw["budget"])
+        if flows is not None:
+            if state.tau > flows.tau:
+                self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
+            return
         rule = Rule(self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"])
         if not rule.within(state):
             self.problems.append(
@@ -171,13 +179,19 @@ class _Check:
                 f"over the budget {raw['budget']:g}"
             )
 
-    def _charge(self, name: str, problem: str, model: str | None, adversary: str) -> Charge | None:
+    def _charge(
+        self, name: str, problem: str, model: str | None, adversary: str | None, budget: object
+    ) -> Charge | None:
         """A charge as it is kept, recomputed when first seen; None for a row that is not one."""
         content = self.contents.get(problem)
         if content is None or json.loads(content).get("kind") == "model":
             return None
         charge = Charge.from_content(content, model, adversary)
-        if (model, adversary, problem) not in self.recomputed:
+        if charge.tau is not None or FlowBudget.of(budget) is not None:
+            self.recomputed.add((model, adversary, problem))
+            found = flow_problems(charge, self.models.get(str(model)), budget)
+            self.problems += [f"data set {name!r}: {text}" for text in found]
+        elif (model, adversary, problem) not in self.recomputed:
             self.recomputed.add((model, adversary, problem))
             true = self._loss(charge)
             if true is None:

@@ -30,20 +30,18 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
         problems = {problem for _, _, problem in rows}
         contents = {p: _content(session, p) for p in sorted(problems)}
     charged = [(when, contents[problem]) for _, when, problem in rows if contents[problem]["kind"] != "model"]
-    state, tau, out = State("", now.model_sha256), 0.0, []
+    who = None if now.adversary is None else str(now.adversary)
+    state, out = State("", now.model_sha256), []
     shown = {round(n * (len(charged) - 1) / max(1, most - 1)) for n in range(most)}
     for n, (when, content) in enumerate(charged):
-        one = {"release": n + 1, "charged": when, "kind": content["kind"]}
-        if "tau" in content:
-            tau += content["tau"]
-            one["spent_tau"] = tau
-        else:
-            state = state.after(Charge.from_content(json.dumps(content), None, None), "")
-            if n in shown:
-                leakage = math.inf if rule is None else rule.leakage(state)
-                one |= {"spent_dp": _finite(state.spent), "leakage": _finite(leakage)}
+        state = state.after(Charge.from_content(json.dumps(content), now.model_sha256, who), "")
         if n in shown:
-            out.append(one)
+            one = {"release": n + 1, "charged": when, "kind": content["kind"]}
+            if now.flows is not None:
+                out.append({**one, "spent_tau": state.tau})
+                continue
+            leakage = math.inf if rule is None else rule.leakage(state)
+            out.append({**one, "spent_dp": _finite(state.spent), "leakage": _finite(leakage)})
     return out
 
 

@@ -1,14 +1,11 @@
 """A ledger in one file: SQLite with a write-ahead log, on disk before a commit is acknowledged.
 
-SQLite's own full synchronous writes the log to disk inside the transaction, so that everybody waits for every write in
-turn. Here a transaction ends in the log, the next may begin, and only then does its owner wait for the disk: one write
-serves all who wait. The order is kept. The log is read back up to the first frame that is missing, and what was
-written to disk for one charge holds all that came before it; so a charge that was acknowledged is never lost, and
-neither is any that it was added to. Where the system has no fdatasync, SQLite's own way is taken.
+SQLite's own full synchronous writes to disk inside the transaction. Here a transaction ends in the log, and then its
+owner waits for the disk before anybody is told. The order is kept: the log is read back up to the first frame that is
+missing, and what was written to disk for one charge holds all that came before it. So a charge that was acknowledged is
+never lost, and neither is any that it was added to. Where the system has no fdatasync, SQLite's own way is taken.
 
-SQLite makes waiters poll, with sleeps that grow: late comers overtake, and the disk idles. So whoever wants to write
-first queues for a lock on a file beside the ledger, which the system hands on when its holder ends, however it ends.
-The queue is for order alone: SQLite's own locks keep the ledger right without it.
+Whose turn it is to write, and how one process writes for others who wait, is in turns.py.
 """
 
 from __future__ import annotations
@@ -16,8 +13,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -25,10 +20,9 @@ from typing import Final
 from urllib.parse import quote
 
 from pufferdp.errors import LedgerError
-from pufferdp.ledger.store import Row, Session, Store
-
-if sys.platform != "win32":  # there SQLite's own waiting has to do
-    import fcntl
+from pufferdp.ledger.sharing import LARGEST
+from pufferdp.ledger.store import Row, Session, Settle, Store
+from pufferdp.ledger.turns import Turns
 
 _OWN_SYNC: Final = sys.platform == "linux"
 
@@ -46,7 +40,8 @@ class SqliteStore(Store):
             raise LedgerError(f"ledger {place!r} does not exist; make it with ledger create", value=place)
         if not path.parent.is_dir():
             raise LedgerError(f"ledger is {place!r}, but there is no folder {str(path.parent)!r}", value=place)
-        self._queue = _Queue(place + "-queue", wait)
+        self._turns = Turns(place + "-queue", wait)
+        self.shares = self._turns.shares
 
     def _connect(self) -> sqlite3.Connection:
         mode = "rwc" if self._create else "rw"
@@ -74,7 +69,7 @@ class SqliteStore(Store):
     def close(self) -> None:
         """Let go of the file and of the queue."""
         super().close()
-        self._queue.close()
+        self._turns.close()
 
     def _begin_schema(self, session: Session) -> None:
         """BEGIN IMMEDIATE has done it."""
@@ -100,16 +95,33 @@ class SqliteStore(Store):
     @contextmanager
     def _writing(self, connection: sqlite3.Connection) -> Iterator[Session]:
         with self._errors():
-            with self._queue.turn():
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield _SqliteSession(connection)
-                    connection.execute("COMMIT")
-                except BaseException:
-                    with suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                    raise
+            with self._turns.turn(), self._commit(connection) as session:
+                yield session
             self._to_disk()
+
+    def share(self, request: bytes, settle: Settle) -> bytes:
+        """Written by whoever writes now, together with what others ask for."""
+        if not self.shares or len(request) > LARGEST:
+            return super().share(request, settle)
+
+        def write(requests: list[bytes]) -> list[bytes]:
+            with self._commit(self.connection) as session:
+                return settle(session, requests)
+
+        with self._turn, self._errors():
+            return self._turns.share(request, write, self._to_disk)
+
+    @contextmanager
+    def _commit(self, connection: sqlite3.Connection) -> Iterator[Session]:
+        """A transaction that ends in the log, and is not yet on disk."""
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield _SqliteSession(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
 
     def _to_disk(self) -> None:
         """Wait until the log is on disk. It cannot be another file than the one written to while we are connected."""
@@ -138,89 +150,3 @@ class _SqliteSession:
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:
         return iter(self._connection.execute(sql, values))
-
-
-class _Queue:
-    """Waiters in the order they came, as far as the system keeps it."""
-
-    def __init__(self, path: str, wait: float) -> None:
-        self._path, self._wait = path, wait
-        self._handle: int | None = None
-        self._owner = 0
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """One's turn, or an error after waiting too long."""
-        handle = self._open()
-        if handle is None:
-            yield
-            return
-        if not self._get(handle):
-            self._handle = None  # the thread that still waits closes it
-            raise LedgerError(
-                f"the ledger was busy for {self._wait:g} s; try again, and if it stays busy look for a process that "
-                f"holds {self._path!r}"
-            )
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        if self._handle is not None and self._owner == os.getpid():
-            os.close(self._handle)
-        self._handle = None
-
-    def _open(self) -> int | None:
-        """This process's own: a lock is shared with children that were forked."""
-        if sys.platform == "win32":
-            return None
-        if self._handle is None or self._owner != os.getpid():
-            try:
-                self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-                self._owner = os.getpid()
-            except OSError:
-                return None  # a folder that cannot be written: SQLite will say so
-        return self._handle
-
-    def _get(self, handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _Waiter(handle).wait(self._wait)
-        except OSError:  # a file system without such locks
-            return True
-        return True
-
-
-class _Waiter:
-    """A lock that is waited for in a thread, because the system's call knows no time limit."""
-
-    def __init__(self, handle: int) -> None:
-        self._handle, self._mutex = handle, threading.Lock()
-        self._has, self._gave_up = False, False
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it came in time."""
-        thread = threading.Thread(target=self._block, daemon=True)
-        thread.start()
-        try:
-            thread.join(seconds)
-        finally:  # also when the user stops it
-            with self._mutex:
-                self._gave_up = not self._has
-        return self._has
-
-    def _block(self) -> None:
-        while True:
-            try:
-                fcntl.flock(self._handle, fcntl.LOCK_EX)
-                break
-            except OSError:
-                time.sleep(0.01)
-        with self._mutex:
-            self._has = not self._gave_up
-        if not self._has:
-            os.close(self._handle)

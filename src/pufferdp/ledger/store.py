@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol
 
@@ -50,11 +50,18 @@ class Session(Protocol):
         """The rows of a query, as they come."""
 
 
+Settle = Callable[[Session, list[bytes]], list[bytes]]
+"""Settles requests of several processes in one transaction, each for itself; their answers, in order."""
+
+
 class Store(ABC):
     """A place with tables, used by one process at a time per transaction."""
 
     locked: str = ""
     """What a query of rows adds to keep them for itself until the end of the transaction."""
+
+    shares: bool = False
+    """Whether one process may settle small requests for others."""
 
     def __init__(self, place: str, wait: float) -> None:
         self.place, self.wait = place, wait
@@ -100,6 +107,11 @@ class Store(ABC):
         """All or nothing; on disk when it ends."""
         with self._turn, self._transaction(self.connection, True) as session:
             yield session
+
+    def share(self, request: bytes, settle: Settle) -> bytes:
+        """The answer to a request that another process may settle in its own transaction; on disk when it comes."""
+        with self.writing() as session:
+            return settle(session, [request])[0]
 
     def open(self, create: bool) -> None:
         """Make the tables where asked to, and bring old ones up to date."""

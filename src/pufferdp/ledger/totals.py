@@ -15,6 +15,7 @@ from pufferdp.errors import RefusedError
 from pufferdp.leakage.bounds import curve, curves, lowest
 from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest
 from pufferdp.ledger.charges import Charge
+from pufferdp.ledger.variation import add_taus, reading_of
 from pufferdp.models.classes import Model, SeriesModel
 from pufferdp.models.files import canonical_json
 
@@ -47,6 +48,11 @@ class State:
     private: str | None = None
     """The records that the promise is about once a redaction has released others; None: all."""
 
+    tau: float = 0.0
+    """Sum of the total variations of transition flows."""
+    reading: str | None = None
+    """Which records they are of: digest of the lengths of the chains."""
+
     def after(self, charge: Charge, head: str) -> State:
         """The state after one more charge."""
         return State(
@@ -61,6 +67,8 @@ class State:
             self.clipped and (charge.width is not None or charge.private is not None),
             add_up(self.added, charge.leakage),
             charge.private if self.private is None else self.private,
+            self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
+            self.reading if charge.tau is None else reading_of(charge.facts),
         )
 
     def adopting(self, model: str, head: str) -> State:
@@ -71,6 +79,8 @@ class State:
         """Canonical JSON; an infinite loss is null."""
         raw = {name: getattr(self, name) for name in self.__slots__}
         raw["spent"] = self.spent if math.isfinite(self.spent) else None
+        if self.reading is None:  # no flow: as it was written before there were any
+            del raw["tau"], raw["reading"]
         return canonical_json(raw)
 
     @classmethod

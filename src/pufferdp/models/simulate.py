@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp.checks import length as whole
 from pufferdp.errors import ModelError
+from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import Groups, shares
 from pufferdp.models.joint import JointTable
-from pufferdp.models.markov import MarkovChain
+from pufferdp.models.markov import MarkovChain, Matrix
 from pufferdp.models.network import BayesianNetwork
 from pufferdp.models.records import Evidence, Known, Law, Outcomes, RecordModel, impossible
 
@@ -39,17 +41,85 @@ def sample(model: RecordModel, size: int, generator: np.random.Generator, given:
     return drawn
 
 
-def sample_chain(chain: MarkovChain, length: int, size: int, generator: np.random.Generator) -> Outcomes:
-    """Independent series of a chain: one row each, one column a time step, in state numbers."""
+def sample_chain(
+    chain: MarkovChain,
+    length: int,
+    size: int,
+    generator: np.random.Generator,
+    given: Mapping[int, int] | None = None,
+) -> Outcomes:
+    """Independent series of a chain, given the states of some records: one row each, one column a time step."""
+    size, length = whole(size, "size", least=0), whole(length)
+    start = _start(chain)
+    drawn = np.zeros((length, size), dtype=np.int64)  # a step writes one stretch of memory
+    if not given:
+        drawn[0] = _draw_alike(start, size, generator)
+        for t in range(1, length):
+            drawn[t] = draw_moves(drawn[t - 1], chain.transition, generator)
+        return drawn.T
+    ahead, reached = _look_ahead(chain, length, given)
+    if not reached > -np.inf:
+        raise impossible({f"record {t + 1}": chain.labels[x] for t, x in sorted(given.items())})
+    drawn[0] = given[0] if 0 in given else _draw_alike(start * ahead[0], size, generator)
+    for t in range(1, length):
+        if t in given:
+            drawn[t] = given[t]
+        else:
+            moves = chain.transition * ahead[t]
+            total = moves.sum(axis=1, keepdims=True)
+            # Series are never in a state from which nothing leads to what is known: its row stays as it was.
+            table = np.divide(moves, total, out=np.array(chain.transition), where=total > 0)
+            drawn[t] = draw_moves(drawn[t - 1], table, generator)
+    return drawn.T
+
+
+def chain_log_probability(chain: MarkovChain, length: int, given: Mapping[int, int]) -> float:
+    """The logarithm of the probability that these records have these states; minus infinity where it is 0."""
+    return _look_ahead(chain, length, given)[1]
+
+
+def _look_ahead(chain: MarkovChain, length: int, given: Mapping[int, int]) -> tuple[Matrix, float]:
+    """For each record and state the probability of what is known there and later, scaled; and the logarithm of all."""
+    for t, x in given.items():
+        if not (0 <= t < length and 0 <= x < chain.size):
+            raise ModelError(
+                f"record {t + 1} = {x} is known, and a series has {length} records with states 0 to {chain.size - 1}",
+                value=dict(given),
+            )
+    ahead, logs = np.ones((length, chain.size)), 0.0
+    for t in range(length - 1, -1, -1):
+        if t + 1 < length:
+            ahead[t] = chain.transition @ ahead[t + 1]
+        if t in given:
+            ahead[t, np.arange(chain.size) != given[t]] = 0.0
+        most = float(ahead[t].max())
+        if most == 0:
+            return ahead, -np.inf
+        ahead[t] /= most
+        logs += float(np.log(most))
+    first = float(_start(chain) @ ahead[0])
+    return ahead, logs + float(np.log(first)) if first > 0 else -np.inf
+
+
+def _start(chain: MarkovChain) -> Law:
     if chain.any_start:
         raise ModelError('start is "any", which is no law to draw from; give the chain a start or "stationary"')
-    size, length = whole(size, "size", least=0), whole(length)
-    start = chain.stationary if chain.given_start is None else chain.given_start
-    drawn = np.zeros((size, length), dtype=np.int64)
-    drawn[:, 0] = _draw_alike(start, size, generator)
-    for t in range(1, length):
-        drawn[:, t] = _draw(chain.transition[drawn[:, t - 1]], generator)
-    return drawn
+    return chain.stationary if chain.given_start is None else chain.given_start
+
+
+def draw_moves(states: npt.NDArray[np.integer], table: Matrix, generator: np.random.Generator) -> Outcomes:
+    """Every state passed on by its row of the table on its own: one step of a chain, or a channel."""
+    reached = np.cumsum(table, axis=1)
+    drawn = generator.random(states.shape)
+    if table.shape[1] == 2:
+        out = (reached[:, 0][states] <= drawn).astype(np.int64)
+    else:
+        out = np.zeros(states.shape, dtype=np.int64)
+        for edge in reached.T[:-1]:
+            out += edge[states] <= drawn
+    # Rounding must not carry a draw past the last state of probability above 0.
+    last = table.shape[1] - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
+    return out if (last == table.shape[1] - 1).all() else np.asarray(np.minimum(out, last[states]), dtype=np.int64)
 
 
 def sample_flows(
@@ -67,6 +137,23 @@ def sample_flows(
         moves = (series[:, :-1] * k + series[:, 1:]).reshape(size, -1) + np.arange(size)[:, None] * k * k
         counts += np.bincount(moves.ravel(), minlength=size * k * k).reshape(size, k * k)
     return counts.reshape(size, k, k)
+
+
+def sample_normal(
+    model: Gaussian, size: int, generator: np.random.Generator, given: Mapping[int, float] | None = None
+) -> npt.NDArray[np.float64]:
+    """Independent families of jointly normal records, given the values of some: one row each."""
+    known = sorted(given or {})
+    free = [i for i in range(model.family) if i not in known]
+    drawn = np.empty((whole(size, "size", least=0), model.family))
+    drawn[:, known] = [(given or {})[i] for i in known]
+    cross = model.covariance[np.ix_(known, free)]
+    weights = np.linalg.solve(model.covariance[np.ix_(known, known)], cross) if known else cross
+    if free:
+        rest = model.covariance[np.ix_(free, free)] - cross.T @ weights
+        noise = generator.standard_normal((len(drawn), len(free))) @ np.linalg.cholesky(rest).T
+        drawn[:, free] = model.mean[free] + (drawn[:, known] - model.mean[known]) @ weights + noise
+    return drawn
 
 
 def seeded(seed: int) -> np.random.Generator:

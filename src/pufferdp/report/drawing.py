@@ -183,7 +183,7 @@ def _ends(axes: Axes, chart: Chart) -> None:
     ):
         if axis.scale == "log":
             scale("log")
-            line.set_major_formatter(lambda value, place: number(value))
+            line.set_major_formatter(lambda value, place: number(value) if 1e-4 < value < 1e7 else f"{value:.0e}")
         if axis.scale == "names":
             _names(axis, ticks, axis is chart.x, chart.width)
             limits(-0.5, len(axis.names) - 0.5)

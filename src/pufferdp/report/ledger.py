@@ -11,6 +11,8 @@ from pufferdp.report.text import number, table, up_to
 
 def dataset_text(found: dict[str, Any]) -> str:
     """One data set: what was spent and what is left."""
+    if "spent_tau" in found:
+        return _flows_text(found)
     releases = f"{found['releases']:,} release{'s' * (found['releases'] != 1)}"
     rows = [
         ["budget", up_to(found["budget"], down=True), ""],
@@ -22,6 +24,25 @@ def dataset_text(found: dict[str, Any]) -> str:
     parts = [textwrap.fill(title, 96), "", table(["", "leakage", "DP loss"], rows, least=8), ""]
     parts += [textwrap.fill(said, 96) for said in _said(found)]
     return "\n".join([*parts, f"Head: {found['head']}"])
+
+
+def _flows_text(found: dict[str, Any]) -> str:
+    budget = found["budget"]
+    rows = [["budget", budget["tau"]], ["spent", found["spent_tau"]], ["left", found["left_tau"]]]
+    what = {
+        "orbit": "which chain of the orbit made the data",
+        "record": "single records",
+        "joint": "which chain of the orbit made the data, and about single records",
+    }[budget["privacy"]]
+    title = f"Data set {found['dataset']}: {found['releases']:,} flow{'s' * (found['releases'] != 1)}"
+    said = (
+        f"The promise is about {what}, in total variation, with an orbit of radius {budget['eta']:g}. The taus of all "
+        "flows are added up; they never mix with an epsilon."
+    )
+    shown = [[name, up_to(value, down=name != "spent")] for name, value in rows]
+    return "\n".join(
+        [title, "", table(["", "total variation"], shown), "", textwrap.fill(said, 96), f"Head: {found['head']}"]
+    )
 
 
 def _said(found: dict[str, Any]) -> list[str]:
@@ -46,6 +67,10 @@ def _said(found: dict[str, Any]) -> list[str]:
 
 def standing(found: dict[str, Any]) -> str:
     """Where a data set stands after a release, in one sentence or two."""
+    if "spent_tau" in found:
+        said = f"All flows from data set {found['dataset']!r} together keep a total variation of "
+        said += f"{up_to(found['spent_tau'])} of {up_to(found['budget']['tau'], down=True)}; "
+        return textwrap.fill(f"{said}{up_to(found['left_tau'], down=True)} is left.", 96)
     said = f"All releases from data set {found['dataset']!r} leak at most {up_to(found['leakage'])} of "
     said += f"{up_to(found['budget'], down=True)}; a DP loss of {up_to(found['left_dp'], down=True)} is left."
     if not found["left_dp"]:
@@ -58,6 +83,16 @@ def datasets_table(found: list[dict[str, Any]]) -> str:
     head = ["data set", "adversary", "releases", "leaked at most", "budget", "DP loss spent", "left"]
     rows = [
         [
+            one["dataset"],
+            "flows",
+            f"{one['releases']:,}",
+            f"tau {up_to(one['spent_tau'])}",
+            f"tau {up_to(one['budget']['tau'], down=True)}",
+            "-",
+            f"tau {up_to(one['left_tau'], down=True)}",
+        ]
+        if "spent_tau" in one
+        else [
             one["dataset"],
             one["adversary"],
             f"{one['releases']:,}",

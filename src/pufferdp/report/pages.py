@@ -101,11 +101,11 @@ def leaks_otherwise(
     rows.append((f"{this}, at most", number(epsilon), claimed))
     real = found.exact if found.exact is not None else best
     assert real is not None
-    much = "leaks" if found.exact is not None else "may leak up to"
+    much, shift = ("leaks", "shift") if found.exact is not None else ("may leak up to", "may shift")
     said = (
         f"Noise for plain differential privacy with epsilon {number(epsilon)} is chosen as if records had nothing to "
         f"do with each other. Under this model the same noise {much} {up_to(real)} about one record to somebody who "
-        f"knows {found.adversary.knows}: odds shift by a factor of {_factor(real)}, not {claimed}."
+        f"knows {found.adversary.knows}: odds {shift} by a factor of {_factor(real)}, not {claimed}."
         if real > epsilon * (1 + 1e-9)
         else "Under this model plain differential privacy with the same epsilon leaks no more than it claims."
     )

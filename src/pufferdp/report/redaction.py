@@ -79,19 +79,18 @@ def _series(redaction: Redaction, output: tuple[str | os.PathLike[str], str], lo
         elif name in labels:
             values.append((row, labels.index(name) + 1))
     shown = [
-        Points(x=tuple(x for x, _ in places), y=tuple(y for _, y in places), series=series, label=label)
-        for places, series, label in ((values, 0, "published"), (marks, 1, "redacted"))
+        Points(x=tuple(x for x, _ in places), y=tuple(y for _, y in places), series=series)
+        for places, series in ((values, 0), (marks, 1))
         if places
     ]
     return Chart(
-        title="published series",
+        title="published series (crosses: redacted)",
         x=_rows(low, high),
         y=Axis(scale="names", names=(redaction.mark, *labels)),
         layers=(*_regions(redaction, low, high), *shown),
         alt=f"The published series, rows {low} to {high}: {_listed([int(x) for x, _ in marks])} are redacted.",
         width=_WIDTH,
         height=1.9,
-        legend="center right",
     )
 
 

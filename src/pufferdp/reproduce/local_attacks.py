@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from pufferdp.audit.attackers import ATTACKERS, CorrelationAware, SingleBit
 from pufferdp.audit.learned import Learned, torch_there
-from pufferdp.audit.simulation import draw_outputs
 from pufferdp.audit.success import charged as charge
 from pufferdp.audit.success import clopper_pearson, dp_success, prior_odds
 from pufferdp.checks import Adversary
@@ -21,7 +20,7 @@ from pufferdp.leakage.channels import randomised_response
 from pufferdp.leakage.flips import Flips, flip_loss
 from pufferdp.mechanisms.flips import design_flips
 from pufferdp.models.markov import MarkovChain
-from pufferdp.models.simulate import sample_chain
+from pufferdp.models.simulate import draw_moves, sample_chain
 from pufferdp.reproduce.base import Drawing, Result, Setting
 from pufferdp.reproduce.local_bdp import HEART
 
@@ -45,7 +44,7 @@ def figure_2(
         chain = MarkovChain(transition=randomised_response(2, theta))
         # A database and its sanitisations are drawn as in the paper: outputs of one database hang together.
         truth = np.repeat(sample_chain(chain, RECORDS, databases, generator), outputs, axis=0)
-        seen = draw_outputs(truth, channel, generator)
+        seen = draw_moves(truth, channel, generator)
         right = {
             one.name: float((one.guess(seen, chain, channel)[:, TARGET - 1] == truth[:, TARGET - 1]).mean())
             for one in (SingleBit(), CorrelationAware())
@@ -115,7 +114,7 @@ def figure_4(
             for epsilon in epsilons:
                 setting.progress(f"attacking {name}, epsilon {epsilon:g} for {who}")
                 channel = design_flips(chain, epsilon, length=len(truth), adversary=who).channel
-                seen = draw_outputs(truth, channel, generator)
+                seen = draw_moves(truth, channel, generator)
                 right = {one.name: float((one.guess(seen, chain, channel) == truth).mean()) for one in ATTACKERS}
                 lstm = None if learner is None else learner.cross_validate(seen, truth, channel)
                 rows.append(

@@ -9,12 +9,14 @@ from typing import Final
 
 import numpy as np
 
+from pufferdp.audit.density import largest_log_ratio, percentile
 from pufferdp.checks import Adversary
 from pufferdp.errors import DataError
 from pufferdp.leakage.gaussian import class_factor, shift_factor, thesis_factor
+from pufferdp.models.gaussian import Gaussian
+from pufferdp.models.simulate import sample_normal
 from pufferdp.report.text import number
 from pufferdp.reproduce.base import Drawing, Result, Setting
-from pufferdp.reproduce.simulation import laplace, largest_log_ratio, percentile
 from pufferdp.reproduce.thesis import GALTON
 from pufferdp.reproduce.thesis_data import EPSILONS, squared_error
 
@@ -103,7 +105,7 @@ def figure_9(setting: Setting, *, sizes: Sequence[int] = SIZES, adversaries: int
             "Gaussian bound and the general one (its formulas). ours: the class factor, for every matrix with these "
             "correlations. exact: the largest exact factor among the matrices drawn.",
             f"estimate: the paper's simulation done again with {adversaries:,} matrices and adversaries (paper: "
-            f"1,000), {draws:,} draws each (paper: 100,000) and a Gaussian kernel in place of fastKDE. The target is 0 "
+            f"1,000), {draws:,} draws each (paper: 100,000) and the density estimate of fastKDE. The target is 0 "
             "or 10; half of the matrices have correlations of +rho and -rho only; standard deviations are 1, means and "
             f"known records anywhere in 0..10; seed {SEED}. It is no bound, and too high where tails are thin.",
         ),
@@ -135,22 +137,14 @@ def _one_adversary(matrix: Floats, draws: int, generator: np.random.Generator) -
     """A random target and a random set of known records; the outputs when the target is 0 and when it is 10."""
     n = len(matrix)
     order = generator.permutation(n)
-    known = int(generator.integers(n))
-    given, unknown = order[: known + 1], order[known + 1 :]  # the target is the first
-    mean = WIDTH * generator.random(n)
-    values = WIDTH * generator.random(len(given))
-    weights = np.linalg.solve(matrix[np.ix_(given, given)], matrix[np.ix_(given, unknown)])
-    rest = matrix[np.ix_(unknown, unknown)] - matrix[np.ix_(unknown, given)] @ weights
-    root = np.linalg.cholesky(rest).astype(np.float32)
+    given = [int(j) for j in order[: int(generator.integers(n)) + 1]]  # the target is the first
+    model = Gaussian(mean=WIDTH * generator.random(n), covariance=matrix)
+    known = dict(zip(given, WIDTH * generator.random(len(given)), strict=True))
     samples = []
     for target in (0.0, WIDTH):
-        values[0] = target
-        centre = mean[unknown] + (values - mean[given]) @ weights
-        drawn = root @ generator.standard_normal((len(unknown), draws), dtype=np.float32)
-        drawn += centre.astype(np.float32)[:, None]
-        total = np.clip(drawn, 0, WIDTH, out=drawn).sum(axis=0) + np.float32(values.sum())
-        samples.append(total + laplace(WIDTH, draws, generator))
-    return largest_log_ratio(samples[0], samples[1])
+        records = sample_normal(model, draws, generator, {**known, given[0]: target})
+        samples.append(np.clip(records, 0, WIDTH).sum(axis=1) + generator.laplace(scale=WIDTH, size=draws))
+    return largest_log_ratio(samples[0], samples[1], generator)
 
 
 def figure_18(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Result:
