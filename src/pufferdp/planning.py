@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -86,6 +86,10 @@ class Plan:
                 return candidate
         known = ", ".join(sorted(c.mechanism for c in self.candidates))
         raise ParameterError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
+
+    def with_more(self, other: Plan) -> Plan:
+        """The same problem with the mechanisms of another plan as well, for those that were tried later."""
+        return replace(self, candidates=_ranked([*self.candidates, *other.candidates]))
 
     @cached_property
     def limit(self) -> Limit | None:
@@ -188,9 +192,14 @@ def plan_problem(
         if progress is not None:
             progress(f"calibrating {mechanism.name}")
         tried.append(_try(mechanism, problem, beta))
-    # Sorting is stable, so mechanisms that do not apply keep their order.
-    ranked = sorted(tried, key=lambda c: (not c.applies, _error(c) if c.applies else 0.0))
-    return Plan(problem=problem, beta=beta, candidates=tuple(ranked))
+    return Plan(problem=problem, beta=beta, candidates=_ranked(tried))
+
+
+def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    # In the order of the list first, and sorting is stable: mechanisms that do not apply keep their order.
+    places = {mechanism.name: n for n, mechanism in enumerate(MECHANISMS)}
+    listed = sorted(tried, key=lambda c: places[c.mechanism])
+    return tuple(sorted(listed, key=lambda c: (not c.applies, _error(c) if c.applies else 0.0)))
 
 
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:

@@ -50,20 +50,7 @@ def _main(
 
 
 for verb in (
-    plan,
-    release,
-    flip,
-    redact,
-    flow,
-    verify,
-    leakage,
-    robustness,
-    attack,
-    audit,
-    fit,
-    reproduce,
-    serve,
-    demo,
-):
+    plan, release, flip, redact, flow, verify, leakage, robustness, attack, audit, fit, reproduce, serve, demo,
+):  # fmt: skip
     app.command()(verb)
 app.add_typer(ledger, name="ledger")

@@ -24,8 +24,8 @@ from pufferdp.reading import check_reading, coding_of, read_exact
 from pufferdp.verification import names_a_file
 from pufferdp.web import pictures
 
-SLOW: Final = ("exact-laplace", "wasserstein")
-"""Mechanisms whose noise may take seconds to find: a plan is shown without them first."""
+SLOW: Final = ("exact-laplace", "wasserstein", "gk16")
+"""Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
 SHOWN: Final = 20_000
 """Rows of a series that the page shows, and states of a column that it lists."""
 LOSSES: Final = tuple(10 ** (n / 4 - 2) for n in range(13))
@@ -146,7 +146,8 @@ def plan(kept: Kept, tell: Voice, **asked: Any) -> dict[str, Any]:
     problem = _problem(kept, tell, asked)
     quick = plan_problem(problem, progress=tell, only=[m.name for m in MECHANISMS if m.name not in SLOW])
     tell.part({**_planned(quick, asked["theme"]), "waiting": list(SLOW)})
-    return {**_planned(plan_problem(problem, progress=tell), asked["theme"]), "waiting": []}
+    slow = plan_problem(problem, progress=tell, only=SLOW)
+    return {**_planned(quick.with_more(slow), asked["theme"]), "waiting": []}
 
 
 def _planned(found: Plan, theme: str) -> dict[str, Any]:

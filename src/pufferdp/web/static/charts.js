@@ -4,7 +4,22 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 export const theme = () => (dark.matches ? "dark" : "light");
 export const onTheme = (act) => dark.addEventListener("change", act);
 
-let interpreter;
+// The library is large: it is fetched once the page can be used, and charts wait for it.
+const script = (name) =>
+  new Promise((done, failed) => {
+    const node = document.createElement("script");
+    node.src = `static/vendor/${name}`;
+    node.onload = done;
+    node.onerror = () => failed(new Error(`${name} did not load`));
+    document.head.append(node);
+  });
+let library;
+async function load() {
+  await script("vega.min.js");
+  const [{ expressionInterpreter }] = await Promise.all([import("./vendor/vega-interpreter.js"), script("vega-lite.min.js")]);
+  return expressionInterpreter;
+}
+
 const refuse = () => Promise.reject(new Error("charts load nothing"));
 
 const nothing = () => quiet;
@@ -13,11 +28,15 @@ const quiet = { level: nothing, error: nothing, warn: nothing, info: nothing, de
 // Lines end where the axis does.
 const clipped = (part) => ({ ...part, layer: part.layer?.map((layer) => (typeof layer.mark === "object" && layer.mark.type !== "text" ? { ...layer, mark: { ...layer.mark, clip: true } } : layer)) });
 
-const views = new WeakMap();
+const views = new WeakMap(), turns = new WeakMap();
 
 export async function draw(node, spec) {
   if (!spec) return;
-  interpreter ??= (await import("./vendor/vega-interpreter.js")).expressionInterpreter;
+  const turn = (turns.get(node) ?? 0) + 1;
+  turns.set(node, turn);
+  const interpreter = await (library ??= load());
+  await new Promise(requestAnimationFrame); // the words first: they are what was asked for
+  if (turns.get(node) !== turn) return; // a newer chart is on its way
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
   const wide = Math.max(280, Math.min(node.clientWidth || 640, 860));
   const sized = "concat" in spec ? { ...spec } : { ...clipped(spec), width: wide, autosize: { type: "fit-x", contains: "padding" } };
@@ -35,6 +54,7 @@ export async function draw(node, spec) {
   });
   const inner = document.createElement("div");
   await view.initialize(inner).runAsync();
+  if (turns.get(node) !== turn) return view.finalize();
   inner.setAttribute("aria-hidden", "true");
   node.setAttribute("role", "img");
   node.setAttribute("aria-label", spec.description ?? "chart");

@@ -21,7 +21,7 @@ const QUERIES = [
 
 export async function make(panel, shared) {
   const latest = new Latest(), curve = new Latest();
-  let shown = null, curveOf = "";
+  let shown = null, curveOf = "", drawn = "";
 
   const query = select(QUERIES, "histogram", () => ask_());
   const state = select([], undefined, () => ask_());
@@ -49,6 +49,7 @@ export async function make(panel, shared) {
   const stop = el("button", { type: "button", text: "Cancel", hidden: true });
   const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), datasetField, el("div", { className: "row" }, go, stop), released);
   const answer = el("section", { className: "card answer" }, headline, chart, mechanisms);
+  const promise = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Promise" }), epsilon.root, field("Someone who wants to find out a record", adversary));
   const code = codeBox();
   const source = new Source(shared, { change: () => ask_() });
 
@@ -60,9 +61,8 @@ export async function make(panel, shared) {
         el("h2", { text: "May I publish this, and with what error?" }),
         source.root,
         el("fieldset", {}, el("legend", { text: "3 · Question" }), field("What is published?", query), stateField, clipField, lengthField, idField),
-        el("fieldset", {}, el("legend", { text: "4 · Promise" }), epsilon.root, field("Someone who wants to find out a record", adversary)),
       ),
-      el("div", { className: "tells" }, answer, curveCard, releaseCard, code.root),
+      el("div", { className: "tells" }, promise, answer, curveCard, releaseCard, code.root),
     ),
   );
 
@@ -129,7 +129,9 @@ export async function make(panel, shared) {
     go.disabled = false;
     clear(headline, ...verdict(plan));
     clear(mechanisms, ...listed(plan));
-    draw(chart, plan.chart);
+    const picture = JSON.stringify(plan.chart);
+    if (picture !== drawn || !chart.firstChild) draw(chart, plan.chart);
+    drawn = picture;
     code.show(plan.commands);
     drawCurve();
     answer.dataset.epsilon = plan.epsilon; // what is on the screen, for whoever measures
@@ -214,7 +216,7 @@ function listed(plan) {
   }));
   const sure = percent(1 - (tried[0]?.accuracy?.beta ?? 0.05));
   const caption = "Mechanisms, the best first";
-  const out = [table(["Mechanism", "Keeps the promise", "Noise scale", "Expected error, all numbers together", `Each number errs by less than (${sure} sure)`], rows, caption, 2)];
+  const out = [table(["Mechanism", "Keeps the promise", "Noise scale", "Expected error, added up", `Each errs by less than (${sure} sure)`], rows, caption, 2)];
   if (others.length)
     out.push(el("details", {}, el("summary", { text: `${others.length} more do not apply here: why` }), el("dl", {}, ...others.flatMap((c) => [el("dt", { text: c.mechanism }), el("dd", { text: c.reason })]))));
   return out;
