@@ -146,6 +146,31 @@ def test_a_stream_of_many_blocks_and_without_a_last_line_end(monkeypatch: pytest
         assert sink.getvalue().decode().splitlines() == ["state", *rows]  # hardly a flip at this epsilon
 
 
+def test_a_slow_device_gets_its_records_as_they_come():
+    """Each record is out, and flushed, before the next is asked for; parts of lines wait for their end."""
+    parts = [b"state\n", b"rest\n", b"act", b"ive\nrest\n", b"rest"]
+    seen: list[int] = []
+
+    class Slow(io.BytesIO):
+        def readline(self, *size: Any) -> bytes:
+            return parts.pop(0) if len(parts) == 5 else super().readline(*size)
+
+        def read1(self, size: int = -1) -> bytes:
+            seen.append(sink.flushed.count(b"\n"))
+            return parts.pop(0) if parts else b""
+
+    class Sink(io.BytesIO):
+        flushed = b""
+
+        def flush(self) -> None:
+            self.flushed = self.getvalue()
+
+    sink = Sink()
+    pufferdp.flip_stream(Slow(), sink, **USUAL)
+    assert seen == [0, 2, 2, 4, 4]  # lines out, with the header, whenever more is read
+    assert sink.flushed.count(b"\n") == 5
+
+
 def test_missing_values_stay_missing(folder: Path):
     (folder / "gaps.csv").write_text("state\nrest\n\nactive\nNA\nrest\n".replace("\n\n", "\nnull\n"))
     with pytest.raises(pufferdp.DataError, match="missing"):
