@@ -141,4 +141,4 @@ def redact(
 
             redaction_figure(result, figure, None if out is None or column is None else (out, layout))
     total = "" if as_json else options.standing(ledger, dataset)
-    options.show(result.to_dict(), said + total, as_json)
+    options.show(result.to_dict(), f"{said}\n\n{total}".rstrip(), as_json)

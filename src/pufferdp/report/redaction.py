@@ -70,15 +70,15 @@ def _series(
     names = [str(value) for (value,) in found][low - 1 :]
     for row, name in enumerate(names, start=low):
         if name == redaction.mark:
-            axes.plot([row], [(len(labels) - 1) / 2], "x", color="black", markersize=6)
+            axes.plot([row], [-1], "x", color="black", markersize=6)  # apart: it stands for any value
         elif bins is not None:
             at = int(np.clip(np.searchsorted(bins, float(name), side="right") - 1, 0, len(labels) - 1))
             axes.plot([row], [at], "o", color=INK, markersize=4)
         elif name in labels:
             axes.plot([row], [labels.index(name)], "o", color=INK, markersize=4)
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(-0.5, len(labels) - 0.5)
-    axes.set_ylabel("published\n(× redacted)")
+    axes.set_yticks(range(-1, len(labels)), ["redacted", *labels])
+    axes.set_ylim(-1.5, len(labels) - 0.5)
+    axes.set_ylabel("published")
 
 
 def _chances(axes: Axes, redaction: Redaction, low: int, high: int) -> None:
@@ -111,5 +111,6 @@ def _influence(axes: Axes, redaction: Redaction, private: int, low: int, high: i
     axes.annotate("budget", (low, redaction.hiding.epsilon), textcoords="offset points", xytext=(2, 3), fontsize=8)
     axes.set_ylim(0, top)
     axes.set_ylabel("influence on a value")
-    axes.set_xlabel("row (dark: always redacted, pale: some values, hatched: private)")
+    what = "row" if redaction.row_at is None else "place in the order of the series"
+    axes.set_xlabel(f"{what} (dark: always redacted, pale: some values, white: never, hatched: private)")
     axes.locator_params(axis="x", integer=True)
