@@ -83,10 +83,12 @@ def test_classes_and_starts_are_sound_or_refused():
     for model, reason in (
         (pufferdp.BinaryInterval(low=0.3, high=0.7), "infinitely many chains"),
         (pufferdp.AnyGroups(largest=3), "only series"),
-        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "stationary"),
+        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "give the law of the first record"),
     ):
         with pytest.raises(pufferdp.NotApplicableError, match=reason):
             pufferdp.design_flips(model, 1.0, length=5)
+    given = pufferdp.MarkovChain(transition=THREE.transition, start=[0.5, 0.25, 0.25])
+    assert pufferdp.design_flips(given, 1.0, length=5).loss <= 1.0
     with pytest.raises(pufferdp.ModelError, match="one state"):
         pufferdp.design_flips(pufferdp.MarkovChain(transition=[[1.0]]), 1.0)
 
@@ -142,6 +144,31 @@ def test_a_stream_of_many_blocks_and_without_a_last_line_end(monkeypatch: pytest
         sink = io.BytesIO()
         pufferdp.flip_stream(io.BytesIO(text.encode()), sink, sampler=SeededSampler(2), **{**USUAL, "epsilon": 300.0})
         assert sink.getvalue().decode().splitlines() == ["state", *rows]  # hardly a flip at this epsilon
+
+
+def test_a_slow_device_gets_its_records_as_they_come():
+    """Each record is out, and flushed, before the next is asked for; parts of lines wait for their end."""
+    parts = [b"state\n", b"rest\n", b"act", b"ive\nrest\n", b"rest"]
+    seen: list[int] = []
+
+    class Slow(io.BytesIO):
+        def readline(self, *size: Any) -> bytes:
+            return parts.pop(0) if len(parts) == 5 else super().readline(*size)
+
+        def read1(self, size: int = -1) -> bytes:
+            seen.append(sink.flushed.count(b"\n"))
+            return parts.pop(0) if parts else b""
+
+    class Sink(io.BytesIO):
+        flushed = b""
+
+        def flush(self) -> None:
+            self.flushed = self.getvalue()
+
+    sink = Sink()
+    pufferdp.flip_stream(Slow(), sink, **USUAL)
+    assert seen == [0, 2, 2, 4, 4]  # lines out, with the header, whenever more is read
+    assert sink.flushed.count(b"\n") == 5
 
 
 def test_missing_values_stay_missing(folder: Path):

@@ -219,7 +219,7 @@ def test_long_chains_stand_for_their_mean():
         ({"eta": 1.0}, ParameterError, "eta is 1"),
         ({"eta": math.nan}, ParameterError, "eta is nan"),
         ({"tau": 0.0}, ParameterError, "tau is 0"),
-        ({"tau": 1.0}, ParameterError, "tau is 1; it must lie strictly between 0 and 1"),
+        ({"tau": 1.0}, ParameterError, "tau is 1; a total variation lies between"),
         ({"tau": 2.0}, ParameterError, "tau is 2"),
         ({"tau": 1e-12}, ParameterError, "finer than rounding"),
         ({"privacy": "both"}, ParameterError, "orbit, record or joint"),
@@ -386,6 +386,16 @@ def test_forged_certificates_do_not_hold(path, value, words):
     assert any(words in problem for problem in found.problems), found.problems
     unsealed = {**forged, "sha256": content["sha256"]}
     assert not verify(unsealed).valid
+
+
+def test_a_release_says_where_the_model_alone_errs_less():
+    """The yardstick of the plan, beside the released flow: under joint privacy little of 400 records is left."""
+    for privacy, less in (("joint", True), ("record", False)):
+        done = flow(DATA, sampler=SeededSampler(1), **{**RECORD, "privacy": privacy, "tau": 0.9})
+        planned = plan_flow(CHAIN, eta=0.01, tau=0.9, privacy=privacy, length=400)
+        assert done.guess == planned.problem.trial.guess == done.to_dict()["guess"]
+        assert (done.guess < done.certificate.expected_l1_error) is less
+        assert ("If the model is right, its own flow" in str(done)) is less
 
 
 def test_the_exact_flow_is_never_shown():

@@ -66,7 +66,13 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
 
 def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
     """A promise in total variation: above 0 and below 1, where everything would be allowed."""
-    number = probability(value, name)
+    number = _number(name, value)
+    if not 0 < number < 1:
+        raise ParameterError(
+            f"{name} is {number:g}; a total variation lies between 0, which no release reaches, and 1, which promises "
+            "nothing: give a number between them, for example 0.1",
+            value=value,
+        )
     if number < SMALLEST_EPSILON:
         raise ParameterError(
             f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",

@@ -127,6 +127,8 @@ class FlowRelease:
     estimates: FlowEstimates
     """What it says of the chain; follows from ``flow`` and what is public."""
     certificate: FlowCertificate
+    guess: float | None
+    """Expected L1 error of the model's own flow, published without looking at the data; None where nobody knows."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp flow --json`` prints."""
@@ -138,11 +140,12 @@ class FlowRelease:
             "labels": c.labels,
             "repair": c.repair.model_dump(),
             "estimates": self.estimates.to_dict(),
+            "guess": self.guess,
             "certificate": c.to_dict(),
         }
 
     def __str__(self) -> str:
-        return report.release_table(self.certificate.to_dict())
+        return report.release_table(self.certificate.to_dict(), self.guess)
 
 
 def plan_flow(
@@ -255,7 +258,7 @@ def flow(
     counts = dict(zip(centre.labels, exact.histogram, strict=True))
     warnings = [w for w in (sampler.warning, fitted_warning(centre.fitted, counts, counted)) if w]
     certificate = certify(problem, chosen.calibration, exact.facts, released, estimates, warnings, receipt)
-    return FlowRelease(flow=released, estimates=estimates, certificate=certificate)
+    return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=problem.trial.guess)
 
 
 def _plan(problem: FlowProblem, beta: float, tell: Progress) -> FlowPlan:

@@ -29,6 +29,7 @@ from pufferdp import (
 from pufferdp.certificate import content_hash
 from pufferdp.ledger.charges import channel_loss
 from pufferdp.ledger.charges import flip as flip_charge
+from pufferdp.models.files import model_digest
 from pufferdp.noise import SeededSampler
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["rest", "active"])
@@ -195,6 +196,20 @@ def test_nothing_is_charged_when_a_series_is_refused_or_wrong(path: Path) -> Non
             flip_stream(io.BytesIO(b""), io.BytesIO(), **{**asked, **change})
     assert not out.exists()
     assert standing(path) == (0, 0.0)
+
+
+@pytest.mark.parametrize("longest", [80, 2**53])
+def test_a_promise_that_the_channel_does_not_keep_is_found(path: Path, longest: int) -> None:
+    """A single release may rest on its own promise, so that has to be true."""
+    with Ledger(path) as ledger:
+        about = {"longest": longest, "model": model_digest(CHAIN), "adversary": "bdp"}
+        honest = flip(FRAME, **ASKED, epsilon=1).certificate.channel.matrix
+        ledger.charge("week", flip_charge(honest, epsilon=1.001, **about))
+        assert ledger.verify().valid
+        ledger.create("other", model=CHAIN, adversary="bdp", budget=3.0)
+        ledger.charge("other", flip_charge(honest, epsilon=0.9, **about))
+        (problem,) = ledger.verify().problems
+        assert "promises 0.9; recomputed it leaks up to" in problem
 
 
 def test_a_stream_that_breaks_later_stays_charged(path: Path) -> None:

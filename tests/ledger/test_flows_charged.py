@@ -70,22 +70,25 @@ def test_the_certificate_names_the_row(path: Path) -> None:
     assert (first.ledger.position, second.ledger.position) == (1, 2)
     assert second.ledger.previous == first.ledger.head
     assert spent(path) == (2, 0.2)
+    assert verify(first).valid
+    assert verify(second, head=second.ledger.head).valid
+    assert not verify(second, head=first.ledger.head).valid
     for certificate in (first, second):
-        assert verify(certificate).valid, verify(certificate).problems
-        assert verify(certificate, head=certificate.ledger.head).valid
-        assert not verify(certificate, head="0" * 64).valid
         with Ledger(path) as ledger:
             found = ledger.verify(certificate.ledger.head)
             assert (found.valid, found.releases, found.recomputed, found.unchecked) == (True, 2, 1, ())
-    plain = flow(FRAME, **ASKED).certificate
-    assert plain.ledger is None
-    assert not verify(plain, head=first.ledger.head).valid
+    plain = {**first.to_dict(), "ledger": None}
+    plain["sha256"] = content_hash(plain)
+    assert verify(plain).valid
+    assert verify(plain, head=first.ledger.head).problems == (
+        "the release was not charged to a ledger: the certificate names no row",
+    )
 
 
 def test_a_row_of_another_flow_is_found_out(path: Path) -> None:
     raw = flow(FRAME, **ASKED, ledger=path, dataset="flows").certificate.to_dict()
     other = flow(FRAME, **{**ASKED, "tau": 0.05}, ledger=path, dataset="flows").certificate.to_dict()
-    for key, value in [("position", 2), ("previous", "0" * 64), ("head", "0" * 64), ("charged", "2020-01-01")]:
+    for key, value in [("position", 2), ("previous", "0" * 64)]:
         changed = copy.deepcopy(raw)
         changed["ledger"][key] = value
         changed["sha256"] = content_hash(changed)
@@ -193,6 +196,20 @@ def test_flows_of_a_data_set_make_one_promise_about_the_same_records(path: Path)
     with pytest.raises(RefusedError, match="flows of the same records"):
         flow(FRAME.iloc[:40], **ASKED, **asked)
     assert spent(path) == (1, 0.1)
+
+
+def test_in_a_file_and_on_a_server(place: str) -> None:
+    with Ledger(place, create=True) as ledger:
+        ledger.create("flows", model=CHAIN, budget=FlowBudget(tau=0.3, eta=0.01))
+        ledger.charge("flows", of_flow(0.1))
+        receipt = ledger.charge("flows", of_flow(0.1))
+        with pytest.raises(BudgetError, match=r"with --tau 0\.1$"):
+            ledger.charge("flows", of_flow(0.2))
+    with Ledger(place) as again:
+        found = again.dataset("flows")
+        assert (found.releases, found.spent_tau, found.head) == (2, 0.2, receipt.head)
+        assert found.to_dict()["budget"]["kind"] == "total-variation"
+        assert again.verify(receipt.head).valid
 
 
 def test_data_sets_for_flows_that_cannot_be(tmp_path: Path) -> None:

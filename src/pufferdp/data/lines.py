@@ -76,14 +76,15 @@ def change_lines(
         changed = map(said.__getitem__, change(codes).tolist())
         if plain and len(places) == 1:
             sink.write(("\n".join(changed) + "\n").encode())
+            sink.flush()
             continue
         out = io.StringIO()
         kept = [columns[p] for p in places[:-1]]
         csv.writer(out, lineterminator="\n").writerows(zip(*kept, changed, strict=True))
         sink.write(out.getvalue().encode())
+        sink.flush()
     if not passed.records:
         raise DataError("the stream has no records; at least one is needed")
-    sink.flush()
     return passed
 
 
@@ -133,7 +134,9 @@ def change_file(
 def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
     """The columns of a block of lines at a time; lines with quotes go through the csv module."""
     rest = b""
-    while block := source.read(_BLOCK):
+    # What has come so far, and not a whole block: a device that sends a line a minute gets its answers as it goes.
+    read: Callable[[int], bytes] = getattr(source, "read1", source.read)
+    while block := read(_BLOCK):
         block = rest + block
         cut = block.rfind(b"\n") + 1
         rest, block = block[cut:], block[:cut]

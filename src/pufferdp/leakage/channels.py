@@ -73,10 +73,11 @@ def channel_loss(
         # Where states keep returning in turn, outputs say which turn it is, ever more surely.
         return Bracket(float(own.max()), math.inf)
     everyone = adversary is Adversary.BDP
-    moves, law = np.asarray(chain.transition), np.asarray(chain.stationary)
+    moves, given = np.asarray(chain.transition), chain.given_start
+    law = np.asarray(chain.stationary if given is None else given)
     records = None if length is None else length - 1
-    after = _side(moves, np.ones(k), moves if everyone else None, table, records, products)
-    before = _side(moves.T, law, moves.T if everyone else None, table, records, products)
+    after = _side(moves, np.ones(k), moves, everyone, table, records, products)
+    before = _side(moves.T, law, moves.T, everyone, table, records, products, moving=given is not None)
     if length is None or length > _MOST:
         # The loss never falls with the length: a series of _MOST records is a lower end, an endless one an upper.
         m = min(len(before.lower), len(after.lower)) - 1
@@ -87,7 +88,7 @@ def channel_loss(
         lower = own + np.max([before.lower[i] + after.lower[length - 1 - i] for i in each], axis=0)
         upper = own + np.max([before.upper[i] + after.upper[length - 1 - i] for i in each], axis=0)
     off = ~np.eye(k, dtype=bool)
-    return Bracket(float(lower[off].max()), float(upper[off].max()) + SLACK)
+    return Bracket(max(0.0, float(lower[off].max())), max(0.0, float(upper[off].max())) + SLACK)
 
 
 def randomised_response(k: int, rho: float) -> Matrix:
@@ -97,11 +98,10 @@ def randomised_response(k: int, rho: float) -> Matrix:
 
 def _possible(chain: MarkovChain, table: Array) -> tuple[MarkovChain, Array]:
     """The chain on the states that occur, and the outputs that they can lead to."""
-    if chain.any_start or chain.given_start is not None:
-        start = "any" if chain.any_start else "given"
+    if chain.any_start:
         raise NotApplicableError(
-            f"start is {start}, and the loss of more than two states is computed for stationary series only; "
-            'use start "stationary", or join states until there are two'
+            "start is any, and with more than two states no bound is proved that holds for every start; "
+            'use start "stationary", give the law of the first record, or join states until there are two'
         )
     if len(chain.closed_classes) > 1:
         raise NotApplicableError(
@@ -111,6 +111,14 @@ def _possible(chain: MarkovChain, table: Array) -> tuple[MarkovChain, Array]:
     if table.ndim != 2 or len(table) != chain.size:
         raise ModelError(f"the channel has {len(table)} rows; the chain has {chain.size} states: one row each")
     there = chain.stationary > 0
+    if chain.given_start is not None:
+        if not there.all():
+            gone = ", ".join(name for name, kept in zip(chain.labels, there, strict=True) if not kept)
+            raise NotApplicableError(
+                f"start is given, and the chain leaves {gone} for good; with more than two states use a chain that "
+                'comes back to every state, or start "stationary"'
+            )
+        return chain, table[:, (table > 0).any(axis=0)]
     table = table[there]
     kept = MarkovChain(transition=chain.transition[np.ix_(there, there)])
     return kept, table[:, (table > 0).any(axis=0)]
@@ -133,16 +141,30 @@ class _Side:
     ever: Array
 
 
-def _side(moves: Array, nothing: Array, known: Array | None, table: Array, records: int | None, products: int) -> _Side:
-    """What one side adds: no record known, or the nearest known one at any distance with any value.
+def _side(
+    moves: Array,
+    nothing: Array,
+    known: Array,
+    everyone: bool,
+    table: Array,
+    records: int | None,
+    products: int,
+    moving: bool = False,
+) -> _Side:
+    """What one side adds: no record known, or (for everyone) the nearest known one at any distance with any value.
 
-    Columns of ``known`` are the starts after one step from a known value.
+    Columns of ``known`` are the starts after one step from a known value. ``moving``: the law of a record whose side is
+    hidden depends on how many records that is. Where a given start rules out values, some
+    known ones cannot be: the upper end allows for them, and the lower end does without known records.
     """
     k = len(moves)
     steps = moves[None] * table.T[:, None, :]  # one matrix an output: T·diag(B[:,z])
     deep = max(1, int(math.log(products) / math.log(max(2, len(steps)))))
     block = _products(steps, deep)
-    starts = nothing[None] if known is None else np.concatenate([nothing[None], known.T])
+    starts = np.concatenate([nothing[None], known.T]) if everyone else nothing[None]
+    # A law that moves says other things at other distances. Known values bound them all, if they are not starts anyway.
+    fading = known.T if moving and not everyone else np.empty((0, k))
+    sure = bool((nothing > 0).all())
     bases, upper = starts.copy(), _Upper(starts, steps, block, deep)
     found = [_Search(start, k) for start in starts]
     side = _Side([], [], np.full((k, k), np.inf))
@@ -158,14 +180,15 @@ def _side(moves: Array, nothing: Array, known: Array | None, table: Array, recor
         side.lower.append(np.maximum(low[0], met_low))
         side.upper.append(np.maximum(high[0], met_high))
         ever = np.maximum(ever, side.upper[-1])
-        if known is not None:  # with m hidden records between, the known one needs one record more
-            met_low, met_high = np.maximum(met_low, low[1:].max(axis=0)), np.maximum(met_high, high[1:].max(axis=0))
+        if everyone:  # with m hidden records between, the known one needs one record more
+            met_high = np.maximum(met_high, high[1:].max(axis=0))
+            met_low = np.maximum(met_low, low[1:].max(axis=0)) if sure else met_low
         if (records is None or records > _MOST) and (m % 4 == 3 or m == most):
-            tail = upper.tail(said, alive)
+            tail = upper.tail(np.concatenate([said, _ratios(fading)]), bool(alive.all() and (fading > 0).all()))
             if m == most or (tail <= np.maximum(ever, met_high) + SLACK).all():
                 side.ever = np.maximum(np.maximum(ever, met_high), tail)
                 break
-        bases = bases @ moves.T
+        bases, fading = bases @ moves.T, fading @ moves.T
         upper.step()
         for s in found:
             s.step(steps)
@@ -196,18 +219,22 @@ class _Upper:
         else:
             self._past.append(_cone(self._block, self._past[-self._deep]))
 
-    def tail(self, said: Array, alive: npt.NDArray[np.bool_]) -> Array:
-        """A bound for this and every larger distance; infinite where none is found."""
+    def tail(self, said: Array, alive: bool) -> Array:
+        """A bound for this and every larger distance; infinite where none is found.
+
+        ``said``: what each start says by itself, and what each known value does.
+        """
         recent = np.max([table.max(axis=0) for table in self._past[-self._deep :]], axis=0)
         nothing: Array = np.full(recent.shape, np.inf)
-        if len(self._past) <= self._deep or not alive.all():
+        if len(self._past) <= self._deep or not alive:
             return nothing
         bound = recent
         for _ in range(4):
             # C ⊇ step(C): inside for ever. A step shrinks what is added to C, so a little more is soon enough.
             wider = np.maximum(bound, _cone(self._block, bound[None])[0])
             if (wider <= bound).all():
-                # What a known value says by itself only fades: mediants of the ratios before.
+                # What a known value says by itself only fades: mediants of the ratios before. So does what a start
+                # says: a mediant of those.
                 return np.asarray(bound + np.max(-said, axis=0))
             bound = wider + 0.3 * SLACK
         return nothing

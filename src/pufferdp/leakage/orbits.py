@@ -173,7 +173,8 @@ def our_noise(
     alpha = _below_one(dobrushin(kernel), len(kernel), "alpha(K0)")
     of_record = alpha
     if privacy is not Privacy.ORBIT and not centre_only:
-        of_record = _below_one(alpha + 2 * eta, 0, f"alpha(K0) + 2·eta = {alpha:.6g} + {2 * eta:.6g}")
+        name = f"alpha(K0) + 2·eta = {alpha:.6g} + {2 * eta:.6g}"
+        of_record = _below_one(alpha + 2 * eta, 0, name, ", or promise records for the model alone with --centre-only")
     # Two flows of n transitions differ in n of them at most.
     orbit = math.sqrt(2) * min(1.0, eta * (2 - alpha) / (1 - alpha))
     record = math.sqrt(2) * min(float(transitions), (2 - of_record) / (1 - of_record)) / transitions
@@ -221,13 +222,13 @@ def _combine(privacy: Privacy, orbit: float, record: float, add: bool) -> float:
     return orbit + record if add else max(orbit, record)
 
 
-def _below_one(alpha: float, states: int, name: str) -> float:
+def _below_one(alpha: float, states: int, name: str, more: str = "") -> float:
     """A coefficient rounded up by what its sum can lose; refused at 1, where nothing is ever forgotten."""
     up = alpha + (states * _UNIT if alpha > 0 else 0.0)
     if up >= 1:
         raise NotApplicableError(
             f"{name} is 1 or more; a chain with a Dobrushin coefficient of 1 may never forget a change, and no noise "
-            "of this kind hides it: use a model whose rows overlap, or a smaller eta",
+            f"of this kind hides it: use a model whose rows overlap, or a smaller eta{more}",
             value=alpha,
         )
     return up

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pufferdp import checks
 from pufferdp.errors import LedgerError, PufferdpError
 from pufferdp.ledger import chain
@@ -20,6 +22,7 @@ from pufferdp.ledger.store import Session
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.variation import FlowBudget, flow_problems, reading_of
 from pufferdp.mechanisms import Problem
+from pufferdp.mechanisms.flips import flip_bound, flip_chains
 from pufferdp.models.classes import Model, NumberModel
 from pufferdp.models.files import model_from_dict
 from pufferdp.planning import plan_problem
@@ -204,10 +207,22 @@ class _Check:
                 )
         return charge
 
+    def _flip_promise(self, charge: Charge) -> None:
+        """The promise of its own that a flipped series makes must follow from its channel and the model."""
+        if charge.epsilon is None or charge.model not in self.models:
+            return
+        length = None if charge.longest == checks.MOST_RECORDS else charge.longest
+        chains, who = flip_chains(self.models[charge.model]), checks.adversary(charge.adversary)
+        found = flip_bound(chains, np.array(charge.facts["channel"]), length, who)
+        # 1e-6: brackets of more than two states stop within it, and another machine may stop elsewhere.
+        if not found <= charge.epsilon * (1 + 1e-6):
+            self.problems.append(f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {found:.6g}")
+
     def _loss(self, charge: Charge) -> float | None:
         """The DP loss that follows from the facts; None where nothing but the author's word does."""
         facts = charge.facts
         if charge.kind == "flip":
+            self._flip_promise(charge)
             return channel_loss(facts["channel"])
         if charge.kind == "fit":
             return float(facts["lipschitz"] / facts["scale"])

@@ -52,8 +52,8 @@ def plan_table(plan: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def release_table(certificate: dict[str, Any]) -> str:
-    """The released flow, what it says of the chain, and the promise."""
+def release_table(certificate: dict[str, Any], guess: float | None = None) -> str:
+    """The released flow, what it says of the chain, and the promise; and whether the model alone would do better."""
     labels, flow, found = certificate["labels"], certificate["flow"], certificate["estimates"]
     parts = []
     if len(labels) <= _MOST_STATES:
@@ -81,6 +81,15 @@ def release_table(certificate: dict[str, Any]) -> str:
     )
     parts.append(textwrap.fill(said, _WIDTH))
     parts += ["", promise(certificate), textwrap.fill(_not_promised(certificate), _WIDTH)]
+    error = certificate["expected_l1_error"]
+    if guess is not None and guess < error:
+        more = "" if certificate["guarantee"]["privacy"] == "record" else ", or --privacy record,"
+        said = (
+            f"If the model is right, its own flow, published without looking at the data, errs less: by "
+            f"{number(guess)} in all shares together, where this release errs by {number(error)}. A wider tau or a "
+            f"narrower eta{more} helps."
+        )
+        parts.append(textwrap.fill(said, _WIDTH))
     return "\n".join(parts)
 
 
@@ -96,9 +105,8 @@ def _not_promised(certificate: dict[str, Any]) -> str:
 def flow_figure(certificate: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """The released flow as a heat map."""
     g = certificate["guarantee"]
-    title = (
-        f"private flow: {g['privacy']} privacy, tau {g['tau']:g}, eta {g['eta']:g}, {certificate['mechanism']['name']}"
-    )
+    about = f"{g['privacy']} privacy, tau {g['tau']:g}, eta {g['eta']:g}"
+    title = f"private flow, {certificate['mechanism']['name']}: {about}"
     heat_maps({title: certificate["flow"]}, certificate["labels"], path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import textwrap
@@ -19,7 +20,12 @@ _STYLES: Final[dict[str, dict[str, Any]]] = {
     "quilt": {"linestyle": "-", "linewidth": 0.8},
     "estimate": {"linestyle": "", "marker": "x"},
 }
-_OTHERS: Final = (":", "-.", (0, (1, 3)), (0, (6, 1, 1, 1)))
+_OTHERS: Final[tuple[dict[str, Any], ...]] = (
+    {"linestyle": ":"},
+    {"linestyle": "-.", "marker": "o", "markersize": 3},
+    {"linestyle": (0, (1, 3)), "marker": "s", "markersize": 3},
+    {"linestyle": (0, (6, 1, 1, 1)), "marker": "^", "markersize": 3},
+)
 _MOST_ACROSS: Final = 3
 
 
@@ -36,11 +42,14 @@ def experiment_figure(result: Result, title: str, path: str | os.PathLike[str]) 
     figure = new_figure(max(7.0, 4.0 * across), 0.6 + 3.8 * down)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
     others = iter(_OTHERS)
-    styles = {name: _STYLES.get(name) or {"linestyle": next(others), "linewidth": 1.2} for name in drawing.lines}
+    styles = {name: _STYLES.get(name) or {**next(others), "linewidth": 1.2} for name in drawing.lines}
+    if any(isinstance(row[drawing.x], str) for row in rows):  # names have nothing between them
+        marks = zip(drawing.lines, itertools.cycle("osx^D"), strict=False)
+        styles = {name: {"linestyle": "", "marker": mark} for name, mark in marks}
     for panel, axes in zip(panels, grid.flat, strict=False):
         shown = rows if by is None else [row for row in rows if row[by] == panel]
         for name, label in drawing.lines.items():
-            points = [(row[drawing.x], row[name]) for row in shown if row[name] is not None]
+            points = [(_at(row[drawing.x]), row[name]) for row in shown if row[name] is not None]
             axes.plot([p[0] for p in points], [p[1] for p in points], color=INK, label=label, **styles[name])
         axes.set_xlabel(result.columns[drawing.x])
         if drawing.log_x:
@@ -68,6 +77,11 @@ def _heat_maps(result: Result, title: str, path: str | os.PathLike[str]) -> None
         cells = {(str(row[drawing.y]), str(row[drawing.x])): row[name] for row in result.rows}
         tables[label] = [[cells[a, b] for b in labels] for a in labels]
     heat_maps(tables, labels, path, title)
+
+
+def _at(x: float | str | None) -> float | str | None:
+    """A place along the axis; long names go over several lines."""
+    return textwrap.fill(x, 9) if isinstance(x, str) else x
 
 
 def _title(name: str, value: float | str | None) -> str:

@@ -9,11 +9,13 @@ from typing import Final
 
 import duckdb
 
+from pufferdp.data import Layout, open_series
 from pufferdp.errors import DataError
 from pufferdp.fitting import fit
 from pufferdp.leakage.orbits import Privacy, dobrushin
 from pufferdp.mechanisms.base import Lengths
 from pufferdp.models.markov import MarkovChain
+from pufferdp.reading import coding_of
 from pufferdp.reproduce.base import Drawing, Result, Setting
 from pufferdp.reproduce.poster import POWER, SLEEP
 from pufferdp.reproduce.poster_flow import ERROR_COLUMNS, error_row
@@ -25,12 +27,17 @@ BINS: Final = "0,1,2,12"
 
 
 def errors(setting: Setting, *, privacies: Sequence[Privacy] = (Privacy.RECORD, Privacy.JOINT)) -> Result:
-    """Sleep stages of one person and of all nights, and a household's power."""
+    """Sleep stages, person by person and all nights together, and a household's power."""
     setting.progress("reading sleep stages")
-    stages, everyone, person = _sleep(setting.file(SLEEP))
+    stages, everyone, people = _sleep(setting.file(SLEEP))
     setting.progress("reading power")
     power, minutes = _power(setting.file(POWER))
-    cases = (("one sleeper", stages, person), ("all sleepers", stages, everyone), ("power", power, minutes))
+    each = {"least": people[0], "median": people[len(people) // 2], "most": people[-1]}
+    cases = (
+        *((f"sleeper, {name}", stages, lengths) for name, lengths in each.items()),
+        ("all sleepers", stages, everyone),
+        ("power", power, minutes),
+    )
     rows = []
     for name, chain, lengths in cases:
         for privacy in privacies:
@@ -38,7 +45,7 @@ def errors(setting: Setting, *, privacies: Sequence[Privacy] = (Privacy.RECORD, 
             found = error_row(chain, lengths, ETA, TAU, privacy)
             found.pop("guess")
             rows.append({"data": name, "privacy": str(privacy), **found})
-    sizes = ", ".join(f"{sum((t - 1) * count for t, count in lengths):,} ({name})" for name, _, lengths in cases)
+    sizes = "; ".join(f"{_transitions(lengths):,} ({name})" for name, _, lengths in cases)
     alphas = ", ".join(
         f"{dobrushin(chain.transition):.4f} ({name})" for chain, name in ((stages, "sleep"), (power, "power"))
     )
@@ -47,7 +54,8 @@ def errors(setting: Setting, *, privacies: Sequence[Privacy] = (Privacy.RECORD, 
         columns={"data": "data", "privacy": "privacy", **ERROR_COLUMNS},
         notes=(
             f"Expected L1 error of a flow, eta {ETA:g}, tau {TAU:g}, simulated under the chain fitted here. "
-            f"Transitions: {sizes}. Dobrushin coefficients: {alphas}. Sleep has five stages (3 and 4 are one), an "
+            f"Transitions: {sizes}. Each of {len(people)} sleepers gets a flow: here those with the least data, the "
+            f"median and the most. Dobrushin coefficients: {alphas}. Sleep has five stages (3 and 4 are one), an "
             f"unknown stage breaks the chain, and each night is one; power has the bins {BINS} kW. ratio: poster log "
             "over our best.",
             "Slow chains forget late, and the orbit part grows by 1/(1-alpha): hiding the chain costs most accuracy "
@@ -64,8 +72,12 @@ def errors(setting: Setting, *, privacies: Sequence[Privacy] = (Privacy.RECORD, 
     )
 
 
-def _sleep(path: Path) -> tuple[MarkovChain, Lengths, Lengths]:
-    """The chain of all nights, the lengths of all pieces, and those of the first person."""
+def _transitions(lengths: Lengths) -> int:
+    return sum((length - 1) * count for length, count in lengths)
+
+
+def _sleep(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
+    """The chain of all nights, the lengths of all pieces, and those of each person, whoever has least first."""
     with path.open(newline="", encoding="utf-8") as file:
         nights = list(csv.DictReader(file))
     try:
@@ -79,8 +91,8 @@ def _sleep(path: Path) -> tuple[MarkovChain, Lengths, Lengths]:
     )
     model = fit(frame, column="stage", order="epoch", by="night", missing="break").model
     assert isinstance(model, MarkovChain)
-    first = stages[0][1]
-    return model, _lengths([t for *_, t in stages]), _lengths([t for _, person, t in stages if person == first])
+    people = [_lengths([t for _, who, t in stages if who == person]) for person in {who for _, who, _ in stages}]
+    return model, _lengths([t for *_, t in stages]), sorted(people, key=_transitions)
 
 
 def _lengths(texts: Sequence[str]) -> Lengths:
@@ -92,7 +104,7 @@ def _lengths(texts: Sequence[str]) -> Lengths:
 
 
 def _power(path: Path) -> tuple[MarkovChain, Lengths]:
-    found = fit(path, column="global_active_power_kw", order="datetime", missing="break", bins=BINS).model
+    layout = Layout(column="global_active_power_kw", order="datetime", missing="break")
+    found = fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS).model
     assert isinstance(found, MarkovChain)
-    assert found.fitted is not None
-    return found, ((int(found.fitted["records"]), 1),)
+    return found, open_series(path, layout).counts(coding_of(found)).lengths
