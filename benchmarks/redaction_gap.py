@@ -38,5 +38,19 @@ def gap_rows() -> Iterator[str]:
         yield f"| {alpha:g}, {beta:g} | {n} | {p} | {epsilon:g} | {printed:.0f} | {bound:.0f} | {' | '.join(cells)} |"
 
 
+def everybody_rows() -> Iterator[str]:
+    """The same for those who know no record and for those who may know any, and what the first leaks to the second."""
+    for alpha, beta, n, p, epsilon in CASES:
+        chain = MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
+        both = [
+            Hiding(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=who)
+            for who in (Adversary.PUFFERFISH, Adversary.BDP)
+        ]
+        windows, ours = ([design(hiding) for hiding in both] for design in (window, optimal))
+        cells = [*(d.redacted for d in windows), ours[0].redacted, ours[0].leakage_to(Adversary.BDP), ours[1].redacted]
+        said = " | ".join(f"{v:.3f}" for v in cells)
+        yield f"| {alpha:g}, {beta:g} | {n} | {p} | {epsilon:g} | {said} |"
+
+
 if __name__ == "__main__":
-    print("\n".join(gap_rows()))
+    print("\n".join(gap_rows()), "\n".join(everybody_rows()), sep="\n\n")

@@ -188,11 +188,14 @@ def redact(
     return replace(result, certificate=certificate, data=frame)
 
 
-def _rows_at(designs: tuple[tuple[int, Design], ...], placement: Placement, asked: dict[int, int]) -> dict[int, int]:
-    """The row of each position inside a block, and of those that were asked about."""
+def _rows_at(
+    designs: tuple[tuple[int, Design], ...], placement: Placement, asked: dict[int, int]
+) -> dict[int, int] | None:
+    """The row of each position inside a block, and of those that were asked about; None where all are the same."""
     spans = [(first - 1 + b.first, first - 1 + b.last) for first, design in designs for b in design.blocks]
     rows, _ = placement.look(spans)
-    return asked | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
+    found = asked | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
+    return None if all(position == row for position, row in found.items()) else found
 
 
 def _check_target(data: object, out: str | os.PathLike[str] | None) -> None:

@@ -61,6 +61,39 @@ def test_data_is_redacted_and_certified(run: Run, folder: Path) -> None:
     assert again.json["private"] == [5, 6]
 
 
+def test_order_people_and_a_ledger_on_the_command_line(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN, "d.csv": series()})
+    head, *lines = (folder / "d.csv").read_text().splitlines()
+    (folder / "b.csv").write_text("\n".join([head, *lines[::-1]]) + "\n")
+    assert run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "2").code == 0
+    usual = ["--model", "m.json", "--column", "activity", "--epsilon", "1", "--method", "window"]
+    read = ["--order", "time", "--by", "person", "--gap", "10min"]
+    paid = ["--ledger", "l.db", "--dataset", "d"]
+    files = ["--out", "o.csv", "--certificate", "c.json", "--tilted", "t.json", "--figure", "f.png", "--rule", "r.json"]
+    done = run("redact", "b.csv", "--private", "7", *usual, *read, *paid, *files)
+    assert (done.code, done.err) == (0, "")
+    assert "All releases from data set 'd' leak at most" in done.out.splitlines()[-1]
+    marked = [line.split(",") for line in (folder / "o.csv").read_text().splitlines()[1:]]
+    assert [row[:2] for row in marked] == [line.split(",")[:2] for line in lines[::-1]]
+    assert {row[1] for row in marked if row[2] == "*"} == {marked[6][1]}  # nobody else's records are touched
+    assert marked[6][2] == "*"
+    certificate = json.loads((folder / "c.json").read_text())
+    assert (certificate["data"]["by"], certificate["data"]["gap"]) == ("person", "10min")
+    head_ = certificate["ledger"]["head"]
+    assert run("verify", "c.json", "--head", head_).code == 0
+    assert run("ledger", "verify", "l.db", "--head", head_, "--json").json["unchecked"] == []
+    assert run("ledger", "show", "l.db", "--json").json["private"] == "row 7"
+    # Refused before anything is drawn: nothing is charged, nothing is written.
+    before = listing(folder)
+    refused = run("redact", "b.csv", "--private", "8", *usual, *read, *paid, "--out", "p.csv")
+    assert (refused.code, refused.out) == (3, "")
+    assert "--after" in refused.err
+    assert run("redact", *usual[:2], *usual[4:], "--length", "9", "--private", "1", *paid).code == 2
+    binned = ["--tilted", "u.json", "--bins", "0,50,200", "--out", "p.csv"]
+    assert run("redact", "d.csv", "--private", "1", *usual, *binned).code == 3
+    assert listing(folder) == before
+
+
 def test_rows_may_be_given_as_a_range(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})
     usual = ["redact", "--model", "m.json", "--length", "40", "--epsilon", "1", "--json"]

@@ -297,6 +297,11 @@ def test_certificate_schema_is_the_one_in_the_code() -> None:
     assert written == pufferdp.Certificate.model_json_schema(by_alias=True)
 
 
+def test_redaction_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "redaction-certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.RedactionCertificate.model_json_schema(by_alias=True)
+
+
 def test_flow_certificate_schema_is_the_one_in_the_code() -> None:
     written = json.loads((DOCS / "flow-certificate.schema.json").read_text(encoding="utf-8"))
     assert written == pufferdp.FlowCertificate.model_json_schema(by_alias=True)

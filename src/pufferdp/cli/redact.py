@@ -143,5 +143,5 @@ def redact(
 
             redaction_map(result, None if out is None or column is None else (out, layout)).save(figure)
     total = "" if as_json else options.standing(ledger, dataset)
-    options.show(result.to_dict(), said + total, as_json)
+    options.show(result.to_dict(), f"{said}\n\n{total}".rstrip(), as_json)
     options.write_report(result, report)

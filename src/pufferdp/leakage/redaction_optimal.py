@@ -32,7 +32,8 @@ from pufferdp.models.markov import Mask, Matrix, Vector
 
 SHARES = (0.5, 0.0, 1.0)
 """How what a window leaves of the budget is shared between the sides, at the start; and where one more value fits."""
-MOST_SHARES = 12
+MOST_SHARES, FEW_SHARES, SHORT = 12, 4, 8
+"""How many of those, around windows of up to so many records and around wider ones, where each matters less."""
 WINDOWS = 6
 POLISHED = 3
 LONG = 400
@@ -41,6 +42,8 @@ MOST_FREE = 400
 """With more free probabilities than this the linear programmes take too long, and constant ones are kept."""
 MOST_BINDING = 4
 STEPS, FEW = 25, 6
+HARDLY = 1e-3
+"""Smaller probabilities are tried without."""
 OPEN = 1 - 2.0**-20
 """A probability near 1: the value can be seen, and hardly ever is."""
 
@@ -57,17 +60,30 @@ def optimal(hiding: Hiding) -> Design:
     return Design(hiding=hiding, method="3r-optimal", blocks=best.blocks)
 
 
-def _best(run: Run) -> Stretch:
+def _best(run: Run, polished: int = POLISHED) -> Stretch:
     starts = sorted(_starts(run), key=lambda one: -run.released(*one[:2]))
     kept: list[tuple[int, Matrix, Mask]] = []
     seen: list[float] = []
     for first, marks, free in starts:
         value = run.released(first, marks)
-        if len(kept) < POLISHED and not any(abs(value - other) < 1e-9 for other in seen):
+        if len(kept) < polished and not any(abs(value - other) < 1e-9 for other in seen):
             seen.append(value)
             kept.append((first, polish(run, first, marks, free), free))
     best = max(kept, key=lambda one: run.released(*one[:2]))
-    return _outwards(run, *best)
+    return _tidied(run, *_outwards(run, *best))
+
+
+def _tidied(run: Run, first: int, marks: Matrix) -> Stretch:
+    """Records that are hardly ever redacted are released, where that keeps the promise: the rule gets shorter."""
+    small = (marks > 0) & (marks < HARDLY)
+    rows = np.flatnonzero(small.any(axis=1))
+    for group in [rows, *rows[:, None]]:  # all at once, or one after the other
+        open_ = np.zeros(marks.shape, dtype=bool)
+        open_[group] = small[group]
+        tried = np.where(open_, 0.0, marks)
+        if run.keeps(first, tried):
+            marks, small = tried, small & ~open_
+    return first, marks
 
 
 def _outwards(run: Run, first: int, marks: Matrix, free: Mask) -> Stretch:
@@ -146,7 +162,7 @@ def _from_less_known(run: Run, left: int, right: int) -> tuple[int, Matrix, Mask
     Where it already keeps the promise towards everybody, nothing is better.
     """
     easier = replace(run, hiding=replace(run.hiding, adversary=Adversary.PUFFERFISH))
-    start, soft = _best(easier)
+    start, soft = _best(easier, POLISHED if left + right <= SHORT else 1)
     first, whole = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in (left, right)))
     low, high = min(first, start), max(first + len(whole), start + len(soft))
     marks = np.zeros((high - low, run.hiding.chain.size))
@@ -189,8 +205,9 @@ def _shares(needs: tuple[Matrix, Matrix], pair: tuple[int, int], long: bool) -> 
         return [SHARES[0]]
     just = np.unique(np.concatenate([needs[0].ravel(), 1 - needs[1].ravel()]))
     just = just[(just > 0) & (just < 1)]
-    if len(just) > MOST_SHARES:
-        just = just[np.linspace(0, len(just) - 1, MOST_SHARES).astype(int)]
+    most = MOST_SHARES if sum(pair) <= SHORT else FEW_SHARES
+    if len(just) > most:
+        just = just[np.linspace(0, len(just) - 1, most).astype(int)]
     return [*SHARES, *just.tolist()]
 
 

@@ -50,8 +50,15 @@ def _said(found: dict[str, Any]) -> list[str]:
         return ["It has no model yet: what leaks cannot be said before fit --dp-epsilon has given it one."]
     if not found["releases"]:
         return ["Nothing was released yet."]
+    if found["spent_dp"] is None and found["private"] is not None:
+        return [
+            f"The total is about {found['private']}, and what was redacted depends on values: nothing else can be "
+            "released from this data set. A later release needs the model that redact --tilted writes."
+        ]
     if found["spent_dp"] is None:
         return ["Its release gave an answer that no DP loss bounds: the data set is used up."]
+    if found["private"] is not None and found["curve"] == "own":
+        return [f"The total is about {found['private']}: what its redaction leaks. Other releases add to it."]
     if found["private"] is not None:
         return [
             f"The total is about {found['private']}: what redactions leak about it, and the {found['curve']} curve at "

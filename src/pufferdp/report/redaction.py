@@ -119,6 +119,7 @@ def _influence(redaction: Redaction, private: int, low: int, high: int) -> Chart
     before, after = (pointwise(side, reach) for side, reach in ((left, private - low), (right, high - private)))
     epsilon = redaction.hiding.epsilon
     top = 2.5 * epsilon
+    what = "row" if redaction.row_at is None else "place in the order of the series"
     lines: list[Layer] = []
     for v in range(min(redaction.hiding.chain.size, MOST_LINES)):
         for places, found in (
@@ -128,7 +129,7 @@ def _influence(redaction: Redaction, private: int, low: int, high: int) -> Chart
             lines.append(Line(x=tuple(places), y=_up_to(found[:, v], 2 * top), series=v, marked=True))
     return Chart(
         title="how much a row would say of the private one, and the budget",
-        x=_rows(low, high, "row (dark: always redacted, pale: some values, striped: private)"),
+        x=_rows(low, high, f"{what} (dark: always redacted, pale: some values, striped: private)"),
         y=Axis(name="influence", low=0.0, high=top),
         layers=(*_regions(redaction, low, high), *lines, Rule(at=epsilon, label="budget", series=3)),
         alt=f"Influence of private row {private} on the values of rows around it, beside the budget of {epsilon:g}.",
