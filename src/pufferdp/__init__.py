@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from pufferdp.audit.attack_report import AttackReport
     from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
     from pufferdp.audit.attacking import attack_file, attack_series, attack_simulated
+    from pufferdp.audit.audit_report import AuditAttack, AuditReport
+    from pufferdp.audit.auditing import audit_mechanism
     from pufferdp.audit.commands import CommandMechanism
     from pufferdp.audit.guard import GuardedFunction, RunBudget
     from pufferdp.audit.learned import Learned
+    from pufferdp.audit.mechanism import AuditedMechanism
     from pufferdp.audit.outside import outside_mechanism
     from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
@@ -97,6 +100,9 @@ _HOME = {
     "audit.guard": ("GuardedFunction", "RunBudget"),
     "audit.learned": ("Learned",),
     "audit.outside": ("outside_mechanism",),
+    "audit.audit_report": ("AuditAttack", "AuditReport"),
+    "audit.auditing": ("audit_mechanism",),
+    "audit.mechanism": ("AuditedMechanism",),
     "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),
     "certificate": ("Certificate", "read_certificate"),
@@ -176,6 +182,9 @@ __all__ = [
     "AnyGroups",
     "AttackReport",
     "Attacker",
+    "AuditAttack",
+    "AuditReport",
+    "AuditedMechanism",
     "BayesianNetwork",
     "BinaryInterval",
     "BudgetError",
@@ -248,6 +257,7 @@ __all__ = [
     "attack_file",
     "attack_series",
     "attack_simulated",
+    "audit_mechanism",
     "best_curve",
     "curves",
     "denoise_flips",
