@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -22,8 +23,14 @@ SLACK: Final = 1e-11
 _LARGE: Final = 600.0
 _SAFE: Final = 100.0
 """Products of a few likelihoods that differ by no more than exp of this stay within doubles."""
-_PRODUCTS: Final = 220
+_PRODUCTS: Final = 40
 """How many products of matrices a step may look at."""
+_FEW: Final = 4
+"""States up to which every extreme ray of the weights may be looked at."""
+_CANDIDATES: Final = 3000
+"""Candidates for rays, times matrices, that a step may look at."""
+Edge = tuple[int, int, bool]
+"""A value that is known, a new one, and whether that is as large as its bound allows or as small."""
 _ALL_SETS: Final = 5
 """States up to which every set of them is looked at."""
 
@@ -36,6 +43,9 @@ class Moves:
         if self.size == 2:
             self._of_two = [tables[:, x, y, None] for x in (0, 1) for y in (0, 1)]
             return
+        self._tables = tables
+        self._trees = _trees(self.size) if self.size <= _FEW else ()
+        self._few = 0 < len(self._trees) * len(tables) <= _CANDIDATES
         c, d = np.broadcast_arrays(tables[:, :, None, :], tables[:, None, :, :])
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.nan_to_num(c / d, nan=0.0, posinf=np.inf)
@@ -63,6 +73,8 @@ class Moves:
     def _many(self, bounds: Array, loss: float | Array) -> Array:
         k = self.size
         wide = bounds + np.asarray(loss)[..., None, None] * (1 - np.eye(k))
+        if self._few and float(np.abs(wide).max()) < _LARGE:
+            return self._rays(wide)
         turned = np.swapaxes(wide, 1, 2)
         # Weights scaled to w(r) = 1 lie in a box; every reference r gives a bound, the smallest counts.
         open_box = np.max(turned, axis=2) >= _LARGE
@@ -79,6 +91,26 @@ class Moves:
         best[:, np.arange(k), np.arange(k)] = 0.0
         return np.asarray(best)
 
+    def _rays(self, wide: Array) -> Array:
+        """The largest quotients over all weights that the bounds allow: at their extreme rays.
+
+        On an extreme ray the bounds that are reached link all values: they hold a spanning tree. Every tree gives a
+        candidate, and those that break no other bound are the extreme rays.
+        """
+        logs = np.zeros((len(wide), len(self._trees), self.size))
+        for at, tree in enumerate(self._trees):
+            for known, new, rises in tree:
+                logs[:, at, new] = logs[:, at, known] + (wide[:, new, known] if rises else -wide[:, known, new])
+        apart = logs[..., :, None] - logs[..., None, :]
+        # Rounding must not lose one; to keep one too many makes the bound larger by no more than this.
+        broken = np.max(apart - wide[:, None], axis=(2, 3)) > SLACK
+        weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+        moved = np.einsum("nxy,sty->stnx", self._tables, weights)
+        found = pair_logs(moved).max(axis=2)
+        found = np.where(np.expand_dims(broken, (2, 3)), -np.inf, found).max(axis=1)
+        found[:, np.arange(self.size), np.arange(self.size)] = 0.0
+        return np.asarray(found)
+
     def _quotient(self, high: Array, low: Array) -> Array:
         """The largest log-quotient of two rows over boxes."""
         top, bottom = _corners(self._top, high, low), _corners(self._bottom, high, low)
@@ -86,23 +118,33 @@ class Moves:
             return np.asarray(np.where(top > 0, np.log(top) - np.log(bottom), -np.inf).max(axis=-1))
 
 
+class Products:
+    """Several records in one matrix, for every extreme likelihood of each, where every step spends the same."""
+
+    def __init__(self, table: Array, loss: float) -> None:
+        favours = np.exp((extreme_sets(len(table)) - 1) * min(loss, _SAFE))
+        self.steps = table[None] * favours[:, None, :]
+        # Only where every set of values is looked at do products bound all likelihoods.
+        self.several = 2 < len(table) <= _ALL_SETS and loss < _SAFE
+        self.deep = max(1, int(math.log(_PRODUCTS) / math.log(len(favours)))) if self.several else 1
+        products = self.steps
+        for _ in range(self.deep - 1):
+            products = _scaled_all(np.einsum("axy,byz->abxz", self.steps, products).reshape(-1, *table.shape))
+        self._moves, self._loss = (Moves(products), 0.0) if self.several else (Moves(table[None]), loss)
+
+    def __call__(self, bounds: Array) -> Array:
+        """Tables after so many records, one a start."""
+        return self._moves(bounds, self._loss)
+
+
 class Deep:
-    """Bounds step by step where every step spends the same: several records in one product make them tight.
+    """Bounds step by step where every step spends the same.
 
     The first records are passed one output at a time, exactly; later ones from the bound that is a whole product ago.
     """
 
-    def __init__(self, table: Array, starts: Array, loss: float) -> None:
-        favours = np.exp((extreme_sets(len(table)) - 1) * min(loss, _SAFE))
-        self._steps = table[None] * favours[:, None, :]
-        # Only where every set of values is looked at do products bound all likelihoods.
-        several = 2 < len(table) <= _ALL_SETS and loss < _SAFE
-        self._deep = max(1, int(math.log(_PRODUCTS) / math.log(len(favours)))) if several else 1
-        products = self._steps
-        for _ in range(self._deep - 1):
-            products = _scaled_all(np.einsum("axy,byz->abxz", self._steps, products).reshape(-1, *table.shape))
-        self._moves = Moves(products) if self._deep > 1 else Moves(table[None])
-        self._loss = 0.0 if self._deep > 1 else loss
+    def __init__(self, products: Products, starts: Array) -> None:
+        self._products, self._deep = products, products.deep
         self._exact: Array = starts[:, None, :]
         self._past = [pair_logs(starts)]
 
@@ -113,12 +155,12 @@ class Deep:
 
     def step(self) -> None:
         """One more record."""
-        if len(self._past) <= self._deep and self._deep > 1:
-            tried = np.einsum("zxy,sny->snzx", self._steps, self._exact)
+        if len(self._past) <= self._deep and self._products.several:
+            tried = np.einsum("zxy,sny->snzx", self._products.steps, self._exact)
             self._exact = scaled(tried.reshape(len(tried), -1, tried.shape[-1]))
             self._past.append(pair_logs(self._exact).max(axis=1))
         else:
-            self._past.append(self._moves(self._past[-self._deep], self._loss))
+            self._past.append(self._products(self._past[-self._deep]))
         self._past = self._past[-self._deep - 1 :] if len(self._past) > 2 * self._deep else self._past
 
     def ceiling(self, starts: slice) -> Array | None:
@@ -128,18 +170,40 @@ class Deep:
         recent = np.max([table[starts].max(axis=0) for table in self._past[-self._deep :]], axis=0)
         bound = recent + SLACK * (1 - np.eye(len(recent)))
         # What a whole product keeps inside once stays inside for ever.
-        return bound if (self._moves(bound[None], self._loss)[0] <= bound).all() else None
+        return bound if (self._products(bound[None])[0] <= bound).all() else None
 
 
 def extreme_sets(k: int) -> Array:
     """Sets of values that an output may speak for, none and all left out; with many values some of them."""
-    if k <= _ALL_SETS:
-        return np.array([s for s in itertools.product((0.0, 1.0), repeat=k) if 0 < sum(s) < k])
-    return np.concatenate([np.eye(k), 1 - np.eye(k)])
+    sets = every_set(k)
+    return np.concatenate([np.eye(k), 1 - np.eye(k)]) if sets is None else sets
+
+
+def every_set(k: int) -> Array | None:
+    """All of them, where they are few."""
+    if k > _ALL_SETS:
+        return None
+    return np.array([s for s in itertools.product((0.0, 1.0), repeat=k) if 0 < sum(s) < k])
 
 
 def _scaled_all(products: Array) -> Array:
     return np.asarray(products / products.max(axis=(1, 2), keepdims=True))
+
+
+@cache
+def _trees(k: int) -> tuple[tuple[Edge, ...], ...]:
+    """Spanning trees of k values, grown from the first."""
+    found: dict[frozenset[Edge], tuple[Edge, ...]] = {}
+
+    def grow(seen: tuple[int, ...], edges: tuple[Edge, ...]) -> None:
+        if len(seen) == k:
+            found.setdefault(frozenset(edges), edges)  # the order in which a tree is grown does not matter
+            return
+        for known, new, rises in itertools.product(seen, set(range(k)) - set(seen), (False, True)):
+            grow((*seen, new), (*edges, (known, new, rises)))
+
+    grow((0,), ())
+    return tuple(found.values())
 
 
 def _corners(rows: Array, high: Array, low: Array) -> Array:

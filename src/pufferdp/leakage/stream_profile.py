@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pufferdp.checks import Adversary
 from pufferdp.errors import NotApplicableError
 from pufferdp.leakage.stream_attacks import REACH, Attack, attack_side
-from pufferdp.leakage.stream_bounds import SLACK, Array, Moves, pair_logs
+from pufferdp.leakage.stream_bounds import Array, Deep, Products, every_set, pair_logs, scaled
 from pufferdp.leakage.streams import Reach, Side, largest
 from pufferdp.models.markov import MarkovChain
 
@@ -152,9 +152,18 @@ class StreamModel:
         before, after = self.reaches(loss)
         if self.alone or not self.fixed or before.ever is None or after.ever is None:
             return loss, loss
-        first, left = _raised(self.before, before.ever, after.ever, loss, target, -math.inf)
-        last, _ = _raised(self.after, after.ever, left, loss, target, first)
-        return first, last
+        left, right = _End(self.before, before.ever, loss), _End(self.after, after.ever, loss)
+
+        def fits(first: float, last: float) -> bool:
+            adds = left.most(first), right.most(last)
+            if adds[0] is None or adds[1] is None:
+                return False
+            leaks = max(loss + largest(adds[0] + adds[1]), first + largest(adds[1]), last + largest(adds[0]))
+            return leaks <= target
+
+        both = _largest(lambda own: fits(own, own), loss, target)
+        first = _largest(lambda own: fits(own, both), both, target)
+        return first, _largest(lambda own: fits(first, own), both, target)
 
     def attack(self, losses: Array, at: int) -> StreamAttack:
         """The best attack that is found on the record of one step, counted from 0."""
@@ -194,35 +203,36 @@ def _combined(losses: Array, left: Array, right: Array) -> Profile:
     return Profile(worst(own + left[:, off]), worst(own + right[:, off]), worst(own + left[:, off] + right[:, off]))
 
 
-def _raised(
-    side: Side, ever: Array, opposite: Array, loss: float, target: float, other_end: float
-) -> tuple[float, Array]:
-    """The most that the farthest record of a side may spend, and what the side then adds at most.
+class _End:
+    """A side whose farthest record spends more than the others. Only who knows no record of the side sees that."""
 
-    Only who knows no record of the side sees more for it. ``opposite`` bounds the other side, whose farthest record
-    spends ``other_end``.
-    """
-    moves, said = Moves(side.table[None]), pair_logs(side.nothing)
-    slack = SLACK * (1 - np.eye(len(said)))
+    def __init__(self, side: Side, ever: Array, loss: float) -> None:
+        self._side, self._ever, self._products = side, ever, Products(side.table, loss)
+        self._loss, self._sets = loss, every_set(len(side.table))
+        self._found: dict[float, Array | None] = {loss: ever}
 
-    def most(own: float) -> Array | None:
-        """What the side adds at most, or None where some step would leak more than the target."""
-        if own + largest(opposite) > target:
-            return None
-        bounds: Array = moves(said[None], own)[0]
-        worst: Array = ever
+    def most(self, own: float) -> Array | None:
+        """What the side adds at most where its farthest record spends ``own``; None where no bound is found."""
+        if own not in self._found:
+            self._found[own] = None if self._sets is None else self._followed(own, self._sets)
+        return self._found[own]
+
+    def _followed(self, own: float, sets: Array) -> Array | None:
+        # After that record the weights are a mean of those that its extreme likelihoods lead to: these are the starts.
+        starts = scaled((self._side.nothing * np.exp((sets - 1) * own)) @ self._side.table.T)
+        bounds, worst, said = Deep(self._products, starts), self._ever, pair_logs(self._side.nothing)
         for _ in range(_PATIENT):
-            worst = np.maximum(worst, bounds + slack - said)
-            if loss + largest(worst + opposite) > target or other_end + largest(worst) > target:
-                return None
-            if (moves((bounds + slack)[None], loss)[0] <= bounds + slack).all():
-                return worst  # and so it goes on: a step never raises what is lower
-            bounds = moves(bounds[None], loss)[0]
+            worst = np.maximum(worst, bounds.now.max(axis=0) - said)
+            ceiling = bounds.ceiling(slice(None))
+            if ceiling is not None:
+                return np.asarray(np.maximum(worst, ceiling - said))
+            bounds.step()
         return None
 
-    low, high, found = loss, target, ever
-    while high - low > 1e-7 * high:
+
+def _largest(fits: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest number that fits, where ``low`` is returned if none does."""
+    while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        worst = most(middle)
-        low, high, found = (low, middle, found) if worst is None else (middle, high, worst)
-    return low, found
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pufferdp.leakage.stream_bounds import Array, Deep, Moves, pair_logs, scaled
+from pufferdp.leakage.stream_bounds import Array, Deep, Moves, Products, pair_logs, scaled
 
 if TYPE_CHECKING:
     from pufferdp.leakage.streams import Side
@@ -95,7 +95,7 @@ class Windows:
 def _ceiling(side: Side, loss: float) -> tuple[Array | None, int]:
     """A bound on the tables of all starts from some distance on, where no step spends more than ``loss``."""
     bases = scaled(np.concatenate([side.nothing[None], side.table.T]))
-    bounds = Deep(side.table, bases, loss)
+    bounds = Deep(Products(side.table, loss), bases)
     for distance in range(1, _SEARCHED):
         bounds.step()
         found = bounds.ceiling(slice(None)) if distance % 4 == 0 else None

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.leakage.stream_bounds import SLACK, Array, Deep, Moves, pair_logs, scaled
+from pufferdp.leakage.stream_bounds import SLACK, Array, Deep, Moves, Products, pair_logs, scaled
 from pufferdp.leakage.stream_windows import Windows
 
 WINDOW: Final = 256
@@ -53,7 +53,7 @@ class Side:
         k = len(self.table)
         bases = scaled(np.concatenate([self.nothing[None], self.table.T[self.table.any(axis=0)]]))
         shown = slice(None) if self.everyone else slice(1)
-        bounds = Deep(self.table, bases[shown], loss)
+        bounds = Deep(Products(self.table, loss), bases[shown])
         met, ever = np.full((k, k), -np.inf), np.full((k, k), -np.inf)
         found: list[Array] = []
         for m in range((_MOST if records is None else min(records, _MOST)) + 1):
