@@ -141,7 +141,7 @@ class Drawn:
 
     def svg(self, name: str = "chart") -> str:
         """An element for a page: its colours follow the page's, its ids begin with ``name``."""
-        from pufferdp.report.drawing import inline_svg
+        from pufferdp.report.svg import inline_svg
 
         return inline_svg(_figure(self), name)
 
