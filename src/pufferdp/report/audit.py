@@ -2,79 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from pufferdp.report.charts import Axis, Bars, Chart, Layer, Panels, Points, Range, Rule, Text
+from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Panels, Points, Text
 from pufferdp.report.text import number
 
-_MARKS: Final = (("lower", "proved: at least"), ("exact", "exact"), ("upper", "theory: at most"))
 
-
-def audit_chart(report: dict[str, Any]) -> Panels:
-    """Above, from the lower bound to the upper with the claim across; below, the event under both values."""
+def audit_panels(report: dict[str, Any]) -> Panels:
+    """Above, what is proved, known, bounded and claimed; below, the event that proves most, under both values."""
+    title = f"{report['mechanism']}, {report['records']:,} records, adversary {report['adversary']}"
     parts = [_leakage(report)]
     if report["attacks"]:
         parts.append(_event(report["attacks"][0], report["confidence"]))
-    title = f"{report['mechanism']}, {report['records']:,} records, adversary {report['adversary']}"
-    return Panels(title=title, parts=tuple(parts), alt=f"{title}. " + " ".join(part.alt for part in parts))
+    return Panels(title=title, parts=tuple(parts), alt=f"{title}. {' '.join(part.alt for part in parts)}")
 
 
 def _leakage(report: dict[str, Any]) -> Chart:
-    shown = [(report[key], words) for key, words in _MARKS if report[key] is not None]
-    places = tuple(float(n) for n in range(len(shown)))
-    layers: list[Layer] = [
-        Points(x=(value,), y=(place,), series=n)
-        for n, (place, (value, _)) in enumerate(zip(places, shown, strict=True))
+    rows: list[tuple[str, float | None, BarKind]] = [
+        ("claimed as DP", report["claim"]["dp_epsilon"], "hatched"),
+        ("at most, by theory", report["upper"], "pale"),
+        ("exactly", report["exact"], "pale"),
+        ("at least, by attack", report["lower"], "full"),
     ]
-    layers += [
-        Text(x=value, y=place, words=number(value), align="left", right=8)
-        for place, (value, _) in zip(places, shown, strict=True)
-    ]
-    claim = report["claim"]["dp_epsilon"]
-    said = ", ".join(f"{words} {number(value)}" for value, words in shown)
-    if claim is not None:
-        layers.append(Rule(at=claim, along="x", series=3, label=f"claimed as DP: {number(claim)}"))
-        said += f"; claimed as DP {number(claim)}"
-    top = max([value for value, _ in shown] + ([] if claim is None else [claim]))
+    shown = [(name, value, kind) for name, value, kind in rows if value is not None]
+    layers: list[Layer] = []
+    for place, (_, value, kind) in enumerate(shown):
+        layers.append(Bars(at=(place,), values=(value,), kind=kind))
+        layers.append(Text(x=value, y=place, words=number(value), align="left", right=5))
+    said = "; ".join(f"{name} {number(value)}" for name, value, _ in reversed(shown))
     return Chart(
-        title="leakage about one record",
-        x=Axis(low=0.0, high=1.2 * top if top > 0 else 1.0),
-        y=Axis(scale="names", names=tuple(words for _, words in shown)),
+        title="",
+        x=Axis(name="leakage about one record", low=0.0, high=1.2 * max(value for _, value, _ in shown) or 1.0),
+        y=Axis(scale="names", names=tuple(name for name, _, _ in shown)),
         layers=tuple(layers),
-        alt=f"Leakage: {said}.",
-        height=2.4,
-        legend="outside",
+        alt=f"Leakage about one record: {said}.",
+        height=1.0 + 0.42 * len(shown),
     )
 
 
 def _event(attack: dict[str, Any], confidence: float) -> Chart:
     """How often the event is seen for either value, on a logarithmic axis, with the bounds that carry the proof."""
-    edges, shares = (attack["low"], attack["high"]), attack["shares"]
+    shares, edges = attack["shares"][::-1], (attack["high"], attack["low"])  # the first value stands above
     least = min(share for share in (*shares, *edges) if share > 0) / 3
-    seen = tuple(max(float(share), least) for share in shares)
-    proof = tuple(max(float(edge), least) for edge in edges)
-    said = f"Seen, they say {attack['concludes']} and are right at least {number(attack['right'])} of the time "
-    said += f"({number(attack['before'])} before); {100 * confidence:g} % sure."
-    texts = [
-        Text(x=max(a, b), y=float(n), words=number(share), align="left", right=6)
-        for n, (a, b, share) in enumerate(zip(seen, proof, shares, strict=True))
-    ]
+    values = (attack["instead"], attack["concludes"])
+    layers: list[Layer] = []
+    for place, (share, edge) in enumerate(zip(shares, edges, strict=True)):
+        layers.append(Bars(at=(place,), values=(max(share, least),), kind="pale", start=least))
+        layers.append(Text(x=max(share, edge, least), y=place, words=number(share), align="left", right=9))
+    bounds = tuple(max(edge, least) for edge in edges)
+    layers.append(Points(x=bounds, y=(0.0, 1.0), series=3, label="bound used in the proof"))
+    said = f"Event: {attack['event']}. Seen, they say {attack['concludes']} and are right at least "
+    said += f"{number(attack['right'])} of the time ({number(attack['before'])} before); {100 * confidence:g} % sure."
     return Chart(
-        title=f"event: {attack['event']}",
-        x=Axis(name="how often it is seen (bars), and the bound used in the proof", scale="log", low=least, high=3.0),
-        y=Axis(
-            scale="names", names=tuple(f"{attack['record']} is {v}" for v in (attack["concludes"], attack["instead"]))
-        ),
-        layers=(
-            Bars(at=(0.0, 1.0), values=seen, kind="pale", width=0.5, start=least),
-            Range(
-                at=(0.0, 1.0),
-                low=tuple(map(min, seen, proof)),
-                high=tuple(map(max, seen, proof)),
-                along="x",
-            ),
-            *texts,
-        ),
-        alt=f"The event: {attack['event']}. {said}",
-        height=2.4,
+        title=said,
+        x=Axis(name="how often the event is seen", scale="log", low=least, high=3.0),
+        y=Axis(scale="names", names=tuple(f"{attack['record']} is {value}" for value in values)),
+        layers=tuple(layers),
+        alt=f"{said} It is seen in {number(shares[1])} of the runs where {attack['record']} is {values[1]}, in "
+        f"{number(shares[0])} where it is {values[0]}.",
+        height=2.6,
+        legend="lower right",
     )

@@ -141,7 +141,7 @@ class Drawn:
 
     def svg(self, name: str = "chart") -> str:
         """An element for a page: its colours follow the page's, its ids begin with ``name``."""
-        from pufferdp.report.drawing import inline_svg
+        from pufferdp.report.svg import inline_svg
 
         return inline_svg(_figure(self), name)
 
@@ -168,7 +168,7 @@ class Chart(Drawn):
     width: float = 7.0
     """Inches."""
     height: float = 4.4
-    legend: Literal["best", "upper left", "upper right", "center right", "outside"] = "best"
+    legend: Literal["best", "upper left", "upper right", "lower right", "center right", "outside"] = "best"
     """Where matplotlib puts it; outside is below."""
 
 

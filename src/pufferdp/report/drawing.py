@@ -1,8 +1,7 @@
-"""Charts drawn with matplotlib (extra ``report``): files, and elements for pages whose colours follow the reader's."""
+"""Charts drawn with matplotlib (extra ``report``)."""
 
 from __future__ import annotations
 
-import io
 import os
 import textwrap
 import threading
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from xml.etree import ElementTree
 
 from pufferdp.errors import ParameterError
 from pufferdp.models.files import check_file
@@ -90,40 +88,8 @@ def write(figure: Figure, path: str | os.PathLike[str]) -> None:
         raise ParameterError(f"figure {str(path)!r} cannot be written: {error.strerror}", value=path) from None
 
 
-def inline_svg(shown: Chart | Panels, name: str) -> str:
-    """An ``svg`` element for a page. Its colours are variables of the page, with the light ones where it has none."""
-    file = io.StringIO()
-    with drawing(LIGHT) as figures:
-        figure_of(shown, LIGHT, figures).savefig(file, format="svg")
-    root = ElementTree.fromstring(file.getvalue())
-    for parent in list(root.iter()):
-        for child in [c for c in parent if c.tag.endswith("metadata")]:
-            parent.remove(child)
-    colours = {colour: variable for variable, colour in LIGHT.variables.items()}
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        for key, value in list(element.attrib.items()):
-            del element.attrib[key]
-            if key == "id" and element.tag == "g":
-                continue  # nothing refers to groups, and two figures would share their names
-            if key == "id":
-                value = f"{name}-{value}"
-            value = value.replace("url(#", f"url(#{name}-")
-            if key.endswith("href"):
-                value = f"#{name}-{value[1:]}"
-            if key in ("style", "fill", "stroke"):
-                for colour, variable in colours.items():
-                    value = value.replace(colour, f"var({variable}, {colour})")
-            element.set(key.rpartition("}")[2], value)
-    for key in ("width", "height", "version"):
-        root.attrib.pop(key, None)
-    root.set("role", "img")
-    root.set("aria-label", shown.alt)
-    root.set("style", f"width: 100%; max-width: {_inches(shown)[0] * 96:.0f}px; height: auto")
-    return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
-
-
-def _inches(shown: Chart | Panels) -> tuple[float, float]:
+def inches(shown: Chart | Panels) -> tuple[float, float]:
+    """Width and height of a figure."""
     if isinstance(shown, Chart):
         return shown.width, shown.height
     rows = [shown.parts[n : n + shown.across] for n in range(0, len(shown.parts), shown.across)]
@@ -132,7 +98,7 @@ def _inches(shown: Chart | Panels) -> tuple[float, float]:
 
 def figure_of(shown: Chart | Panels, theme: Theme, figures: type[Figure]) -> Figure:
     """A chart, or several, as a figure of matplotlib."""
-    width, height = _inches(shown)
+    width, height = inches(shown)
     figure = figures(figsize=(width, height), layout="constrained")
     wide = int(13 * width)
     if isinstance(shown, Chart):
@@ -168,7 +134,8 @@ def _draw(chart: Chart, figure: Figure, axes: Axes, theme: Theme, bar: bool = Tr
         figure.colorbar(axes.collections[0], ax=axes, shrink=0.8, label=heat.label)
     axes.set_xlabel(short(chart.x.name, 80))
     axes.set_ylabel(short(chart.y.name, int(11 * chart.height)))
-    axes.set_title(textwrap.fill(short(chart.title, 160), int(12 * chart.width) - 8))
+    beside = max(map(len, chart.y.names), default=0) if heat is None else 0
+    axes.set_title(textwrap.fill(short(chart.title, 160), max(24, int(12 * chart.width) - 8 - min(beside, 24))))
     if any(getattr(layer, "label", "") for layer in chart.layers if not isinstance(layer, HeatMap)):
         if chart.legend == "outside":
             figure.legend(loc="outside lower left")
@@ -248,7 +215,7 @@ def _bars(axes: Axes, layer: Bars, chart: Chart, theme: Theme) -> None:
 def _range(axes: Axes, layer: Range, chart: Chart, theme: Theme) -> None:
     middle = [(a + b) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     half = [(b - a) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
-    style: dict[str, Any] = {"fmt": "none", "ecolor": theme.series[layer.series], "capsize": 4, "elinewidth": 1.3}
+    style: dict[str, Any] = {"fmt": "none", "color": theme.series[layer.series], "capsize": 4, "elinewidth": 1.3}
     style |= {"label": short(layer.label, 60) or None, "zorder": 3}
     if layer.along == "y":
         axes.errorbar(layer.at, middle, yerr=half, **style)
