@@ -90,13 +90,13 @@ function account(d) {
   const share = spent === null ? 0 : Math.min(1, spent / budget);
   const meter = el("meter", { min: 0, max: 1, value: share, high: 0.8 });
   meter.setAttribute("aria-label", `${d.dataset}: share of the budget that is spent`);
-  const rows = d.latest.map((r) => ({ cells: [`${r.position}`, r.created.slice(0, 16).replace("T", " "), r.query ?? r.kind, r.mechanism ?? "–", number(r.epsilon), safe(r.dp_loss)] }));
+  const rows = d.latest.map((r) => ({ cells: [`${r.position}`, r.created.slice(0, 16).replace("T", " "), r.query ?? r.kind, r.mechanism ?? "–", flows ? safe(r.tau) : number(r.epsilon), flows ? "–" : safe(r.dp_loss)] }));
   return el(
     "section", { className: "account" },
     el("h3", { text: d.dataset }),
     el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}` + (flows ? "" : `; a DP loss of ${safe(d.left_dp, true)} is left`))),
     el("div", { className: "chart" }),
-    rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
+    rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", flows ? "τ" : "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
     el("p", {}, el("small", {}, "Head: ", el("code", { text: d.head }))),
   );
 }

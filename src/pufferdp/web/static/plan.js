@@ -6,7 +6,7 @@ import { busy, clear, codeBox, downloads, el, error, field, fill, note, number, 
 import { Source } from "./source.js";
 
 export const ADVERSARIES = [
-  ["bdp", "knows any set of other records (strongest)"],
+  ["bdp", "may know any other records (strongest)"],
   ["pufferfish", "knows no record"],
   ["dp", "knows all other records"],
 ];
@@ -176,7 +176,7 @@ export async function make(panel, shared) {
     if (datasetField.hidden) return;
     const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
     const left = (d) => (d.left === null ? "no model yet" : `${number(d.left)} of ${number(d.budget)} left`);
-    fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
+    fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.filter((d) => !("spent_tau" in d)).map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
   }
   shared.changed = budgets;
   source.read();

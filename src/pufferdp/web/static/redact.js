@@ -6,7 +6,7 @@ import { busy, clear, codeBox, downloads, el, error, field, note, number, safe, 
 import { Source } from "./source.js";
 
 const WINDOW = 288;
-const ADVERSARIES = [["pufferfish", "knows no record"], ["bdp", "knows any set of other records"], ["dp", "knows all other records"]];
+const ADVERSARIES = [["pufferfish", "knows no record"], ["bdp", "may know any other records"], ["dp", "knows all other records"]];
 
 export async function make(panel, shared) {
   const latest = new Latest();
