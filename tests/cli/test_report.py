@@ -70,6 +70,15 @@ def test_what_was_released_is_out_before_the_report(run: Run, folder: Path, monk
     assert "answer" in found.json
 
 
+def test_an_audit_has_a_report(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN})
+    asked = ["audit", "m.json", "--mechanism", "laplace:count:active", "--length", "4", "--dp-epsilon", "1"]
+    found = run(*asked, "--calls", "4000", "--report", "r.html")
+    assert (found.code, found.err) == (0, "")
+    assert "Audit: laplace:count:active" in (folder / "r.html").read_text(encoding="utf-8")
+    assert run(*asked, "--report", "r.txt").code == 2
+
+
 def test_a_fleet_has_no_report(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": series()})
     found = run(*MADE["release"], "--column", "activity", "--models", "m", "--by", "person", "--report", "r.html")

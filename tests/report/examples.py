@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pufferdp
+from pufferdp.audit.auditing import audit_mechanism
 from pufferdp.leaking import leakage_lines
 from pufferdp.noise import SeededSampler
 from pufferdp.report.charts import Chart, Panels
@@ -59,6 +60,9 @@ SUBJECTS: dict[str, Callable[[bool], Any]] = {
     "flow": lambda evil: _made(_flow, evil),
     "flow plan": lambda evil: pufferdp.plan_flow(chain(evil), length=60, eta=0.05, tau=0.3),
     "flip design": lambda evil: pufferdp.design_flips(chain(evil), 3, length=60),
+    "audit": lambda evil: audit_mechanism(
+        chain(evil), f"laplace:count:{EVIL if evil else 'active'}", length=4, dp_epsilon=0.5, calls=6000
+    ),
     "redaction design": lambda evil: pufferdp.plan_redaction(chain(evil), length=60, private=[30], epsilon=1),
 }
 CERTIFIED = ("release", "flip", "redaction", "flow")
@@ -85,6 +89,7 @@ def attacked() -> Any:
 def figures() -> dict[str, Chart | Panels]:
     """The six figures that there must be, and the others."""
     from pufferdp.report.attacks import attack_success
+    from pufferdp.report.audit import audit_panels
     from pufferdp.report.figures import plan_comparison, release_chart
     from pufferdp.report.flow import flow_map, flow_maps
     from pufferdp.report.leakage import leakage_bars, leakage_curves
@@ -104,6 +109,7 @@ def figures() -> dict[str, Chart | Panels]:
         "target": leakage_curves(leakage(target=True)),
         "bars": leakage_bars(leakage()),
         "attacks": attack_success(attacked().to_dict()),
+        "audit": audit_panels(subject("audit").to_dict()),
         "redaction": redaction_map(subject("redaction")),
         "flow": flow_map(flow),
         "flows": flow_maps({"ours": flow["flow"], "theirs": flow["flow"]}, flow["labels"], "two flows"),

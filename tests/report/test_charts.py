@@ -18,7 +18,8 @@ from pufferdp.report.theme import DARK, DASHES, HATCHES, LIGHT, MARKERS, SHAPES,
 from tests.report.examples import figures
 
 FIGURES = (
-    "plan", "plan of a flow", "leakage", "target", "bars", "attacks", "redaction", "flow", "flows", "budget", "release",
+    "plan", "plan of a flow", "leakage", "target", "bars", "attacks", "audit", "redaction", "flow", "flows",
+    "budget", "release",
 )  # fmt: skip
 
 

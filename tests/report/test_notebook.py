@@ -13,7 +13,7 @@ import pytest
 import pufferdp
 from tests.report.examples import CHAIN, EVIL, attacked, subject
 
-SHOWN = ("plan", "release", "flip", "redaction", "flow", "flow plan", "redaction design")
+SHOWN = ("plan", "release", "flip", "redaction", "flow", "flow plan", "redaction design", "audit")
 
 
 def displays() -> dict[str, Any]:

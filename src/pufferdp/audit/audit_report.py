@@ -149,7 +149,7 @@ class AuditReport:
             rows.append(["claimed", "DP, towards someone who knows all other records", number(self.dp_epsilon)])
         lines = table(["leakage", "", "about one record"], rows, left=2).splitlines()
         return "\n".join(
-            [textwrap.fill(title, _WIDTH), "", *lines, "", *(textwrap.fill(s, _WIDTH) for s in self._sentences())]
+            [textwrap.fill(title, _WIDTH), "", *lines, "", *(textwrap.fill(s, _WIDTH) for s in self.sentences())]
         )
 
     def _source(self) -> str:
@@ -158,7 +158,13 @@ class AuditReport:
         only = "" if self.holds_for == EVERY_ALGORITHM else ", for clipped sums and their like"
         return f"whatever keeps the claim ({self.curve} curve{only})"
 
-    def _sentences(self) -> list[str]:
+    def _repr_html_(self) -> str:
+        from pufferdp.report.notebook import page_html
+
+        return page_html(self)
+
+    def sentences(self) -> list[str]:
+        """The verdict, who learns that much, and how sure it is."""
         said = [self._verdict()]
         said += [str(attack) for attack in self.attacks[:1]]
         claim = self.claim_lower

@@ -32,6 +32,7 @@ def audit(
     clip: options.Clip = None,
     seed: Annotated[str, typer.Option("--seed", help="Of the data drawn, and of built-in noise.")] = "0",
     figure: options.FigureFile = None,
+    report: options.ReportFile = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what a mechanism leaks about one record: at least, by attack; exactly, where known; at most, by theory."""
@@ -43,6 +44,7 @@ def audit(
 
     if figure is not None:
         check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
     budget = Budget(calls=checks.length(calls, "calls"), seconds=options.number("seconds", seconds))
     with options.progress(lambda: budget.share) as progress:
         result = audit_mechanism(
@@ -62,9 +64,10 @@ def audit(
         )
         content, said = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.audit import audit_figure
+            from pufferdp.report.audit import audit_panels
 
             progress("drawing")
-            audit_figure(content, figure)
+            audit_panels(content).save(figure)
             said += f"\n\nFigure: {figure}"
     options.show(content, said, as_json)
+    options.write_report(result, report)

@@ -168,7 +168,7 @@ class Chart(Drawn):
     width: float = 7.0
     """Inches."""
     height: float = 4.4
-    legend: Literal["best", "upper left", "upper right", "center right", "outside"] = "best"
+    legend: Literal["best", "upper left", "upper right", "lower right", "center right", "outside"] = "best"
     """Where matplotlib puts it; outside is below."""
 
 

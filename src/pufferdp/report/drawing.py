@@ -168,7 +168,8 @@ def _draw(chart: Chart, figure: Figure, axes: Axes, theme: Theme, bar: bool = Tr
         figure.colorbar(axes.collections[0], ax=axes, shrink=0.8, label=heat.label)
     axes.set_xlabel(short(chart.x.name, 80))
     axes.set_ylabel(short(chart.y.name, int(11 * chart.height)))
-    axes.set_title(textwrap.fill(short(chart.title, 160), int(12 * chart.width) - 8))
+    beside = max(map(len, chart.y.names), default=0) if heat is None else 0
+    axes.set_title(textwrap.fill(short(chart.title, 160), max(24, int(12 * chart.width) - 8 - min(beside, 24))))
     if any(getattr(layer, "label", "") for layer in chart.layers if not isinstance(layer, HeatMap)):
         if chart.legend == "outside":
             figure.legend(loc="outside lower left")

@@ -18,10 +18,11 @@ from pufferdp.report.blocks import Block, Shown, Table
 from pufferdp.report.leakage import leakage_curves
 from pufferdp.report.text import number, up_to
 
-OTHER: Final = (
+DP: Final = (
     "Differential privacy is not broken; it promises something else. It bounds what one record adds for somebody who "
-    "knows all others. This bounds what anyone can learn about one record, given how the records hang together."
+    "knows all others."
 )
+OTHER: Final = f"{DP} This bounds what anyone can learn about one record, given how the records hang together."
 EXACT_UP_TO: Final = 5000
 """Records in a chain up to which a report computes leakage exactly; beyond, the curves have to do."""
 
@@ -51,6 +52,8 @@ class Page:
     """What is embedded: a certificate, or the plan."""
     certified: bool
     """Whether it is a certificate, which can be verified."""
+    kind: str = "plan"
+    """What it is otherwise."""
 
 
 def odds(epsilon: float) -> str:

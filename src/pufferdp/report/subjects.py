@@ -1,4 +1,4 @@
-"""Which page belongs to what: plans, releases, series, flows, their certificates."""
+"""Which page belongs to what: plans, releases, series, flows, their certificates, audits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from pufferdp.certificate import FLOW_SCHEMA, REDACTION_SCHEMA, SCHEMA, SERIES_SCHEMA
 from pufferdp.errors import ParameterError
 from pufferdp.report.answer_pages import answer_page, plan_page
+from pufferdp.report.audit_pages import audit_page
 from pufferdp.report.flow_pages import flow_page, flow_plan_page
 from pufferdp.report.pages import Page
 from pufferdp.report.series_pages import flip_design_page, redaction_of, redaction_page, series_page
@@ -15,6 +16,7 @@ from pufferdp.report.series_pages import flip_design_page, redaction_of, redacti
 
 def page_of(subject: object, brief: bool = False) -> Page:
     """What there is to say about something; in brief, without what leaks otherwise."""
+    from pufferdp.audit.audit_report import AuditReport
     from pufferdp.flipping import Flip, FlipDesign
     from pufferdp.flowing import FlowPlan, FlowRelease
     from pufferdp.planning import Plan
@@ -27,6 +29,8 @@ def page_of(subject: object, brief: bool = False) -> Page:
         return flow_plan_page(subject, brief)
     if isinstance(subject, FlipDesign):
         return flip_design_page(subject, brief)
+    if isinstance(subject, AuditReport):
+        return audit_page(subject)
     if isinstance(subject, Redaction):
         return redaction_page(subject, brief)
     if isinstance(subject, Release | Flip | FlowRelease):
