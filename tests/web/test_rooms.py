@@ -250,6 +250,17 @@ def test_errors_are_words(page: Any) -> None:
     page.wait_for_selector("#plan tr.best")
 
 
+def test_long_work_can_be_cancelled(page: Any) -> None:
+    page.get_by_label("What is published?").select_option("sum")  # the best noise for it takes seconds to find
+    page.wait_for_function("() => document.querySelector('#plan .code').textContent.includes('--query sum')")
+    page.click("#plan button.main")
+    page.get_by_text("Cancel", exact=True).locator("visible=true").click()
+    page.wait_for_function("() => document.querySelector('#plan').innerText.includes('Cancelled.')")
+    page.get_by_label("What is published?").select_option("histogram")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .downloads")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page: Any, scheme: str, pictures: Path) -> None:
     sync_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")

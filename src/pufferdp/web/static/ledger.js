@@ -1,6 +1,6 @@
 // Budgets: what was spent, what is left, whether it all still holds. And certificates, computed again.
 
-import { ask, upload } from "./calls.js";
+import { ask, upload, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
 import { clear, codeBox, dropZone, el, error, note, number, safe, table } from "./dom.js";
 
@@ -34,9 +34,8 @@ export async function make(panel, shared) {
   if (place === null) code.root.open = true;
 
   async function look(file) {
-    clear(found, note(`reading ${file.name} …`));
     try {
-      const said = await upload("verify", file, shared.started.largest, { progress: (words) => clear(found, note(`${words} …`)) });
+      const said = await working(found, (hear, signal) => upload("verify", file, shared.started.largest, hear, signal));
       clear(
         found,
         el("p", { className: said.valid ? "verdict good" : "verdict bad" }, el("strong", { text: said.valid ? "✓ Valid. " : "✗ Not valid. " }), file.name),
@@ -56,9 +55,8 @@ export async function make(panel, shared) {
   }
 
   async function verify() {
-    clear(checked, note("recomputing hashes and charges …"));
     try {
-      const said = await ask("ledger_verify", {}, { progress: (words) => clear(checked, note(`${words} …`)) });
+      const said = await working(checked, (hear, signal) => ask("ledger_verify", {}, hear, signal));
       clear(
         checked,
         el("p", { className: said.valid ? "verdict good" : "verdict bad" }, el("strong", { text: said.valid ? "✓ Valid: " : "✗ Not valid: " }), `${number(said.releases)} releases, ${number(said.recomputed)} distinct.`),
