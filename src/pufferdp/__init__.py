@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from pufferdp.answering import AnswerLaw, answer_law
     from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
     from pufferdp.audit.attacking import AttackReport, attack_file, attack_series, attack_simulated
+    from pufferdp.audit.audit_report import AuditAttack, AuditReport
+    from pufferdp.audit.auditing import audit_mechanism
     from pufferdp.audit.learned import Learned
+    from pufferdp.audit.mechanism import AuditedMechanism
     from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
     from pufferdp.certificate import Certificate, read_certificate
@@ -85,7 +88,10 @@ _HOME = {
     "answering": ("AnswerLaw", "answer_law"),
     "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
     "audit.attacking": ("AttackReport", "attack_file", "attack_series", "attack_simulated"),
+    "audit.audit_report": ("AuditAttack", "AuditReport"),
+    "audit.auditing": ("audit_mechanism",),
     "audit.learned": ("Learned",),
+    "audit.mechanism": ("AuditedMechanism",),
     "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),
     "certificate": ("Certificate", "read_certificate"),
@@ -162,6 +168,9 @@ __all__ = [
     "AnyGroups",
     "AttackReport",
     "Attacker",
+    "AuditAttack",
+    "AuditReport",
+    "AuditedMechanism",
     "BayesianNetwork",
     "BinaryInterval",
     "BudgetError",
@@ -228,6 +237,7 @@ __all__ = [
     "attack_file",
     "attack_series",
     "attack_simulated",
+    "audit_mechanism",
     "best_curve",
     "curves",
     "denoise_flips",

@@ -68,7 +68,7 @@ def test_several_chains_are_planned(run: Run) -> None:
         ([*PLAN, "--eta", ".1", "--tau", ".1", "--epsilon", "1"], 2, ("--tau", "--epsilon")),
         ([*PLAN, "--eta", ".1", "--tau", "1"], 2, ("tau is 1",)),
         ([*PLAN, "--eta", "x", "--tau", ".1"], 2, ("eta is 'x'",)),
-        ([*PLAN, "--eta", ".1", "--tau", ".1", "--figure", "p.png"], 2, ("--figure",)),
+        ([*PLAN, "--eta", ".1", "--tau", ".1", "--figure", "p.gif"], 2, (".png",)),
         ([*PLAN, "--eta", ".1", "--tau", ".1", "--privacy", "all"], 2, ("orbit, record or joint",)),
         ([*PLAN, "--eta", ".4", "--tau", ".1"], 3, ("2·eta", "smaller eta")),
         (["plan", "m.json", "--query", "histogram", "--length", "9"], 2, ("--epsilon",)),
@@ -113,3 +113,9 @@ def test_a_seed_repeats_itself_and_is_marked_unsafe(run: Run) -> None:
     one, two, other = (run(*FLOW, "--json", "--seed", seed).json for seed in ("0", "0", "8"))
     assert one["flow"] == two["flow"] != other["flow"]
     assert one["certificate"]["warnings"] == ["unsafe: seeded"]
+
+
+def test_a_plan_has_a_figure(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN})
+    assert run(*PLAN, "--eta", ".1", "--tau", ".1", "--figure", "p.svg").code == 0
+    assert "poster-simplex" in (folder / "p.svg").read_text(encoding="utf-8")

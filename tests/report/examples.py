@@ -13,6 +13,7 @@ from pufferdp.audit.auditing import audit_mechanism
 from pufferdp.leaking import leakage_lines
 from pufferdp.noise import SeededSampler
 from pufferdp.report.charts import Chart, Panels
+from pufferdp.report.html import report_html
 
 EVIL = '</script><script src="http://evil.example/x.js">$x_&"</script><!--'
 """A state that would break out of a page that does not escape it, and that matplotlib would take for mathematics."""
@@ -72,6 +73,12 @@ CERTIFIED = ("release", "flip", "redaction", "flow")
 def subject(name: str, evil: bool = False) -> Any:
     """By name; with a name of a state that must be escaped, if asked for."""
     return SUBJECTS[name](evil)
+
+
+@cache
+def report(name: str) -> str:
+    """The report of something whose state has the worst name."""
+    return report_html(subject(name, evil=True))
 
 
 @cache

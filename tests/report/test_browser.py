@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pufferdp.report.html import write_report
-from tests.report.examples import EVIL, subject
+from tests.report.examples import EVIL, report
 
 CHROMIUM = "/usr/bin/chromium"
 QUIET = [
@@ -37,7 +36,7 @@ def test_a_report_opens_alone_and_is_accessible(name: str, scheme: str, browser:
     from axe_playwright_python.sync_playwright import Axe
 
     path = tmp_path / "report.html"
-    write_report(subject(name, evil=name == "release"), path)
+    path.write_text(report(name), encoding="utf-8")
     page = browser.new_page(color_scheme=scheme)
     asked: list[str] = []
     told: list[str] = []

@@ -249,7 +249,7 @@ def _bars(axes: Axes, layer: Bars, chart: Chart, theme: Theme) -> None:
 def _range(axes: Axes, layer: Range, chart: Chart, theme: Theme) -> None:
     middle = [(a + b) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
     half = [(b - a) / 2 for a, b in zip(layer.low, layer.high, strict=True)]
-    style: dict[str, Any] = {"fmt": "none", "ecolor": theme.series[layer.series], "capsize": 4, "elinewidth": 1.3}
+    style: dict[str, Any] = {"fmt": "none", "color": theme.series[layer.series], "capsize": 4, "elinewidth": 1.3}
     style |= {"label": short(layer.label, 60) or None, "zorder": 3}
     if layer.along == "y":
         axes.errorbar(layer.at, middle, yerr=half, **style)
