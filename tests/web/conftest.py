@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import pytest
 
 import pufferdp
 from pufferdp import demo
+from pufferdp.ledger.variation import flow_charge
+from pufferdp.models.files import model_digest
 
 DEMO = Path(demo.__file__).parent
 FLAGS = (
@@ -60,11 +62,27 @@ def _lines(answer: httpx.Response) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """``pufferdp serve`` with a ledger that has one data set."""
+    """``pufferdp serve`` with a ledger that has a data set of each kind."""
     folder = tmp_path_factory.mktemp("served")
     ledger = folder / "books.db"
+    model = pufferdp.load_model(DEMO / "wearer.json")
+    promise = pufferdp.FlowBudget(tau=0.5, eta=0.05, privacy="joint")
+    planned = pufferdp.plan_flow(model, eta=0.05, tau=0.1, length=2016).to_dict()["candidates"]
+    sigma = next(one["sigma"] for one in planned if one["mechanism"] == "flow-simplex")
     with pufferdp.Ledger(ledger, create=True) as books:
-        books.create("ward", model=pufferdp.load_model(DEMO / "wearer.json"), budget=8.0)
+        books.create("ward", model=model, budget=8.0)
+        books.create("ward, how it moves", model=model, budget=promise)
+        for _ in range(2):
+            charge = flow_charge(
+                model=model_digest(model),
+                promise=replace(promise, tau=0.1),
+                add=False,
+                mechanism="flow-simplex",
+                kappa=None,
+                sigma=sigma,
+                lengths=[(2016, 1)],
+            )
+            books.charge("ward, how it moves", charge)
     command = [sys.executable, "-c", "from pufferdp.cli import main; main()", "serve", "--json", "--ledger", ledger]
     home = {"PUFFERDP_HOME": str(folder / "home"), "TMPDIR": str(folder)}
     with subprocess.Popen(

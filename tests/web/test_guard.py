@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
+from importlib.resources import files
 from typing import Any
 
 import httpx
@@ -173,6 +175,16 @@ def test_what_is_asked_is_checked_first(job: str, body: str, words: str) -> None
     answer = call("POST", f"{ROOT}api/do/{job}", headers=JSON, content=body)
     assert answer.status_code == 400
     assert words in answer.json()["error"]
+
+
+def test_vendored_scripts_are_those_that_are_written_down() -> None:
+    vendor = files("pufferdp.web") / "static" / "vendor"
+    written = (vendor / "README.md").read_text(encoding="utf-8")
+    scripts = [part for part in vendor.iterdir() if part.name.endswith(".js")]
+    assert len(scripts) == 3
+    for script in scripts:
+        assert f"| `{hashlib.sha256(script.read_bytes()).hexdigest()}` |" in written, script.name
+    assert len([part for part in vendor.iterdir() if part.name.startswith("LICENSE")]) == 3
 
 
 def test_it_listens_on_this_machine_alone() -> None:

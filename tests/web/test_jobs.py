@@ -119,17 +119,18 @@ def test_who_goes_away_ends_the_work() -> None:
         quick = {"model": "m", "data": None, "reading": None, "id": None, "query": "histogram", "clip": None,
                  "epsilon": 1.0, "adversary": "bdp", "length": 2016, "theme": "light"}  # fmt: skip
 
-        async def first(asked: dict[str, object], stop: str) -> int:
+        async def first(asked: dict[str, object], stop: str, wait: float = 0.0) -> int:
             async with aclosing(lane.run("plan", asked, needs)) as said:
                 async for kind, _ in said:
                     if kind == stop:
                         break
+                await asyncio.sleep(wait)
             assert lane._process is not None
             return lane._process.pid
 
         try:
             a = await first(quick, "part")  # left early, and done before long
-            b = await first({**quick, "query": "sum"}, "part")  # seconds in one mechanism
+            b = await first({**quick, "query": "sum"}, "part", 0.3)  # in the middle of seconds of one mechanism
             return a, b, await first(quick, "done")
         finally:
             await lane.close()

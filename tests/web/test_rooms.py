@@ -105,13 +105,15 @@ def test_a_file_is_planned_released_charged_and_verified(page: Any, served: Serv
     drop(page, "#ledger .drop", "report.html", report)
     page.wait_for_selector("#ledger .verdict.good")
     assert "Its row is in this ledger" in page.inner_text("#ledger")
-    page.get_by_text("Verify the ledger").click()
-    page.wait_for_selector("#ledger .verdict.good >> nth=1")
-    assert "leaked at most 2 of 8" in page.inner_text("#ledger .account")
+    assert "leaked at most 2 of 8" in page.inner_text("#ledger .account >> nth=0")
+    page.wait_for_selector("#ledger .account >> nth=1 >> .chart svg")
+    assert "total variation spent 0.2 of 0.5" in page.inner_text("#ledger .account >> nth=1")
     page.screenshot(path=pictures / "ledger.png")
     assert '"epsilon": 2.0' in report
     drop(page, "#ledger .drop", "report.html", report.replace('"epsilon": 2.0', '"epsilon": 1.0'))
     page.wait_for_selector("#ledger .verdict.bad")
+    page.get_by_text("Verify the ledger").click()
+    page.wait_for_selector("#ledger .verdict.good")
 
 
 def drop(page: Any, where: str, name: str, text: str) -> None:
@@ -246,6 +248,17 @@ def test_errors_are_words(page: Any) -> None:
     page.get_by_label("Bins, where the column holds numbers").locator("visible=true").fill("0,25,50")
     page.keyboard.press("Tab")
     page.wait_for_selector("#plan tr.best")
+
+
+def test_long_work_can_be_cancelled(page: Any) -> None:
+    page.get_by_label("What is published?").select_option("sum")  # the best noise for it takes seconds to find
+    page.wait_for_function("() => document.querySelector('#plan .code').textContent.includes('--query sum')")
+    page.click("#plan button.main")
+    page.get_by_text("Cancel", exact=True).locator("visible=true").click()
+    page.wait_for_function("() => document.querySelector('#plan').innerText.includes('Cancelled.')")
+    page.get_by_label("What is published?").select_option("histogram")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .downloads")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

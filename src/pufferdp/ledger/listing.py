@@ -30,5 +30,6 @@ def _row(position: int, created: str, head: str, content: str) -> dict[str, Any]
         "query": facts.get("query"),
         "mechanism": facts.get("mechanism"),
         "epsilon": raw.get("epsilon"),
+        "tau": raw.get("tau"),
         "dp_loss": raw.get("dp_loss"),  # None for a loss that nothing bounds
     }

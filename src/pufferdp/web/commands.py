@@ -88,8 +88,7 @@ def _release(script: Script, asked: dict[str, Any], place: str, source: str) -> 
 def leakage(asked: dict[str, Any]) -> dict[str, str]:
     """What the second room shows."""
     script = Script()
-    a, b = asked["stay"]
-    rows = [[a, 1 - a], [1 - b, b]]
+    rows = two_states(asked["stay"])
     chain = json.dumps({"type": "markov_chain", "transition": rows})
     script.shell.append(f"echo {shlex.quote(chain)} > chain.json")
     more = {name: asked[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(asked)}
@@ -98,6 +97,12 @@ def leakage(asked: dict[str, Any]) -> dict[str, str]:
     script.call("found = ", "leakage_of", "chain", **more)
     script.python.append("print(found)")
     return script.to_dict()
+
+
+def two_states(stay: Sequence[float]) -> list[list[float]]:
+    """The chain of the second room, with numbers as people write them: 0.1 and not 0.09999999999999998."""
+    a, b = stay
+    return [[a, round(1 - a, 12)], [round(1 - b, 12), b]]
 
 
 def redaction(asked: dict[str, Any], model: KeptModel, data: str | None, column: str | None) -> dict[str, str]:

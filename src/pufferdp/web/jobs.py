@@ -23,6 +23,7 @@ from pufferdp.queries import Query
 from pufferdp.reading import check_reading, coding_of, read_exact
 from pufferdp.verification import names_a_file
 from pufferdp.web import pictures
+from pufferdp.web.commands import two_states
 
 SLOW: Final = ("exact-laplace", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
@@ -195,8 +196,7 @@ def leakage(kept: Kept, tell: Voice, *, stay: list[float], theme: str, **asked: 
     """What a DP loss leaks under a chain with two states."""
     from pufferdp.leaking import leakage_lines, leakage_of
 
-    rows = [[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]]
-    chain = model_from_dict({"type": "markov_chain", "transition": rows})
+    chain = model_from_dict({"type": "markov_chain", "transition": two_states(stay)})
     found = leakage_of(chain, **asked)
     tell.part({**found.to_dict(), "words": str(found), "chart": None})
     lines = leakage_lines(chain, found, asked["query"])

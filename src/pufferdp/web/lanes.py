@@ -50,6 +50,7 @@ class Lane:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=2**20,
+                start_new_session=True,  # Ctrl-C is for the server, which ends its processes itself
             )
         finally:
             self._starting = None

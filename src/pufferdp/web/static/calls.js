@@ -1,5 +1,7 @@
 // Calls to the server. Answers come line by line: progress, parts to show already, then what was done or why not.
 
+import { CANCELLED, clear, el } from "./dom.js";
+
 export class Refused extends Error {}
 
 async function lines(response, hear) {
@@ -42,6 +44,20 @@ export async function upload(what, file, largest, hear = {}, signal = undefined)
   if (file.size > largest)
     throw new Refused(`${file.name} is too large: the page takes files of up to ${largest / 2 ** 20} MB. Use the command line.`);
   return send(`api/upload/${what}?name=${encodeURIComponent(file.name)}`, file, "application/octet-stream", hear, signal);
+}
+
+// Work that may take long: says what it is doing, and can be cancelled.
+export async function working(node, act) {
+  const mine = new AbortController();
+  const words = el("span", { text: "starting …" });
+  const stop = el("button", { type: "button", className: "small", text: "Cancel", on: { click: () => mine.abort() } });
+  clear(node, el("p", { className: "note row" }, words, stop));
+  try {
+    return await act({ progress: (said) => (words.textContent = `${said} …`) }, mine.signal);
+  } catch (problem) {
+    if (mine.signal.aborted) throw new Refused(CANCELLED);
+    throw problem;
+  }
 }
 
 // One question at a time: a new one cancels the one before, and only the latest is shown.

@@ -157,7 +157,8 @@ const NAMES = [
   ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
 ];
 const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);
-export const error = (words) => el("p", { className: "error", role: "alert", text: here(words) });
+export const CANCELLED = "Cancelled.";
+export const error = (words) => (words.startsWith(CANCELLED) ? note(words) : el("p", { className: "error", role: "alert", text: here(words) }));
 export const note = (words) => el("p", { className: "note", text: words });
 
 export function downloads(made, words) {

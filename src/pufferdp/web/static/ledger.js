@@ -1,6 +1,6 @@
 // Budgets: what was spent, what is left, whether it all still holds. And certificates, computed again.
 
-import { ask, upload } from "./calls.js";
+import { ask, upload, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
 import { clear, codeBox, dropZone, el, error, note, number, safe, table } from "./dom.js";
 
@@ -34,9 +34,8 @@ export async function make(panel, shared) {
   if (place === null) code.root.open = true;
 
   async function look(file) {
-    clear(found, note(`reading ${file.name} …`));
     try {
-      const said = await upload("verify", file, shared.started.largest, { progress: (words) => clear(found, note(`${words} …`)) });
+      const said = await working(found, (hear, signal) => upload("verify", file, shared.started.largest, hear, signal));
       clear(
         found,
         el("p", { className: said.valid ? "verdict good" : "verdict bad" }, el("strong", { text: said.valid ? "✓ Valid. " : "✗ Not valid. " }), file.name),
@@ -56,9 +55,8 @@ export async function make(panel, shared) {
   }
 
   async function verify() {
-    clear(checked, note("recomputing hashes and charges …"));
     try {
-      const said = await ask("ledger_verify", {}, { progress: (words) => clear(checked, note(`${words} …`)) });
+      const said = await working(checked, (hear, signal) => ask("ledger_verify", {}, hear, signal));
       clear(
         checked,
         el("p", { className: said.valid ? "verdict good" : "verdict bad" }, el("strong", { text: said.valid ? "✓ Valid: " : "✗ Not valid: " }), `${number(said.releases)} releases, ${number(said.recomputed)} distinct.`),
@@ -90,13 +88,13 @@ function account(d) {
   const share = spent === null ? 0 : Math.min(1, spent / budget);
   const meter = el("meter", { min: 0, max: 1, value: share, high: 0.8 });
   meter.setAttribute("aria-label", `${d.dataset}: share of the budget that is spent`);
-  const rows = d.latest.map((r) => ({ cells: [`${r.position}`, r.created.slice(0, 16).replace("T", " "), r.query ?? r.kind, r.mechanism ?? "–", number(r.epsilon), safe(r.dp_loss)] }));
+  const rows = d.latest.map((r) => ({ cells: [`${r.position}`, r.created.slice(0, 16).replace("T", " "), r.query ?? r.kind, r.mechanism ?? "–", flows ? safe(r.tau) : number(r.epsilon), flows ? "–" : safe(r.dp_loss)] }));
   return el(
     "section", { className: "account" },
     el("h3", { text: d.dataset }),
     el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}` + (flows ? "" : `; a DP loss of ${safe(d.left_dp, true)} is left`))),
     el("div", { className: "chart" }),
-    rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
+    rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", flows ? "τ" : "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
     el("p", {}, el("small", {}, "Head: ", el("code", { text: d.head }))),
   );
 }

@@ -1,12 +1,12 @@
 // Plan and release: which mechanism, what error, and then the answer itself.
 
-import { ask, Latest, Refused } from "./calls.js";
+import { ask, Latest, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, fill, note, number, select, slider, table } from "./dom.js";
+import { busy, CANCELLED, clear, codeBox, downloads, el, error, field, fill, note, number, select, slider, table } from "./dom.js";
 import { Source } from "./source.js";
 
 export const ADVERSARIES = [
-  ["bdp", "knows any set of other records (strongest)"],
+  ["bdp", "may know any other records (strongest)"],
   ["pufferfish", "knows no record"],
   ["dp", "knows all other records"],
 ];
@@ -46,8 +46,7 @@ export async function make(panel, shared) {
   const dataset = select([], undefined, () => {});
   const datasetField = field("Charge it to", dataset, "The ledger is charged before any noise is drawn");
   const go = el("button", { type: "button", className: "main", text: "Release the answer", on: { click: () => release() } });
-  const stop = el("button", { type: "button", text: "Cancel", hidden: true });
-  const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), datasetField, el("div", { className: "row" }, go, stop), released);
+  const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), datasetField, go, released);
   const answer = el("section", { className: "card answer" }, headline, chart, mechanisms);
   const promise = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Promise" }), epsilon.root, field("Someone who wants to find out a record", adversary));
   const code = codeBox();
@@ -152,22 +151,18 @@ export async function make(panel, shared) {
   }
 
   async function release() {
-    const mine = new AbortController();
     go.disabled = true;
-    stop.hidden = false;
-    stop.onclick = () => mine.abort();
-    clear(released, note("starting …"));
+    const asking = { ...asked(), mechanism: null, dataset: dataset.value || null };
     try {
-      const made = await ask("release", { ...asked(), mechanism: null, dataset: dataset.value || null }, { progress: (words) => clear(released, note(`${words} …`)) }, mine.signal);
+      const made = await working(released, (hear, signal) => ask("release", asking, hear, signal));
       clear(released, ...certified(made));
       draw(released.querySelector(".chart"), made.chart);
       shared.changed?.();
     } catch (problem) {
-      const words = problem.name === "AbortError" ? "Cancelled: there is no answer. If the ledger was charged already, the charge stays." : problem.message;
-      clear(released, problem instanceof Refused || problem.name === "AbortError" ? error(words) : error(`Something went wrong: ${words}`));
+      const charged = asking.dataset && problem.message === CANCELLED ? " If the ledger was charged already, the charge stays." : "";
+      clear(released, error(problem.message + charged));
     } finally {
       go.disabled = false;
-      stop.hidden = true;
     }
   }
 
@@ -176,7 +171,7 @@ export async function make(panel, shared) {
     if (datasetField.hidden) return;
     const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
     const left = (d) => (d.left === null ? "no model yet" : `${number(d.left)} of ${number(d.budget)} left`);
-    fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
+    fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.filter((d) => !("spent_tau" in d)).map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
   }
   shared.changed = budgets;
   source.read();

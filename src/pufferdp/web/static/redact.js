@@ -1,12 +1,12 @@
 // A series, the records to hide, and what else has to go with them.
 
-import { ask, Latest } from "./calls.js";
+import { ask, Latest, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
 import { busy, clear, codeBox, downloads, el, error, field, note, number, safe, select, slider } from "./dom.js";
 import { Source } from "./source.js";
 
 const WINDOW = 288;
-const ADVERSARIES = [["pufferfish", "knows no record"], ["bdp", "knows any set of other records"], ["dp", "knows all other records"]];
+const ADVERSARIES = [["pufferfish", "knows no record"], ["bdp", "may know any other records"], ["dp", "knows all other records"]];
 
 export async function make(panel, shared) {
   const latest = new Latest();
@@ -180,10 +180,9 @@ export async function make(panel, shared) {
 
   async function redact() {
     go.disabled = true;
-    clear(made, note("redacting …"));
     try {
       const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, adversary: adversary.value, theme: theme() };
-      const found = await ask("redact", asked);
+      const found = await working(made, (hear, signal) => ask("redact", asked, hear, signal));
       marked = new Set(found.marked);
       show();
       code.show(found.commands);

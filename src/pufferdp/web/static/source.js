@@ -1,7 +1,7 @@
 // What the rooms work on: a file, how its rows become a series, and a model. Files and models are shared by the rooms.
 
 import { ask, upload } from "./calls.js";
-import { busy, clear, dropZone, el, error, field, fill, note, number, select } from "./dom.js";
+import { busy, CANCELLED, clear, dropZone, el, error, field, fill, note, number, select } from "./dom.js";
 
 const EXAMPLE = { key: "week", name: "week.csv", label: "Example: one wearer's week (simulated)", columns: ["time", "activity"], column: "activity", order: "time", model: "wearer" };
 const WEARER = { key: "wearer", name: "wearer.json", label: "The example's model (wearer.json)", states: ["resting", "light", "active"], numbers: true, chained: true, redactable: true };
@@ -15,15 +15,15 @@ export class Shared {
     this.models = [WEARER];
     this.heard = new Set();
   }
-  async takeFile(file, hear) {
-    const found = await upload("data", file, this.started.largest, hear);
+  async takeFile(file, signal) {
+    const found = await upload("data", file, this.started.largest, {}, signal);
     const kept = { ...found, label: found.name, ...guess(found.columns) };
     this.files.push(kept);
     this.heard.forEach((act) => act());
     return kept;
   }
-  async takeModel(file, hear) {
-    const found = await upload("model", file, this.started.largest, hear);
+  async takeModel(file, signal) {
+    const found = await upload("model", file, this.started.largest, {}, signal);
     this.models.push({ ...found, label: found.name });
     this.heard.forEach((act) => act());
     return this.models.at(-1);
@@ -66,14 +66,14 @@ export class Source {
     );
     // A file that cannot be taken leaves everything as it was.
     const drop = (label, accept, take) =>
-      dropZone({ label, accept, take: (file) => this.busy("reading " + file.name, () => take(file), () => this.read()) });
+      dropZone({ label, accept, take: (file) => this.busy("reading " + file.name, (signal) => take(file, signal), () => this.read()) });
     this.root = el(
       "div", {},
       el(
         "fieldset", {},
         el("legend", { text: "1 · Data" }),
         field("File", this.files),
-        drop("Drop a CSV here, or choose one", ".csv,.tsv,.txt", async (file) => this.choose((await shared.takeFile(file)).key)),
+        drop("Drop a CSV here, or choose one", ".csv,.tsv,.txt", async (file, signal) => this.choose((await shared.takeFile(file, signal)).key)),
         (this.rows = el(
           "div", {},
           field("Column with the values", this.column),
@@ -95,7 +95,7 @@ export class Source {
         field("Model", this.models),
         this.fitting,
         this.about,
-        el("details", {}, el("summary", { text: "Use a model file" }), drop("Drop a model file (JSON), or choose one", ".json", async (file) => this.believe((await shared.takeModel(file)).key))),
+        el("details", {}, el("summary", { text: "Use a model file" }), drop("Drop a model file (JSON), or choose one", ".json", async (file, signal) => this.believe((await shared.takeModel(file, signal)).key))),
         this.said,
       ),
     );
@@ -152,17 +152,23 @@ export class Source {
 
   async busy(words, act, failed = (words) => this.tell(words, true)) {
     const turn = ++this.turn;
+    this.abort?.abort();
+    const mine = (this.abort = new AbortController());
+    const stop = el("button", { type: "button", className: "small", text: "Cancel", on: { click: () => mine.abort() } });
+    const slow = setTimeout(() => turn === this.turn && clear(this.said, el("p", { className: "note row" }, `${words} …`, stop)), 1000);
     clear(this.said);
     clear(this.about);
     busy(this.root, true);
     this.tell(`${words} …`);
     try {
-      await act();
+      await act(mine.signal);
     } catch (problem) {
       if (turn !== this.turn) return;
-      await failed(problem.message);
-      clear(this.said, error(problem.message));
+      const said = mine.signal.aborted ? `${CANCELLED} Choose again.` : problem.message;
+      await failed(said);
+      clear(this.said, error(said));
     } finally {
+      clearTimeout(slow);
       busy(this.root, false);
     }
   }
@@ -170,6 +176,7 @@ export class Source {
   // Everything that hangs on a choice: the fit, and then whoever shows the answer.
   async read() {
     this.turn++;
+    this.abort?.abort();
     const fits = this.believed === FIT;
     this.fitting.hidden = !fits;
     clear(this.said);
@@ -178,10 +185,10 @@ export class Source {
       clear(this.about, this.model?.fitted ? warning() : note(this.model?.words ?? states(this.model)));
       return this.change();
     }
-    await this.busy(`reading ${this.file.name}`, async () => {
+    await this.busy(`reading ${this.file.name}`, async (signal) => {
       const turn = this.turn;
       const at = { data: this.file.key, column: this.column.value };
-      const found = await ask("values", at);
+      const found = await ask("values", at, {}, signal);
       if (turn !== this.turn) return;
       if (found.range !== null && found.distinct > MANY && !this.bins.value.trim()) {
         const words = `${at.column} holds ${number(found.distinct)} different numbers from ${number(found.range[0])} to ${number(found.range[1])}. Write down under “Bins” in which ranges they are to be counted.`;
@@ -191,8 +198,9 @@ export class Source {
         return;
       }
       const asked = { data: this.file.key, reading: this.reading, bins: this.bins.value.trim() || null, confidence: this.series ? null : Number(this.confidence.value) || null };
-      const fit = await ask("fit", asked, { progress: (words) => turn === this.turn && this.tell(`${words} …`) });
+      const fit = await ask("fit", asked, { progress: (words) => turn === this.turn && this.tell(`${words} …`) }, signal);
       if (turn !== this.turn) return;
+      clear(this.said);
       this.model = { ...fit, label: fit.name };
       const left = fit.left_out.length ? ` Left out, because the data never leaves them: ${fit.left_out.join(", ")}.` : "";
       clear(this.about, note(fit.words + left), warning());
