@@ -43,8 +43,10 @@ def answer(made: Sequence[Receipt]) -> bytes:
 
 def refusal(error: errors.PufferdpError) -> bytes:
     """A refusal on its way back."""
-    value = error.value if isinstance(error.value, (str, int, float)) else None
-    return json.dumps({"error": type(error).__name__, "message": str(error), "value": value}).encode()
+    said: dict[str, object] = {"value": error.value if isinstance(error.value, (str, int, float)) else None}
+    if isinstance(error, errors.BudgetError):
+        said["left"] = error.left
+    return json.dumps({"error": type(error).__name__, "message": str(error), "more": said}).encode()
 
 
 def receipts(said: bytes) -> list[Receipt]:
@@ -52,5 +54,5 @@ def receipts(said: bytes) -> list[Receipt]:
     raw = json.loads(said)
     if isinstance(raw, dict):
         kind = getattr(errors, raw["error"])
-        raise kind(raw["message"], value=raw["value"])
+        raise kind(raw["message"], **raw["more"])
     return [Receipt(**receipt) for receipt in raw]
