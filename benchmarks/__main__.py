@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import attacks, denoising, engines, flips, leakage, ledger, networks, package, quilts, redaction
+from benchmarks import attacks, audit, denoising, engines, flips, leakage, ledger, networks, package, quilts, redaction
 from benchmarks.timing import Report
 
 ROOMS = {
@@ -17,6 +17,7 @@ ROOMS = {
     "engines": engines,
     "flips": flips,
     "attacks": attacks,
+    "audit": audit,
     "package": package,
 }
 

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from pufferdp.answering import AnswerLaw, answer_law
     from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
     from pufferdp.audit.attacking import AttackReport, attack_file, attack_series, attack_simulated
+    from pufferdp.audit.audit_report import AuditAttack, AuditReport
+    from pufferdp.audit.auditing import audit_mechanism
     from pufferdp.audit.commands import CommandMechanism
     from pufferdp.audit.guard import GuardedFunction, RunBudget
     from pufferdp.audit.learned import Learned
+    from pufferdp.audit.mechanism import AuditedMechanism
     from pufferdp.audit.outside import outside_mechanism
     from pufferdp.audit.success import Success
     from pufferdp.beliefs import Robustness, robustness
@@ -88,9 +91,12 @@ _HOME = {
     "answering": ("AnswerLaw", "answer_law"),
     "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
     "audit.attacking": ("AttackReport", "attack_file", "attack_series", "attack_simulated"),
+    "audit.audit_report": ("AuditAttack", "AuditReport"),
+    "audit.auditing": ("audit_mechanism",),
     "audit.commands": ("CommandMechanism",),
     "audit.guard": ("GuardedFunction", "RunBudget"),
     "audit.learned": ("Learned",),
+    "audit.mechanism": ("AuditedMechanism",),
     "audit.outside": ("outside_mechanism",),
     "audit.success": ("Success",),
     "beliefs": ("Robustness", "robustness"),
@@ -168,6 +174,9 @@ __all__ = [
     "AnyGroups",
     "AttackReport",
     "Attacker",
+    "AuditAttack",
+    "AuditReport",
+    "AuditedMechanism",
     "BayesianNetwork",
     "BinaryInterval",
     "BudgetError",
@@ -239,6 +248,7 @@ __all__ = [
     "attack_file",
     "attack_series",
     "attack_simulated",
+    "audit_mechanism",
     "best_curve",
     "curves",
     "denoise_flips",

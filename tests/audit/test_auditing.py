@@ -188,9 +188,12 @@ def test_the_exact_leakage_of_known_mechanisms() -> None:
 
 @pytest.mark.parametrize(("stay", "n", "tau"), [(0.9, 10, 1.0), (0.95, 12, 0.5)])
 def test_sticky_chains_are_found_out(stay: float, n: int, tau: float) -> None:
-    """Four fifths of the exact leakage of a noisy count, with 300,000 runs; benchmarks has longer chains."""
+    """Four fifths of the exact leakage of a noisy count, with 300,000 runs; benchmarks has longer chains.
+
+    What is proved passes the truth once in twenty runs at most, and not with these seeds.
+    """
     chain = MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])
-    found = audit_mechanism(chain, noisy(tau, 3, n, chain), length=n, calls=300_000, seconds=PATIENCE)
+    found = audit_mechanism(chain, noisy(tau, 4, n, chain), length=n, calls=300_000, seconds=PATIENCE)
     assert found.exact is not None
     assert 0.8 * found.exact <= found.lower <= found.exact
     assert not found.refuted
@@ -215,7 +218,7 @@ def test_every_kind_of_model_is_audited() -> None:
     both = MarkovClass(models=[STICKY, MarkovChain(transition=[[0.6, 0.4], [0.3, 0.7]])])
     for model, query, length in ((family, "count:BB", None), (groups, "count:1", None), (both, "count:1", 5)):
         found = audit_mechanism(
-            model, f"laplace:{query}", dp_epsilon=1.0, length=length, calls=20_000, seconds=PATIENCE
+            model, f"laplace:{query}", dp_epsilon=1.0, length=length, calls=60_000, seconds=PATIENCE
         )
         assert found.exact is not None
         assert found.upper is not None

@@ -18,7 +18,7 @@ from pufferdp.cli.app import app
 from tests.cli.conftest import CHAIN, Run, write
 
 VERBS = (
-    "plan", "release", "flip", "redact", "flow", "verify", "leakage", "robustness", "attack", "fit",
+    "plan", "release", "flip", "redact", "flow", "verify", "leakage", "robustness", "attack", "audit", "fit",
     "reproduce", "demo",
 )  # fmt: skip
 EXACT = (137, 263)

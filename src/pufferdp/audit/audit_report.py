@@ -35,8 +35,8 @@ class AuditAttack:
     """A lower bound of the first, and"""
     high: float
     """an upper bound of the second, both as sure as the test."""
-    runs: int
-    """Fresh runs for each value."""
+    runs: tuple[int, int]
+    """Fresh runs, for either value."""
     lower: float
     """The leakage that this proves."""
     before: float
@@ -56,7 +56,7 @@ class AuditAttack:
             "shares": list(self.shares),
             "low": self.low,
             "high": self.high,
-            "runs": self.runs,
+            "runs": list(self.runs),
             "lower": self.lower,
             "before": self.before,
             "right": self.right,

@@ -161,7 +161,7 @@ def _attack(found: Finding, kind: Adversary) -> AuditAttack:
         shares=bound.shares,
         low=bound.low,
         high=bound.high,
-        runs=bound.runs[0],
+        runs=bound.runs,
         lower=bound.lower,
         before=odds / (1 + odds),
         right=1 / (1 + math.exp(-bound.lower) / odds),

@@ -22,10 +22,12 @@ _EDGES: Final = 64
 """Ranges begin and end at so many quantiles, and at more in the tails."""
 _FEW_EDGES: Final = 16
 """The same for digits and bits, where something is plain to see or not there."""
-_CAREFUL: Final = 2.0
-"""Standard deviations taken off a log-ratio while events are compared."""
 _CARE: Final = (2.0, 4.0, 8.0)
-"""The same while ranges are learnt: thousands are compared, so the best looks better than it is."""
+"""Deviations taken off a log-ratio while events are learnt: thousands are compared, and the best looks better than it
+is."""
+_UNSURE, _BOUND = 1.0, 2.24
+"""Deviations taken off while learnt events are compared: for what is not known of the log-ratio, and for what a test
+at 95 % will take off either probability."""
 _SIMPLER: Final = 0.02
 """So much less leakage is taken for an event that is easier to say."""
 _SORTED: Final = 200_000
@@ -71,11 +73,11 @@ class Choice:
     swapped: bool
     """It speaks for the second value."""
     score: float
-    """Its log-ratio less two standard deviations."""
+    """The lower bound that a test is likely to prove."""
 
 
-def choose_event(first: Outputs, second: Outputs) -> Choice | None:
-    """The event that tells the two samples apart best; None where they look alike."""
+def choose_event(first: Outputs, second: Outputs, tested: int) -> Choice | None:
+    """The event that tells two samples apart best when it is tested on so many runs; None where they look alike."""
     half, other = len(first) // 2, len(second) // 2
     best: Choice | None = None
     for feature in features(first[:half], second[:other]):
@@ -86,15 +88,21 @@ def choose_event(first: Outputs, second: Outputs) -> Choice | None:
         for swapped in (False, True):
             a, b = learn[::-1] if swapped else learn
             for event in _candidates(feature, a, b):
-                hits = [float(event(sample).sum()) for sample in (check[::-1] if swapped else check)]
-                sizes = [len(sample) for sample in (check[::-1] if swapped else check)]
-                score = float(careful_ratio(np.array(hits[0]), np.array(hits[1]), sizes[0], sizes[1]))
+                score = _promise(event, check[int(swapped)], check[1 - int(swapped)], tested)
                 if score > 0 and (best is None or score > best.score):
                     best = Choice(event=event, swapped=swapped, score=score)
     return best
 
 
-def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int, careful: float = _CAREFUL) -> Counts:
+def _promise(event: Event, top: Outputs, bottom: Outputs, tested: int) -> float:
+    """The bound that a test on so many runs is likely to prove, by how often the event is seen in these samples."""
+    hits = np.array(float(event(top).sum())), np.array(float(event(bottom).sum()))
+    more = tested / (len(top) + len(bottom))
+    taken = _BOUND * sum(1 / math.sqrt((float(n) + 0.5) * more) for n in hits)
+    return float(careful_ratio(*hits, len(top), len(bottom), _UNSURE)) - taken
+
+
+def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int, careful: float) -> Counts:
     """The log-ratio of two shares from counts, less some standard deviations of it."""
     noise = np.sqrt(1 / (top + 0.5) + 1 / (bottom + 0.5))
     return np.asarray(np.log((top + 0.5) / top_size) - np.log((bottom + 0.5) / bottom_size) - careful * noise)

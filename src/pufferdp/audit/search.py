@@ -20,7 +20,7 @@ from pufferdp.checks import Adversary
 _KEPT: Final = 8
 """Situations of the first wave that are run again."""
 _FINALISTS: Final = 3
-_ROUNDS: Final = 8
+_ROUNDS: Final = 4
 """Steps around the best, at most."""
 _FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _TEST = 0.08, 0.08, 0.16, 0.12, 0.16, 0.4
 """Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event, test."""
@@ -66,19 +66,18 @@ def find(
     if not wave:
         return Finding(trial=None, bound=None, tried=0)
     laboratory.pilot(wave[0])
+    laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
     search = _Search(laboratory, adversary, targets is None, share)
-    search.run(wave, _FIRST, least=1)
-    search.again(_KEPT, _AGAIN)
-    search.steps(progress)
-    if not search.found:
+    first = search.again(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
+    if not first:
         return Finding(trial=None, bound=None, tried=len(search.seen))
+    path = search.steps(first[0], progress)
     progress("choosing the event")
-    search.again(_FINALISTS, _FINAL)
-    best, values = search.found[0], 2
-    best = laboratory.refine(best, max(LEAST, laboratory.budget.runs(_CHOICE * share) // values))
+    finalists = search.again([*path[:2], *first[1:_FINALISTS]], _FINAL)
+    best = laboratory.refine(finalists[0], laboratory.budget.runs(_CHOICE * share))
     progress("testing the event on fresh runs")
-    size = max(LEAST, laboratory.budget.runs(_TEST * share) // values)
-    return Finding(trial=best, bound=laboratory.test(best, size, delta), tried=len(search.seen))
+    tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
+    return Finding(trial=best, bound=tested, tried=len(search.seen))
 
 
 def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
@@ -87,15 +86,14 @@ def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
 
 
 class _Search:
-    """Situations run so far, the best on top."""
+    """Situations run so far. Scores of unlike numbers of runs are not compared: fewer runs score less."""
 
     def __init__(self, laboratory: Laboratory, adversary: Adversary, movable: bool, share: float) -> None:
         self.laboratory, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
-        self.found: list[Trial] = []
         self.seen: set[object] = set()
 
-    def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> None:
-        """Each with an equal number of runs from this part of the budget, as many situations as it has runs for."""
+    def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> list[Trial]:
+        """Each with an equal number of runs from this part of the budget, as many as it has runs for; best first."""
         budget, out = self.laboratory.budget, list[Trial]()
         until = budget.elapsed + 2 * part * self.share * budget.seconds
         runs = budget.runs(part * self.share)
@@ -109,28 +107,32 @@ class _Search:
             trial = self.laboratory.explore(situation, size)
             if trial is not None:
                 out.append(trial)
-        self.found = sorted([*self.found, *out], key=lambda trial: -trial.score)
+        return sorted(out, key=_score, reverse=True)
 
-    def steps(self, progress: Progress) -> None:
-        """Around the best, until nothing better is found or the share is spent."""
-        budget = self.laboratory.budget
-        limit = budget.spent + _STEPS * self.share * budget.calls
-        until = budget.elapsed + _STEPS * self.share * budget.seconds
-        for _ in range(_ROUNDS):
-            if not self.found or budget.spent >= limit or budget.elapsed >= until:
-                return
-            best = self.found[0]
-            progress(f"looking around the best of {len(self.seen)} adversaries")
-            near = around(best.situation, self.adversary, self.movable, self.laboratory.generator)
-            fresh = [s for s in near if s.key not in self.seen]
-            self.run(fresh, _STEPS / 4)
-            if not fresh or self.found[0] is best:
-                return
-
-    def again(self, most: int, part: float) -> None:
-        """The best few with more runs each: what looked good by chance falls back."""
+    def again(self, trials: Sequence[Trial], part: float) -> list[Trial]:
+        """With more runs each, as far as there are: what looked good by chance falls back."""
         runs = self.laboratory.budget.runs(part * self.share)
-        top = self.found[: min(most, runs // (2 * LEAST))]
-        if len(top) > 1:
-            size = runs // (2 * len(top))
-            self.found = sorted((self.laboratory.refine(t, size) for t in top), key=lambda trial: -trial.score)
+        top = trials[: runs // (2 * LEAST)]
+        if len(top) < 2:
+            return list(trials[:1])
+        return sorted((self.laboratory.refine(trial, runs // len(top)) for trial in top), key=_score, reverse=True)
+
+    def steps(self, best: Trial, progress: Progress) -> list[Trial]:
+        """From the best to better ones around it, as long as there are any; where it ended first."""
+        path = [best]
+        for _ in range(_ROUNDS):
+            progress(f"looking around the best of {len(self.seen)} adversaries")
+            near = around(path[0].situation, self.adversary, self.movable, self.laboratory.generator)
+            fresh = [s for s in near if s.key not in self.seen]
+            found = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
+            if not found:
+                break
+            winner = self.again([path[0], *found], _STEPS / _ROUNDS / 2)[0]
+            if winner.situation is path[0].situation:
+                break
+            path.insert(0, winner)
+        return path
+
+
+def _score(trial: Trial) -> float:
+    return trial.score

@@ -24,6 +24,8 @@ _LEAST_BATCH: Final = 20
 """or fewer where they would grow too small."""
 _KEPT: Final = 20_000_000
 """Numbers of output kept while an event is chosen."""
+_MOST_UNEVEN: Final = 9.0
+"""Beyond this log-ratio runs are split no more unevenly: about 20 to 1."""
 LEAST: Final = 100
 """Fewer runs than this say nothing about an event."""
 
@@ -72,6 +74,15 @@ class Trial:
         """How much it seems to leak, carefully."""
         return self.choice.score
 
+    def split(self, runs: int) -> tuple[int, int]:
+        """Runs for the value that the event speaks for, and for the other, where it is rarer and harder to bound.
+
+        1/√(p·m) + 1/√(q·n) is least, for m + n fixed, where n/m is the cube root of p/q.
+        """
+        share = 1 / (1 + math.exp(min(self.score, _MOST_UNEVEN) / 3))
+        first = max(LEAST, int(runs * share))
+        return first, max(LEAST, runs - first)
+
 
 @dataclass(eq=False)
 class Laboratory:
@@ -80,6 +91,8 @@ class Laboratory:
     mechanism: AuditedMechanism
     budget: Budget
     generator: np.random.Generator
+    tested: int = 1
+    """Runs that the event will be tested on."""
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
         """Outputs on data drawn for this value of the target, in batches.
@@ -107,34 +120,35 @@ class Laboratory:
         kept = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
-            choice = choose_event(kept[a], kept[b])
+            choice = choose_event(kept[a], kept[b], self.tested)
             if choice is not None and (best is None or choice.score > best.score):
                 one, two = (b, a) if choice.swapped else (a, b)
                 best = Trial(situation=situation, likelier=one, other=two, choice=choice)
         return best
 
-    def refine(self, trial: Trial, size: int) -> Trial:
+    def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
         kept = []
-        for value in (trial.likelier, trial.other):
+        for value, size in zip((trial.likelier, trial.other), trial.split(runs), strict=True):
             parts, room = [], _KEPT
             for part in self.outputs(trial.situation, value, size):
                 parts.append(part[: max(0, room // part.shape[1])])
                 room -= part.size
             kept.append(np.concatenate(parts))
-        choice = choose_event(kept[0], kept[1])
+        choice = choose_event(kept[0], kept[1], self.tested)
         if choice is None:
             return replace(trial, choice=replace(trial.choice, score=0.0))
         pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
         return Trial(situation=trial.situation, likelier=pair[0], other=pair[1], choice=choice)
 
-    def test(self, trial: Trial, size: int, delta: float) -> Bound:
-        """The event's probabilities on fresh draws, wrong with probability at most delta. The size is fixed before."""
+    def test(self, trial: Trial, runs: int, delta: float) -> Bound:
+        """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before."""
+        sizes = trial.split(runs)
         hits = [
             sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
-            for value in (trial.likelier, trial.other)
+            for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
-        return bound((hits[0], hits[1]), (size, size), delta)
+        return bound((hits[0], hits[1]), sizes, delta)
 
 
 def _checked(found: Outputs, rows: int) -> Outputs:
