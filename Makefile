@@ -37,7 +37,7 @@ lock: $(STAMP) ## pin every dependency anew in requirements/lock.txt
 	  --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements/lock.txt pyproject.toml
 
 clean: ## remove the environment, caches and everything the other targets write
-	rm -rf .venv build dist site demo-output bench-output .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist site demo-output bench-output screenshots .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): requirements/lock.txt pyproject.toml
