@@ -71,6 +71,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     sigma = next(one["sigma"] for one in planned if one["mechanism"] == "flow-simplex")
     with pufferdp.Ledger(ledger, create=True) as books:
         books.create("ward", model=model, budget=8.0)
+        books.create("series", model=model, budget=2.0)
         books.create("ward, how it moves", model=model, budget=promise)
         for _ in range(2):
             charge = flow_charge(

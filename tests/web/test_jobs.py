@@ -208,3 +208,15 @@ def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
     assert differ == made["marked"]
     assert all(sent[n] == original[n].split(",")[0] + ",*" for n in differ)
     assert pufferdp.verify(made["certificate"]).valid
+
+
+def test_a_redaction_is_charged(served: Served) -> None:
+    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0}
+    made = served.done("redact", **asked, dataset="series")
+    assert made["certificate"]["guarantee"]["adversary"] == "bdp"
+    assert "--dataset series" in made["commands"]["shell"] and "dataset='series'" in made["commands"]["python"]
+    with pufferdp.Ledger(served.ledger) as books:
+        assert made["certificate"]["ledger"]["head"] == books.dataset("series").head
+        again = served.do("redact", **{**asked, "private": [700]}, dataset="series")[-1]
+        assert again["kind"] == "RefusedError" and "--after" in again["error"]
+        assert books.dataset("series").releases == 1

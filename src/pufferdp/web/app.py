@@ -172,7 +172,7 @@ class Page:
 
     def _given(self, job: str, asked: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""
-        if job == "release":
+        if job in ("release", "redact"):
             return asked | {"ledger": self.ledger if asked["dataset"] is not None else None}
         if job == "ledger" or job == "ledger_verify":
             if self.ledger is None:
@@ -201,7 +201,10 @@ class Page:
 
         def designed(found: dict[str, Any]) -> dict[str, Any]:
             assert model is not None
-            return {**found, "commands": commands.redaction(asked, model, data, asked.get("column"))}
+            return {
+                **found,
+                "commands": commands.redaction({"ledger": self.ledger, **asked}, model, data, asked.get("column")),
+            }
 
         def redacted(found: dict[str, Any]) -> dict[str, Any]:
             file = found.pop("file")

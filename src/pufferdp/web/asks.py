@@ -104,7 +104,7 @@ class DesignAsk(Ask):
     length: int
     private: Annotated[list[int], Field(min_length=1, max_length=200)]
     epsilon: float
-    adversary: Name = "pufferfish"
+    adversary: Name = "bdp"
     theme: Theme = "light"
 
 
@@ -116,7 +116,8 @@ class RedactAsk(Ask):
     column: Name
     private: Annotated[list[int], Field(min_length=1, max_length=200)]
     epsilon: float
-    adversary: Name = "pufferfish"
+    adversary: Name = "bdp"
+    dataset: Name | None = None
     theme: Theme = "light"
 
 

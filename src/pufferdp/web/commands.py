@@ -110,15 +110,16 @@ def redaction(asked: dict[str, Any], model: KeptModel, data: str | None, column:
     script = Script()
     place, source = _model(script, model, data), data
     rows = asked["private"]
-    who = None if asked["adversary"] == "pufferfish" else asked["adversary"]
-    promise = {"private": ",".join(map(str, rows)), "epsilon": asked["epsilon"], "adversary": who}
+    promise = {"private": ",".join(map(str, rows)), "epsilon": asked["epsilon"], "adversary": _adversary(asked)}
     if source is None:
         script.run("redact", model=place, **promise, length=asked["length"])
         script.call("made = ", "plan_redaction", "model", **{**promise, "private": rows}, length=asked["length"])
     else:
-        script.run("redact", source, model=place, column=column, **promise, out="redacted.csv", certificate="c.json")
+        kept = {"ledger": asked["ledger"], "dataset": asked["dataset"]} if asked["dataset"] else {}
+        written = {"out": "redacted.csv", "certificate": "c.json"}
+        script.run("redact", source, model=place, column=column, **promise, **kept, **written)
         script.run("verify", "c.json")
-        out = {"column": column, **promise, "private": rows, "out": "redacted.csv"}
+        out = {"column": column, **promise, **kept, "private": rows, "out": "redacted.csv"}
         script.call("made = ", "redact", repr(source), "model=model", **out)
     script.python.append("print(made)")
     return script.to_dict()

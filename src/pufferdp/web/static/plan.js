@@ -1,8 +1,9 @@
 // Plan and release: which mechanism, what error, and then the answer itself.
 
+import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
-import { busy, CANCELLED, clear, codeBox, downloads, el, error, field, fill, note, number, select, slider, table } from "./dom.js";
+import { busy, clear, codeBox, downloads, el, error, field, fill, note, number, select, slider, table } from "./dom.js";
 import { Source } from "./source.js";
 
 export const ADVERSARIES = [
@@ -43,10 +44,9 @@ export async function make(panel, shared) {
   const chart = el("div", { className: "chart" }), mechanisms = el("div"), curveChart = el("div", { className: "chart" });
   const curveCard = el("details", { className: "card", on: { toggle: () => drawCurve() } }, el("summary", { text: "How does the error change with ε?" }), curveChart);
   const released = el("div", { "aria-live": "polite" });
-  const dataset = select([], undefined, () => {});
-  const datasetField = field("Charge it to", dataset, "The ledger is charged before any noise is drawn");
+  const budgets = new Budgets(shared);
   const go = el("button", { type: "button", className: "main", text: "Release the answer", on: { click: () => release() } });
-  const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), datasetField, go, released);
+  const releaseCard = el("section", { className: "card" }, el("h2", { text: "Release" }), note("Draws fresh noise once and publishes one answer. The exact answer is never shown or stored."), budgets.root, go, released);
   const answer = el("section", { className: "card answer" }, headline, chart, mechanisms);
   const promise = el("fieldset", { className: "card bar" }, el("legend", { text: "4 · Promise" }), epsilon.root, field("Someone who wants to find out a record", adversary));
   const code = codeBox();
@@ -152,30 +152,22 @@ export async function make(panel, shared) {
 
   async function release() {
     go.disabled = true;
-    const asking = { ...asked(), mechanism: null, dataset: dataset.value || null };
+    const asking = { ...asked(), mechanism: null, dataset: budgets.name };
     try {
       const made = await working(released, (hear, signal) => ask("release", asking, hear, signal));
       clear(released, ...certified(made));
       draw(released.querySelector(".chart"), made.chart);
       shared.changed?.();
     } catch (problem) {
-      const charged = asking.dataset && problem.message === CANCELLED ? " If the ledger was charged already, the charge stays." : "";
-      clear(released, error(problem.message + charged));
+      clear(released, error(budgets.words(problem, asking.dataset)));
     } finally {
       go.disabled = false;
     }
   }
 
-  async function budgets() {
-    datasetField.hidden = shared.started.ledger === null;
-    if (datasetField.hidden) return;
-    const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
-    const left = (d) => (d.left === null ? "no model yet" : `${number(d.left)} of ${number(d.budget)} left`);
-    fill(dataset, [["", "no ledger: I keep count myself"], ...found.datasets.filter((d) => !("spent_tau" in d)).map((d) => [d.dataset, `${d.dataset} (${left(d)})`])], dataset.value);
-  }
-  shared.changed = budgets;
+  shared.changed = () => budgets.read();
   source.read();
-  return { enter: budgets, redraw: () => ask_() };
+  return { enter: () => budgets.read(), redraw: () => ask_() };
 }
 
 const percent = (x) => `${number(Math.round(x * 1000) / 10)} %`;

@@ -1,12 +1,13 @@
 // A series, the records to hide, and what else has to go with them.
 
+import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
 import { busy, clear, codeBox, downloads, el, error, field, note, number, safe, select, slider } from "./dom.js";
 import { Source } from "./source.js";
 
 const WINDOW = 288;
-const ADVERSARIES = [["pufferfish", "knows no record"], ["bdp", "may know any other records"], ["dp", "knows all other records"]];
+const ADVERSARIES = [["bdp", "may know any other records"], ["pufferfish", "knows no record"], ["dp", "knows all other records"]];
 
 export async function make(panel, shared) {
   const latest = new Latest();
@@ -14,12 +15,13 @@ export async function make(panel, shared) {
   const hidden = new Set();
 
   const epsilon = slider({ label: "ε, how much may leak about a hidden record", low: 0.1, high: 10, value: 1, log: true, change: () => designed(), words: (v) => `epsilon ${v}` });
-  const adversary = select(ADVERSARIES, "pufferfish", () => designed());
+  const adversary = select(ADVERSARIES, "bdp", () => designed());
   const list = el("div", { className: "records", role: "listbox", tabIndex: 0, "aria-label": "Records of the series: arrow keys move, Enter hides or shows", "aria-multiselectable": "true" });
   const row = el("input", { type: "number", min: 1, value: 1, className: "short", on: { change: () => move(Number(row.value) || 1, false) } });
   const chosen = el("p", { "aria-live": "polite" });
   const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …")), chart = el("div", { className: "chart" }), made = el("div", { "aria-live": "polite" });
   const go = el("button", { type: "button", className: "main", text: "Redact the series", disabled: true, on: { click: () => redact() } });
+  const budgets = new Budgets(shared);
   const answer = el("section", { className: "card answer" }, headline, chart);
   const code = codeBox();
   const source = new Source(shared, { series: true, change: () => load() });
@@ -45,7 +47,7 @@ export async function make(panel, shared) {
           chosen,
         ),
         answer,
-        el("section", { className: "card" }, el("h2", { text: "Redact" }), note("Decides by fresh randomness which of the marked records are replaced by *, and writes the file anew."), go, made),
+        el("section", { className: "card" }, el("h2", { text: "Redact" }), note("Decides by fresh randomness which of the marked records are replaced by *, and writes the file anew."), budgets.root, go, made),
         code.root,
       ),
     ),
@@ -181,7 +183,7 @@ export async function make(panel, shared) {
   async function redact() {
     go.disabled = true;
     try {
-      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, adversary: adversary.value, theme: theme() };
+      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, adversary: adversary.value, dataset: budgets.name, theme: theme() };
       const found = await working(made, (hear, signal) => ask("redact", asked, hear, signal));
       marked = new Set(found.marked);
       show();
@@ -189,18 +191,21 @@ export async function make(panel, shared) {
       clear(
         made,
         el("p", { text: `${number(found.marked.length)} of ${number(found.records)} records are replaced by ${found.mark}.` }),
+        el("p", { text: found.certificate.ledger ? `Charged to ${found.certificate.ledger.dataset}, row ${found.certificate.ledger.position} of the ledger.` : "Not charged to any ledger: the promise is for one publication." }),
         ...found.certificate.warnings.map((words) => el("p", { className: "warning", text: words })),
         downloads(found.made, { "report.html": "Report (HTML)", "certificate.json": "Certificate (JSON)", "*": "Redacted file" }),
       );
+      shared.changed?.();
+      await budgets.read();
     } catch (problem) {
-      clear(made, error(problem.message));
+      clear(made, error(budgets.words(problem, budgets.name)));
     } finally {
       go.disabled = false;
     }
   }
 
   await source.read();
-  return { redraw: designed };
+  return { enter: () => budgets.read(), redraw: designed };
 }
 
 const short = (label) => [...label][0] ?? "?";

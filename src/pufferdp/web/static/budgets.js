@@ -1,0 +1,34 @@
+// Which data set of the ledger a release or a redaction is charged to.
+
+import { ask } from "./calls.js";
+import { theme } from "./charts.js";
+import { CANCELLED, field, fill, number, select } from "./dom.js";
+
+export class Budgets {
+  constructor(shared) {
+    this.shared = shared;
+    this.choice = select([], undefined, () => {});
+    this.root = field("Charge it to", this.choice, "The ledger is charged before anything is drawn");
+  }
+
+  // The data set's name; null where nothing is charged.
+  get name() {
+    return this.choice.value || null;
+  }
+
+  async read() {
+    this.root.hidden = this.shared.started.ledger === null;
+    if (this.root.hidden) return;
+    const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
+    const left = (d) => (d.left === null ? "no model yet" : `${number(d.left)} of ${number(d.budget)} left`);
+    // Flows have budgets of their own kind.
+    const named = found.datasets.filter((d) => !("spent_tau" in d)).map((d) => [d.dataset, `${d.dataset} (${left(d)})`]);
+    fill(this.choice, [["", "no ledger: I keep count myself"], ...named], this.choice.value);
+  }
+
+  // What to say where something went wrong after a charge may have been made.
+  words(problem, name) {
+    const charged = name && problem.message === CANCELLED ? " If the ledger was charged already, the charge stays." : "";
+    return problem.message + charged;
+  }
+}
