@@ -204,6 +204,7 @@ TOURED = [
     "guide/leakage.md",
     "guide/flips.md",
     "guide/attacks.md",
+    "guide/audit.md",
     "guide/robustness.md",
     "guide/budget.md",
     "operating.md",
