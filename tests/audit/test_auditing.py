@@ -90,7 +90,7 @@ def test_broken_mechanisms_are_caught(make: Callable[..., Array], words: str, ca
     assert found.refuted
     assert found.claim_lower is not None
     assert found.claim_lower > 1
-    (claim,) = (attack for attack in found.attacks if attack.adversary is Adversary.DP)
+    claim = next(attack for attack in found.attacks if attack.adversary is Adversary.DP)
     assert words in claim.event
     assert claim.knows == "all other records"
     assert "The claim is wrong" in str(found)

@@ -207,6 +207,7 @@ TOURED = [
     "guide/outside.md",
     "guide/flips.md",
     "guide/attacks.md",
+    "guide/audit.md",
     "guide/robustness.md",
     "guide/budget.md",
     "operating.md",

@@ -106,8 +106,10 @@ def test_a_file_is_planned_released_charged_and_verified(page: Any, served: Serv
     page.wait_for_selector("#ledger .verdict.good")
     assert "Its row is in this ledger" in page.inner_text("#ledger")
     assert "leaked at most 2 of 8" in page.inner_text("#ledger .account:has(h3:text-is('ward'))")
-    page.wait_for_selector("#ledger .account >> nth=1 >> .chart svg")
-    assert "total variation spent 0.2 of 0.5" in page.inner_text("#ledger .account >> nth=1")
+    page.wait_for_selector("#ledger .account:has(h3:text-is('ward, how it moves')) .chart svg")
+    assert "total variation spent 0.2 of 0.5" in page.inner_text(
+        "#ledger .account:has(h3:text-is('ward, how it moves'))"
+    )
     page.screenshot(path=pictures / "ledger.png")
     assert '"epsilon": 2.0' in report
     drop(page, "#ledger .drop", "report.html", report.replace('"epsilon": 2.0', '"epsilon": 1.0'))

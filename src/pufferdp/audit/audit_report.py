@@ -64,7 +64,7 @@ class AuditAttack:
 
     def __str__(self) -> str:
         return (
-            f"Someone who knows {self.knows} wants {self.record}. They look whether {self.event}. Where the record is "
+            f"Someone wants {self.record} and knows {self.knows}. They look whether {self.event}. Where the record is "
             f"{self.concludes} that happened in {number(self.shares[0])} of the runs, where it is {self.instead} in "
             f"{number(self.shares[1])}. When they see it and say {self.concludes}, they are right at least "
             f"{number(self.right)} of the time; before the release it was {number(self.before)}."
@@ -169,7 +169,7 @@ class AuditReport:
         said += [str(attack) for attack in self.attacks[:1]]
         claim = self.claim_lower
         if claim is not None and self.adversary is not Adversary.DP and self.refuted:
-            said += [str(attack) for attack in self.attacks[1:] if attack.adversary is Adversary.DP]
+            said += [str(attack) for attack in self.attacks[1:] if attack.lower == claim]
         tests = "1 event was tested" if self.tests == 1 else f"{self.tests} events were tested"
         each = 1 - (1 - self.confidence) / max(1, self.tests)
         account = (

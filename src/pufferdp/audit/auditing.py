@@ -151,8 +151,9 @@ def _attack(found: Finding, kind: Adversary) -> AuditAttack:
     assert bound is not None
     situation, odds = trial.situation, prior_odds(trial)
     belief, i = situation.belief, situation.target
+    # Whoever knows all other records tests the claim, in whatever search they were found.
     return AuditAttack(
-        adversary=kind,
+        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else kind,
         record=belief.name(i),
         knows=situation.knows(),
         event=str(trial.choice.event),

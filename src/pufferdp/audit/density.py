@@ -66,7 +66,7 @@ def density_of(sample: Floats) -> Density:
 
 
 def largest_log_ratio(first: Floats, second: Floats, generator: np.random.Generator) -> float:
-    """The largest log-ratio, either way, of two densities at random points inside the outer quantiles of both samples.
+    """The largest log-ratio of the first density over the second, at random points inside the outer quantiles of both.
 
     With the quantiles of one sample alone the tail of the other decides, and estimates double.
     """
@@ -77,7 +77,7 @@ def largest_log_ratio(first: Floats, second: Floats, generator: np.random.Genera
     points = generator.uniform(low, high, POINTS)
     top, bottom = (density_of(sample)(points) for sample in (first, second))
     fine = (top > 0) & (bottom > 0)  # an estimate of a density can fall below 0
-    return float(np.abs(np.log(top[fine] / bottom[fine])).max()) if fine.any() else math.nan
+    return float(np.log(top[fine] / bottom[fine]).max()) if fine.any() else math.nan
 
 
 def percentile(estimates: Sequence[float]) -> float:

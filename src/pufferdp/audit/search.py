@@ -65,7 +65,8 @@ def find(
     ]
     if not wave:
         return Finding(trial=None, bound=None, tried=0)
-    laboratory.pilot(wave[0])
+    if not laboratory.budget.timed:
+        laboratory.pilot(wave[0])
     laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
     search = _Search(laboratory, adversary, targets is None, share)
     first = search.again(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)

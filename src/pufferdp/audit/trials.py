@@ -38,8 +38,10 @@ class Budget:
     seconds: float
     spent: int = 0
     began: float = field(default_factory=time.monotonic)
+    timed: int = 0
+    """Runs whose time is known, and"""
     inside: float = 0.0
-    """Seconds spent on runs, with drawing."""
+    """the seconds they took, with drawing."""
 
     @property
     def elapsed(self) -> float:
@@ -54,9 +56,9 @@ class Budget:
     def runs(self, part: float) -> int:
         """How many runs fit into this part of all, at the speed so far and in the time that is left."""
         wanted = int(part * self.calls)
-        if self.inside > 0 and self.spent:
+        if self.inside > 0 and self.timed:
             left = max(0.0, min(part * self.seconds, 0.9 * self.seconds - self.elapsed))
-            wanted = min(wanted, int(left * self.spent / self.inside))
+            wanted = min(wanted, int(left * self.timed / self.inside))
         return wanted
 
 
@@ -105,13 +107,15 @@ class Laboratory:
             started = time.monotonic()
             found = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
             self.budget.spent += rows
+            self.budget.timed += rows
             self.budget.inside += time.monotonic() - started
             yield _checked(found, rows)
 
     def pilot(self, situation: Situation) -> None:
-        """A few runs, to see how long they take before any are planned."""
-        for size in (1, 10):
-            if self.budget.elapsed < 0.02 * self.budget.seconds:
+        """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
+        for size in (1, LEAST):
+            if self.budget.inside < 0.1 * self.budget.seconds:
+                self.budget.timed, self.budget.inside = 0, 0.0  # the first may start something; it counts only alone
                 list(self.outputs(situation, situation.values()[0], size))
 
     def explore(self, situation: Situation, size: int) -> Trial | None:

@@ -141,7 +141,7 @@ def _one_adversary(matrix: Floats, draws: int, generator: np.random.Generator) -
     model = Gaussian(mean=WIDTH * generator.random(n), covariance=matrix)
     known = dict(zip(given, WIDTH * generator.random(len(given)), strict=True))
     samples = []
-    for target in (0.0, WIDTH):
+    for target in generator.permutation([0.0, WIDTH]):
         records = sample_normal(model, draws, generator, {**known, given[0]: target})
         samples.append(np.clip(records, 0, WIDTH).sum(axis=1) + generator.laplace(scale=WIDTH, size=draws))
     return largest_log_ratio(samples[0], samples[1], generator)
