@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,8 +11,10 @@ import numpy as np
 from pufferdp import checks
 from pufferdp.audit.audit_report import AuditAttack, AuditReport
 from pufferdp.audit.conditional import Belief, beliefs_of
+from pufferdp.audit.guard import RunBudget
 from pufferdp.audit.known import FlippedSeries, KnownMechanism, NoisyQuery, RedactedSeries, known_mechanism
 from pufferdp.audit.mechanism import AuditedMechanism
+from pufferdp.audit.outside import outside_mechanism
 from pufferdp.audit.search import Finding, find
 from pufferdp.audit.trials import Budget, Laboratory, prior_odds
 from pufferdp.checks import Adversary
@@ -72,7 +73,9 @@ def audit_mechanism(
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     beliefs = beliefs_of(model, length, clip)
-    made = _mechanism(mechanism, model, length, claimed, noise, clip)
+    # Twice the audit's own: it plans with what runs take, and a mechanism that suddenly takes longer is ended.
+    most = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
+    made = _mechanism(mechanism, model, length, claimed, noise, clip, most)
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")
@@ -119,14 +122,13 @@ def _mechanism(
     claimed: float | None,
     noise: np.random.Generator,
     clip: tuple[float, float] | None,
+    most: RunBudget,
 ) -> AuditedMechanism:
     if isinstance(given, str) and given.partition(":")[0] not in _OUTSIDE:
         return known_mechanism(given, model, length, claimed, noise, clip)
     if isinstance(given, AuditedMechanism):
         return given
-    # Only those who bring their own mechanism need what runs it.
-    made: AuditedMechanism = importlib.import_module("pufferdp.audit.outside").outside_mechanism(given, dp_loss=claimed)
-    return made
+    return outside_mechanism(given, dp_loss=claimed, budget=most)
 
 
 def _targets(record: int | None, known: KnownMechanism | None, belief: Belief) -> tuple[int, ...] | None:
