@@ -74,8 +74,8 @@ def audit_mechanism(
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     beliefs = beliefs_of(model, length, clip)
     # Twice the audit's own: it plans with what runs take, and a mechanism that suddenly takes longer is ended.
-    most = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
-    made = _mechanism(mechanism, model, length, claimed, noise, clip, most)
+    allowed = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
+    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed)
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")
@@ -122,13 +122,13 @@ def _mechanism(
     claimed: float | None,
     noise: np.random.Generator,
     clip: tuple[float, float] | None,
-    most: RunBudget,
+    allowed: RunBudget,
 ) -> AuditedMechanism:
     if isinstance(given, str) and given.partition(":")[0] not in _OUTSIDE:
         return known_mechanism(given, model, length, claimed, noise, clip)
     if isinstance(given, AuditedMechanism):
         return given
-    return outside_mechanism(given, dp_loss=claimed, budget=most)
+    return outside_mechanism(given, dp_loss=claimed, budget=allowed)
 
 
 def _targets(record: int | None, known: KnownMechanism | None, belief: Belief) -> tuple[int, ...] | None:
