@@ -19,6 +19,7 @@ from pufferdp.releasing import charge_of
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 WAITERS, SECONDS, TURNS, MANY = 50, 1.0, 6, 1_000_000
+WAIT, GO, STOP = range(3)
 
 
 def run(report: Report) -> None:
@@ -44,14 +45,14 @@ def _charges(report: Report, folder: Path) -> None:
     report.row("  as a share of fdatasync", alone.share, "")
 
     counts: list[int] = []
-    with _waiters(place) as (go, stop, done):
+    with _waiters(place) as (phase, done):
         for _ in range(TURNS):
             disk = _disk(folder)
             before = list(done)
-            go.set()
+            phase.value = GO
             time.sleep(SECONDS)
-            go.clear()
-            stop.wait(0.1)
+            phase.value = WAIT
+            time.sleep(0.1)
             made = [after - b for after, b in zip(list(done), before, strict=True)]
             counts = made if not counts else [a + b for a, b in zip(counts, made, strict=True)]
             waiting.add(disk, sum(made) / SECONDS)
@@ -117,16 +118,19 @@ def _disk(folder: Path) -> float:
 @contextlib.contextmanager
 def _waiters(place: Path) -> Any:
     context = multiprocessing.get_context("fork")
-    go, stop, done = context.Event(), context.Event(), context.Array("l", WAITERS, lock=False)
+    # A number in shared memory: an Event would be one more lock that all fifty contend for.
+    phase, done = context.RawValue("i", WAIT), context.RawArray("l", WAITERS)
 
     def work(n: int) -> None:
         charge = _tiny()
         with Ledger(place) as ledger:
             ledger.dataset("series")
-            while not stop.is_set():
-                if go.wait(0.05):
+            while phase.value != STOP:
+                if phase.value == GO:
                     ledger.charge("series", charge)
                     done[n] += 1
+                else:
+                    time.sleep(0.01)
         os._exit(0)
 
     workers = [context.Process(target=work, args=(n,)) for n in range(WAITERS)]
@@ -134,9 +138,9 @@ def _waiters(place: Path) -> Any:
         worker.start()
     time.sleep(1.0)
     try:
-        yield go, stop, done
+        yield phase, done
     finally:
-        stop.set()
+        phase.value = STOP
         for worker in workers:
             worker.join()
 

@@ -81,12 +81,16 @@ class Lead:
                     else:
                         asker.close()
             answers = write(requests)
-            sync()  # meanwhile others come: the next transaction is for all of them
+            self._accept()
+            if self.waiting:
+                self._hand_on()
+            sync()
             for asker, answer in zip(askers, answers[1:], strict=True):
                 with suppress(OSError):  # it gave up or was killed: charged, and no answer
                     asker.send(answer, socket.MSG_DONTWAIT)
             self.met = bool(askers)
-            self._hand_on()
+            if self._lock >= 0:
+                self._hand_on()
         finally:  # also where the transaction failed: they see no answer and ask again
             for asker in askers:
                 asker.close()
@@ -109,7 +113,8 @@ class Lead:
             self._accept()
         while self.waiting:
             heir = self.waiting.pop(0)
-            handles = [self._lock, self._listener.fileno(), *(asker.fileno() for asker in self.waiting)]
+            # Its own connection too: closed here with a request unread, it would be reset and what was sent lost.
+            handles = [self._lock, self._listener.fileno(), *(one.fileno() for one in (heir, *self.waiting))]
             with heir, suppress(OSError):  # that one was killed
                 socket.send_fds(heir, [repr(self._began).encode()], handles, socket.MSG_DONTWAIT)
                 self._close()

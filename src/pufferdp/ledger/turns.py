@@ -129,7 +129,8 @@ class Turns:
                 return None
         if not handles:
             return said or None
-        lock, listener, *waiting = handles
+        lock, listener, own_end, *waiting = handles
+        os.close(own_end)
         lead = Lead(lock, socket.socket(fileno=listener), self._address, float(said))
         lead.waiting = [socket.socket(fileno=handle) for handle in waiting]
         return lead
