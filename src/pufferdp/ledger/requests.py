@@ -27,7 +27,7 @@ def encode(charges: Sequence[tuple[str, Charge]]) -> bytes:
 
 def decode(request: bytes) -> list[tuple[str, Charge]]:
     """The charges of a request."""
-    return [(name, _charge(content, model, adversary)) for name, content, model, adversary in json.loads(request)]
+    return [(name, _charge(content, model, adversary)) for name, content, model, adversary in json.loads(request.decode())]
 
 
 @lru_cache(maxsize=256)
@@ -51,7 +51,7 @@ def refusal(error: errors.PufferdpError) -> bytes:
 
 def receipts(said: bytes) -> list[Receipt]:
     """The receipts that came back; a refusal is raised as it was."""
-    raw = json.loads(said)
+    raw = json.loads(said.decode())
     if isinstance(raw, dict):
         kind = getattr(errors, raw["error"])
         raise kind(raw["message"], **raw["more"])
