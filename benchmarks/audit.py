@@ -14,7 +14,7 @@ from pufferdp.audit.auditing import audit_mechanism
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.simulate import sample_chain
 
-CALLS = 16_000_000
+CALLS = 40_000_000
 STEPS = 2_000_000
 
 
