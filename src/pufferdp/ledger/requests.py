@@ -27,7 +27,8 @@ def encode(charges: Sequence[tuple[str, Charge]]) -> bytes:
 
 def decode(request: bytes) -> list[tuple[str, Charge]]:
     """The charges of a request."""
-    return [(name, _charge(content, model, adversary)) for name, content, model, adversary in json.loads(request.decode())]
+    asked = json.loads(request.decode())
+    return [(name, _charge(content, model, adversary)) for name, content, model, adversary in asked]
 
 
 @lru_cache(maxsize=256)
