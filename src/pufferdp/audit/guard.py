@@ -251,8 +251,8 @@ def _live(parent: Connection, lines: Lines, load: Callable[[], Loaded], values: 
         import sys
 
         # New objects: a lock that another thread held when we forked would never be released here.
-        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+        sys.stderr = os.fdopen(2, "w", closefd=False)
         np.random.seed()  # two children of one parent must not draw the same noise
         serve(lines, load, values, AT_ONCE)
         code = 0

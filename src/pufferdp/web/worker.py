@@ -17,7 +17,7 @@ QUICK: Final = 0.1
 """Seconds between two words of progress."""
 
 
-class Stopped(Exception):  # noqa: N818 — nothing went wrong
+class StoppedError(Exception):
     """Nobody waits for this job any more."""
 
 
@@ -45,7 +45,7 @@ class Voice:
 
     def _check(self) -> None:
         if self.stopped >= self.job:
-            raise Stopped
+            raise StoppedError
 
     def send(self, kind: str, value: object) -> None:
         """One message."""
@@ -73,7 +73,7 @@ def main() -> None:
         try:
             voice("starting")
             voice.send("done", JOBS[name](kept, voice, **content))
-        except Stopped:
+        except StoppedError:
             voice.send("done", None)
         except PufferdpError as error:
             voice.send("refused", {"error": str(error), "kind": type(error).__name__, "exit": error.exit_code})
