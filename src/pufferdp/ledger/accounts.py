@@ -9,21 +9,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pufferdp import checks
-from pufferdp.errors import LedgerError, ParameterError, PufferdpError, RefusedError
+from pufferdp.errors import LedgerError, ParameterError, RefusedError
 from pufferdp.ledger import chain, requests
 from pufferdp.ledger.charges import FLOW, Charge
-from pufferdp.ledger.refusals import over_budget, refuse_other_model, refuse_other_secrets
+from pufferdp.ledger.refusals import refuse_other_model
+from pufferdp.ledger.settling import Found, Settlement, adopt, keep, now
 from pufferdp.ledger.standing import DataSet, Receipt, standing, standing_of_flows
 from pufferdp.ledger.store import WAIT, Session, open_store
-from pufferdp.ledger.totals import Rule, State, refuse_other_width
+from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.variation import (
     FlowBudget,
-    refuse_flow,
     refuse_no_flow,
     refuse_other_kind,
     refuse_other_promise,
@@ -33,11 +32,6 @@ from pufferdp.models.files import canonical_json, model_digest, model_from_dict,
 
 if TYPE_CHECKING:
     from pufferdp.ledger.checking import LedgerCheck
-
-
-_ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
-Standings = dict[str, tuple[dict[str, Any], State]]
-"""Data sets by name: what each is, and where it stands."""
 
 
 class Ledger:
@@ -81,20 +75,20 @@ class Ledger:
         Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
         for transition flows has a ``FlowBudget`` in total variation, and no adversary.
         """
-        if not isinstance(name, str) or not name.strip() or name != name.strip() or not name.isprintable():
+        if not _can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
         sha = None if model is None else model_digest(model)
         if isinstance(budget, FlowBudget):
             refuse_no_flow(model, budget)
-            definition = chain.definition(name, sha, None, budget.to_dict(), _now())
+            definition = chain.definition(name, sha, None, budget.to_dict(), now())
         else:
             who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
-            definition = chain.definition(name, sha, str(who), most, _now())
+            definition = chain.definition(name, sha, str(who), most, now())
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
             if model is not None:
-                _keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+                keep(session, "ledger_models", canonical_json(model_to_dict(model)))
             session.run(
                 "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)",
                 name,
@@ -148,78 +142,37 @@ class Ledger:
     def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none."""
         try:
-            if self.store.shares and len(charges) <= requests.MOST:
-                return requests.receipts(self.store.share(requests.encode(charges), self._settle))
-            found: Standings = {}
+            can_share = self.store.shares and all(_can_be_name(name) for name, _ in charges)
+            request = requests.encode(charges) if can_share else None
+            if request is not None:
+                return requests.receipts(self.store.share(request, self._settle))
             with self.store.writing() as session:
-                receipts = self._charge(session, found, charges)
-                _stand(session, found)
+                settlement = self._settlement(session)
+                receipts = settlement.charge(charges)
+                settlement.write()
             return receipts
         except BaseException:
             self._known.clear()  # what was kept in a transaction that failed is not there
             raise
 
     def _settle(self, session: Session, asked: list[bytes]) -> list[bytes]:
-        """Charges that several processes ask for, each all or nothing, in one transaction."""
-        found: Standings = {}
-        answers = []
-        for request in asked:
-            try:
-                answers.append(requests.answer(self._charge(session, found, requests.decode(request))))
-            except PufferdpError as error:
-                answers.append(requests.refusal(error))
-        _stand(session, found)
-        return answers
+        return self._settlement(session).settle(asked)
 
-    def _charge(self, session: Session, found: Standings, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
-        """Charge data sets that stand as found, and leave there how they stand afterwards."""
-        # In one order, so that two fleets cannot wait for each other.
-        for name in sorted({name for name, _ in charges} - found.keys()):
-            found[name] = self._find(session, name, lock=True)
-        after = {name: found[name] for name, _ in charges}
-        rules = {name: self._rule(session, *after[name]) for name in after}
-        receipts, rows = [], []
-        for name, charge in charges:
-            definition, state = after[name]
-            flows = FlowBudget.of(definition["budget"])
-            refuse_other_kind(name, flows, charge.kind)
-            refuse_other_model(name, definition, state, charge.model, charge.adversary)
-            refuse_other_width(name, state, charge)
-            refuse_other_secrets(name, definition, state, charge)
-            when = _now()
-            head = chain.link(state.head, state.position + 1, when, charge.problem)
-            then = state.after(charge, head)
-            if flows is not None:
-                refuse_flow(name, flows, state.tau, state.reading, charge)
-            elif not _within(rules[name], definition, then):
-                raise over_budget(name, definition, state, charge, rules[name])
-            rows.append((name, then.position, when, charge.problem, head))
-            receipts.append(Receipt(dataset=name, position=then.position, previous=state.head, head=head, charged=when))
-            after[name] = definition, then
-        for problem, content in {charge.problem: charge.content for _, charge in charges}.items():
-            if problem not in self._known:
-                _keep(session, "ledger_problems", content)
-                self._known.add(problem)
-        for row in rows:
-            session.run(_ENTRY, *row)
-        found.update(after)
-        return receipts
+    def _settlement(self, session: Session) -> Settlement:
+        def find(name: str) -> Found:
+            definition, state = self._find(session, name, lock=True)
+            return definition, state, self._rule(session, definition, state)
+
+        return Settlement(session, find, self._known)
 
     def adopt(self, name: str, model: Model) -> Receipt:
         """Give a data set that has none its model. Once only; later releases must be made for it."""
-        sha, when = model_digest(model), _now()
         with self.store.writing() as session:
-            definition, state = self._find(session, name, lock=True)
+            _, state = self._find(session, name, lock=True)
             if state.model is not None:
                 raise RefusedError(f"data set {name!r} has a model already; a data set has one", value=name)
-            _keep(session, "ledger_models", canonical_json(model_to_dict(model)))
-            content = canonical_json({"kind": "model", "model": sha})
-            problem = _keep(session, "ledger_problems", content)
-            head = chain.link(state.head, state.position + 1, when, problem)
-            after = state.adopting(sha, head)
-            session.run(_ENTRY, name, after.position, when, problem, head)
-            _stand(session, {name: (definition, after)})
-        return Receipt(dataset=name, position=after.position, previous=state.head, head=head, charged=when)
+            keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+            return adopt(session, name, state, model_digest(model))
 
     def verify(self, head: str | None = None) -> LedgerCheck:
         """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
@@ -229,7 +182,7 @@ class Ledger:
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
         sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
-        for definition, state in session.rows(sql, name):
+        for definition, state in session.rows(sql, name) if _can_be_name(name) else ():
             try:
                 if definition not in self._definitions:
                     self._definitions[definition] = json.loads(definition)
@@ -259,23 +212,6 @@ class Ledger:
         return self._models[sha]
 
 
-def _keep(session: Session, table: str, content: str) -> str:
-    """Store a content once, by its digest."""
-    sha = chain.digest(content)
-    session.run(f"INSERT INTO {table} (sha256, content) VALUES (?, ?) ON CONFLICT DO NOTHING", sha, content)
-    return sha
-
-
-def _stand(session: Session, found: Standings) -> None:
-    """Keep how data sets stand."""
-    for name, (_, state) in found.items():
-        session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), name)
-
-
-def _within(rule: Rule | None, definition: dict[str, Any], state: State) -> bool:
-    # No curve lies below the DP loss itself; without a model that is all that can be said.
-    return state.spent <= definition["budget"] if rule is None else rule.within(state)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _can_be_name(name: object) -> bool:
+    """Whether a data set may have this name: one line of text that every database can keep."""
+    return isinstance(name, str) and name.isprintable() and name == name.strip() != ""

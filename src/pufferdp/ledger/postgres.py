@@ -6,7 +6,7 @@ psycopg is the extra ``postgres`` and is imported here alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
@@ -86,6 +86,10 @@ class _PostgresSession:
 
     def run(self, sql: str, *values: object) -> None:
         self._connection.execute(sql.replace("?", "%s"), values)
+
+    def many(self, sql: str, rows: Iterable[Row]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(sql.replace("?", "%s"), rows)
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:
         if "ORDER BY" not in sql:

@@ -23,6 +23,8 @@ LARGEST: Final = 1 << 16
 """Bytes of a request or an answer that fit into one message."""
 _CHAIN: Final = 0.25
 """Seconds after which the lock is let go rather than handed on, for those who wait for the lock itself."""
+_PEER: Final = struct.Struct("3i")
+"""Process, user and group of whoever made a socket."""
 _HANDED: Final = 200
 """Connections that are handed on at once; the system allows 253."""
 _LINGER: Final = 0.002
@@ -33,8 +35,8 @@ Write = Callable[[list[bytes]], list[bytes]]
 
 def own(holder: socket.socket) -> bool:
     """Whether the socket was made by this user: in a folder that everybody may write to, others could make one."""
-    said = holder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return bool(struct.unpack("3i", said)[1] == os.getuid())
+    said = holder.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return bool(_PEER.unpack(said)[1] == os.getuid())
 
 
 def listen(address: str) -> socket.socket | None:
@@ -71,23 +73,28 @@ class Lead:
         self._accept()
         requests, askers = [request], []
         try:
-            for asker in self.waiting[:]:
-                with suppress(BlockingIOError):  # connected, but its request is not there yet: for the next
+            came, self.waiting = self.waiting, []
+            for asker in came:
+                try:
                     said = asker.recv(LARGEST, socket.MSG_DONTWAIT)
-                    self.waiting.remove(asker)
-                    if said:
-                        requests.append(said)
-                        askers.append(asker)
-                    else:
-                        asker.close()
+                except BlockingIOError:  # connected, but its request is not there yet: for the next
+                    self.waiting.append(asker)
+                    continue
+                if said:
+                    requests.append(said)
+                    askers.append(asker)
+                else:
+                    asker.close()
             answers = write(requests)
             self._accept()
             if self.waiting:
                 self._hand_on()
             sync()
             for asker, answer in zip(askers, answers[1:], strict=True):
-                with suppress(OSError):  # it gave up or was killed: charged, and no answer
+                try:
                     asker.send(answer, socket.MSG_DONTWAIT)
+                except OSError:  # it gave up or was killed: charged, and no answer
+                    continue
             self.met = bool(askers)
             if self._lock >= 0:
                 self._hand_on()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -25,6 +25,7 @@ from pufferdp.ledger.store import Row, Session, Settle, Store
 from pufferdp.ledger.turns import Turns
 
 _OWN_SYNC: Final = sys.platform == "linux"
+_ERRORS: Final = (sqlite3.Error, OSError)
 
 
 class SqliteStore(Store):
@@ -108,8 +109,11 @@ class SqliteStore(Store):
             with self._commit(self.connection) as session:
                 return settle(session, requests)
 
-        with self._turn, self._errors():
-            return self._turns.share(request, write, self._to_disk)
+        with self._turn:
+            try:
+                return self._turns.share(request, write, self._to_disk)
+            except _ERRORS as error:
+                raise self._unusable(error) from error
 
     @contextmanager
     def _commit(self, connection: sqlite3.Connection) -> Iterator[Session]:
@@ -137,8 +141,11 @@ class SqliteStore(Store):
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
-            raise LedgerError(f"ledger {self.place!r} cannot be used: {error}", value=self.place) from error
+        except _ERRORS as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> LedgerError:
+        return LedgerError(f"ledger {self.place!r} cannot be used: {error}", value=self.place)
 
 
 class _SqliteSession:
@@ -147,6 +154,9 @@ class _SqliteSession:
 
     def run(self, sql: str, *values: object) -> None:
         self._connection.execute(sql, values)
+
+    def many(self, sql: str, rows: Iterable[Row]) -> None:
+        self._connection.executemany(sql, rows)
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:
         return iter(self._connection.execute(sql, values))

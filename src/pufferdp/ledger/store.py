@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol
 
@@ -45,6 +45,9 @@ class Session(Protocol):
 
     def run(self, sql: str, *values: object) -> None:
         """A statement without an answer."""
+
+    def many(self, sql: str, rows: Iterable[Row]) -> None:
+        """A statement for each row."""
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:
         """The rows of a query, as they come."""
