@@ -61,8 +61,27 @@ def test_an_export_that_was_changed_is_refused_whole(
         assert copy.verify().valid
 
 
+@pytest.mark.parametrize(("name", "why"), [(" Woche", "printable"), ("Wo\nche", "printable"), ("month", "already")])
+def test_names_that_cannot_be_imported(exported: Path, tmp_path: Path, name: str, why: str) -> None:
+    raw = json.loads(exported.read_text())
+    raw["datasets"][0][0] = name
+    exported.write_text(json.dumps(raw))
+    with Ledger(tmp_path / "copy.db", create=True) as copy:
+        with pytest.raises(LedgerError, match=why):
+            import_ledger(copy, read_export(exported))
+        assert copy.names() == ()
+
+
 @pytest.mark.parametrize(
-    "content", ["[]", "{}", "nothing", '{"schema": "pufferdp-ledger-export/1", "models": [[1, 2]]}']
+    "content",
+    [
+        "[]",
+        "{}",
+        "nothing",
+        '{"schema": "pufferdp-ledger-export/1", "models": [[1, 2]]}',
+        '{"schema": "pufferdp-ledger-export/1", "models": [["\\udcff", ""]]}',
+        '{"schema": "pufferdp-ledger-export/1", "models": [["a", "\\u0000"]]}',
+    ],
 )
 def test_files_that_are_no_export(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)

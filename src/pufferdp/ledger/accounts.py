@@ -75,7 +75,7 @@ class Ledger:
         Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
         for transition flows has a ``FlowBudget`` in total variation, and no adversary.
         """
-        if not _can_be_name(name):
+        if not chain.can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
         sha = None if model is None else model_digest(model)
         if isinstance(budget, FlowBudget):
@@ -142,7 +142,7 @@ class Ledger:
     def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none."""
         try:
-            can_share = self.store.shares and all(_can_be_name(name) for name, _ in charges)
+            can_share = self.store.shares and all(chain.can_be_name(name) for name, _ in charges)
             request = requests.encode(charges) if can_share else None
             if request is not None:
                 return requests.receipts(self.store.share(request, self._settle))
@@ -182,7 +182,7 @@ class Ledger:
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
         sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
-        for definition, state in session.rows(sql, name) if _can_be_name(name) else ():
+        for definition, state in session.rows(sql, name) if chain.can_be_name(name) else ():
             try:
                 if definition not in self._definitions:
                     self._definitions[definition] = json.loads(definition)
@@ -210,8 +210,3 @@ class Ledger:
             else:
                 raise LedgerError(f"the model {sha} is missing from the ledger; restore a backup", value=sha)
         return self._models[sha]
-
-
-def _can_be_name(name: object) -> bool:
-    """Whether a data set may have this name: one line of text that every database can keep."""
-    return isinstance(name, str) and name.isprintable() and name == name.strip() != ""

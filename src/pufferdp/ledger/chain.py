@@ -18,6 +18,11 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def can_be_name(name: object) -> bool:
+    """Whether a data set may have this name: one line of text that every database can keep."""
+    return isinstance(name, str) and name.isprintable() and name == name.strip() != ""
+
+
 def definition(
     name: str, model: str | None, adversary: str | None, budget: float | dict[str, Any], created: str
 ) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.errors import LedgerError, ModelError
+from pufferdp.ledger.chain import can_be_name
 from pufferdp.ledger.checking import check_contents
+from pufferdp.ledger.store import Session
 from pufferdp.models.files import found_text, read_json, write_whole
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ _COLUMNS: Final = {
     "datasets": ("name", "definition", "state"),
     "entries": ("dataset", "position", "created", "problem", "hash"),
 }
+_UNKEPT: Final = re.compile("[\\0\\ud800-\\udfff]")
+"""Characters that JSON can spell and no database keeps."""
 
 
 def export_ledger(ledger: Ledger, out: str | os.PathLike[str]) -> dict[str, Any]:
@@ -45,11 +50,16 @@ def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(found)}, not {SCHEMA!r}")
     for table, columns in _COLUMNS.items():
         rows = raw.get(table)
-        kinds = [int if name == "position" else str for name in columns]
-        good = isinstance(rows, list) and all(isinstance(row, list) and [type(v) for v in row] == kinds for row in rows)
-        if not good:
+        kinds: list[type] = [int if name == "position" else str for name in columns]
+        if not isinstance(rows, list) or not all(_is_row(row, kinds) for row in rows):
             raise LedgerError(f"{str(path)!r}: {table} must be a list of rows of {', '.join(columns)}", value=path)
     return raw
+
+
+def _is_row(row: object, kinds: list[type]) -> bool:
+    if not isinstance(row, list) or [type(value) for value in row] != kinds:
+        return False
+    return not any(isinstance(value, str) and _UNKEPT.search(value) for value in row)
 
 
 def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
@@ -59,18 +69,21 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
             again = " ON CONFLICT DO NOTHING" if columns[0] == "sha256" else ""
             marks = ", ".join("?" * len(columns))
             sql = f"INSERT INTO ledger_{table} ({', '.join(columns)}) VALUES ({marks}){again}"
-            for row in content[table]:
-                if table == "datasets" and list(
-                    session.rows("SELECT name FROM ledger_datasets WHERE name = ?", row[0])
-                ):
-                    raise LedgerError(
-                        f"data set {row[0]!r} is in the ledger already; import into another", value=row[0]
-                    )
-                session.run(sql, *row)
+            if table == "datasets":
+                _refuse_names(session, [row[0] for row in content[table]])
+            session.many(sql, content[table])
         problems = check_contents(session)
         if problems:
             raise LedgerError(f"the export does not hold, and nothing was imported: {problems[0]}")
     return _summary(content)
+
+
+def _refuse_names(session: Session, names: list[str]) -> None:
+    for at, name in enumerate(names):
+        if not can_be_name(name):
+            raise LedgerError(f"the export has a data set {name!r}; a name must be printable characters", value=name)
+        if name in names[:at] or list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
+            raise LedgerError(f"data set {name!r} is in the ledger already; import into another", value=name)
 
 
 def _summary(content: dict[str, Any]) -> dict[str, Any]:
