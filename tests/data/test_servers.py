@@ -223,8 +223,8 @@ def test_no_row_leaves_spark_but_those_of_a_result(spark: Any, tmp_path: Path, m
         monkeypatch.setattr(frame, way, never)
     series = open_series(source, layout("zone", 2))
     counts = series.counts(Coding(labels=series.found_states()), transitions=True)
-    # Counts of pairs, and of chains by their length: missing rows before a first record have length 0.
-    assert max(sizes) <= max(9, len(counts.lengths) + 1)
+    # Counts of pairs, and of chains by their length.
+    assert max(sizes) <= 9 + len(counts.lengths)
 
 
 def test_errors_of_spark_are_ours(spark: Any) -> None:

@@ -56,27 +56,17 @@ class Series:
         frame, tally, total = self._tally(coding, clip)
         missing = tally.pop(MISSING, 0)
         records = sum(tally.values())
-        lengths, gaps = (((records, 1),), 0) if self._is_one_chain(missing) else self._lengths(frame)
         size = len(coding.labels)
-        pairs = None
-        if transitions:
-            found = rows(
-                self._linked(frame)
-                .filter((nw.col("record") == 1) & (nw.col("start") == 0))
-                .group_by("before", "code")
-                .agg(nw.len().alias("count"))
-            )
-            table = [[0] * size for _ in range(size)]
-            for before, code, count in found:
-                table[int(before)][int(code)] = int(count)
-            pairs = tuple(tuple(row) for row in table)
+        pairs: list[list[int]] | None = [[0] * size for _ in range(size)] if transitions else None
+        alone = pairs is None and self._is_one_chain(missing)
+        lengths, gaps = (((records, 1),), 0) if alone else self._lengths(frame, pairs)
         return Counts(
             records=records,
             lengths=lengths,
             missing=missing,
             gaps=gaps,
             histogram=tuple(tally.get(code, 0) for code in range(size)),
-            transitions=pairs,
+            transitions=None if pairs is None else tuple(tuple(row) for row in pairs),
             clipped=None if clip is None else unscaled(total, records, *clip),
         )
 
@@ -215,13 +205,21 @@ class Series:
     def _is_one_chain(self, missing: int) -> bool:
         return self.table.layout.order is None and self.table.layout.by is None and not missing
 
-    def _lengths(self, frame: Frame) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Second pass: (length, how many chains) and the number of chains that are not the first of a person."""
-        found = rows(
-            self._chains(frame)
-            .group_by("length")
-            .agg(nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum())
-        )
+    def _lengths(self, frame: Frame, pairs: list[list[int]] | None = None) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Second pass: (length, how many chains) and the number of chains that are not the first of a person.
+
+        Transitions are counted into ``pairs``, a row for each state, in the same pass.
+        """
+        sums = nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()
+        if pairs is None:
+            found = rows(self._chains(frame).group_by("length").agg(*sums))
+        else:
+            both = self._chains(frame, pairs=True).group_by("before", "code", "length")
+            counted = rows(both.agg(*sums, nw.col("count").sum()))
+            found = [row[2:6] for row in counted]
+            for before, code, *_, count in counted:
+                if before is not None:
+                    pairs[int(before)][int(code)] += int(count)
         if any(row[3] for row in found):
             for _, where in self._first(self._linked(frame).filter(nw.col("twin") == 1)):
                 raise DataError(
@@ -231,10 +229,10 @@ class Series:
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in found if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in found if row[0] > 0)
 
-    def _chains(self, frame: Frame) -> Frame:
+    def _chains(self, frame: Frame, pairs: bool = False) -> Frame:
         """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
         gap = self.table.layout.gap
-        return chains(self.table, frame, None if gap is None else read_gap(gap))
+        return chains(self.table, frame, None if gap is None else read_gap(gap), pairs)
 
     def _first(self, frame: Frame) -> list[tuple[Any, str]]:
         """The first row of a frame: its value and where it is."""
