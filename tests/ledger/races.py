@@ -21,7 +21,7 @@ from tests.postgres import server, why_not
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 LOSS = 2.0**-10
 """A power of two: sums are exact, so that the number of releases that fit is known."""
-RELEASES = 60
+RELEASES = 240
 """That many fit into the budget, and no more."""
 
 
