@@ -8,7 +8,7 @@ import math
 import os
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +22,7 @@ from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.markov import MarkovChain
 from pufferdp.models.records import RecordModel
+from pufferdp.report.paged import Paged
 
 if TYPE_CHECKING:
     from pufferdp.ledger.charges import Charge
@@ -146,7 +147,20 @@ class LedgerPart(CertificatePart):
     charged: str
 
 
-class Certificate(CertificatePart):
+class SealedCertificate(CertificatePart, Paged):
+    """Everything needed to check a release later, without the data; its last part, sha256, is a hash over the rest."""
+
+    @classmethod
+    def seal(cls, content: dict[str, Any]) -> Self:
+        """A certificate from its content, with its hash."""
+        return cls.model_validate({**content, "sha256": content_hash(content)})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON content."""
+        return self.model_dump(by_alias=True)
+
+
+class Certificate(SealedCertificate):
     """Everything needed to check a release later, without the data."""
 
     schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
@@ -171,15 +185,6 @@ class Certificate(CertificatePart):
     ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
-        return self.model_dump(by_alias=True)
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
-
 
 def row_problems(row: LedgerPart | None, charge: Charge, head: str | None) -> list[str]:
     """The hash of the row in the ledger must be over the charge of this very release; with ``head`` it is that row."""
@@ -191,11 +196,6 @@ def row_problems(row: LedgerPart | None, charge: Charge, head: str | None) -> li
     if head is not None and head != row.head:
         problems.append(f"the release was charged as the row {row.head}, not as {found_text(head)}")
     return problems
-
-
-def seal(content: dict[str, Any]) -> Certificate:
-    """A certificate from its content, with its hash."""
-    return Certificate.model_validate({**content, "sha256": content_hash(content)})
 
 
 def content_hash(content: dict[str, Any]) -> str:

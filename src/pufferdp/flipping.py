@@ -29,10 +29,10 @@ from pufferdp.noise import flip as draw_flips
 from pufferdp.planning import Progress
 from pufferdp.reading import check_reading, check_start, coding_of, facts_of, histogram_of
 from pufferdp.report import text
+from pufferdp.report.paged import Paged
 from pufferdp.series_certificate import (
     SERIES_SCHEMA,
     SeriesCertificate,
-    seal_series,
     series_guarantee,
     series_once,
     series_public,
@@ -46,7 +46,7 @@ __all__ = ["Flip", "FlipDesign", "design_flips", "flip", "flip_stream"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flip:
+class Flip(Paged):
     """A sanitised series and its certificate."""
 
     design: FlipDesign
@@ -70,11 +70,6 @@ class Flip:
 
     def __str__(self) -> str:
         return text.series_promise(self.certificate.to_dict())
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
 
 
 def flip(
@@ -273,7 +268,7 @@ def _flipped(codes: Codes, coding: Coding, design: FlipDesign, sampler: Sampler)
 def _certify(
     design: FlipDesign, facts: dict[str, Any], warnings: list[str | None], receipt: Receipt | None
 ) -> SeriesCertificate:
-    return seal_series(
+    return SeriesCertificate.seal(
         {
             "schema": SERIES_SCHEMA,
             "pufferdp": importlib.metadata.version("pufferdp"),

@@ -18,7 +18,7 @@ from pufferdp.certificate import (
     LedgerPart,
     MechanismPart,
     NoisePart,
-    content_hash,
+    SealedCertificate,
 )
 from pufferdp.flow_estimates import FlowEstimates
 from pufferdp.leakage.orbits import Privacy
@@ -87,7 +87,7 @@ class BudgetPart(CertificatePart):
     tau: float
 
 
-class FlowCertificate(CertificatePart):
+class FlowCertificate(SealedCertificate):
     """Everything needed to check a private flow later, without the data."""
 
     schema_: Literal["pufferdp-flow-certificate/1"] = Field(alias="schema")
@@ -113,15 +113,6 @@ class FlowCertificate(CertificatePart):
     warnings: list[str]
     ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
-        return self.model_dump(by_alias=True)
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
 
 
 def guarantee(problem: FlowProblem) -> dict[str, Any]:
@@ -214,7 +205,7 @@ def certify(
         "warnings": warnings,
         "ledger": None if receipt is None else receipt.to_dict(),
     }
-    return FlowCertificate.model_validate({**content, "sha256": content_hash(content)})
+    return FlowCertificate.seal(content)
 
 
 def promise_of(problem: FlowProblem) -> FlowBudget:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pufferdp import checks
 from pufferdp.bins import with_bins
 from pufferdp.data import Layout
-from pufferdp.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.errors import ModelError, NotApplicableError
 from pufferdp.fingerprint import fitted_warning
 from pufferdp.flow_certificate import FlowCertificate, certify, charge_of, promise_of
 from pufferdp.flow_estimates import FlowEstimates, estimate_chain
@@ -28,8 +28,10 @@ from pufferdp.models.classes import Model
 from pufferdp.models.markov import MarkovChain
 from pufferdp.noise import Sampler, SystemSampler, draw
 from pufferdp.planning import Progress, count_lengths
+from pufferdp.ranking import Ranking
 from pufferdp.reading import check_reading, read_flow
 from pufferdp.report import flow as report
+from pufferdp.report.paged import Paged
 
 if TYPE_CHECKING:
     from pufferdp.ledger.accounts import Ledger
@@ -75,25 +77,11 @@ class FlowCandidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowPlan:
+class FlowPlan(Ranking[FlowCandidate]):
     """Both noises and both repairs on one problem, the best first. Prints as a table."""
 
     problem: FlowProblem
     beta: float
-    candidates: tuple[FlowCandidate, ...]
-
-    @property
-    def best(self) -> FlowCandidate:
-        """The least expected error among those that keep the promise."""
-        return next(c for c in self.candidates if c.applies)
-
-    def candidate(self, mechanism: str) -> FlowCandidate:
-        """A candidate by name."""
-        for candidate in self.candidates:
-            if candidate.mechanism == mechanism:
-                return candidate
-        known = ", ".join(sorted(c.mechanism for c in self.candidates))
-        raise ParameterError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp plan --query flow --json`` prints."""
@@ -117,14 +105,9 @@ class FlowPlan:
     def __str__(self) -> str:
         return report.plan_table(self.to_dict())
 
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class FlowRelease:
+class FlowRelease(Paged):
     """A private flow with its certificate."""
 
     flow: Values
@@ -151,11 +134,6 @@ class FlowRelease:
 
     def __str__(self) -> str:
         return report.release_table(self.certificate.to_dict(), self.guess)
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
 
 
 def plan_flow(

@@ -20,6 +20,7 @@ from pufferdp.models.groups import AnyGroups
 from pufferdp.models.records import RecordModel
 from pufferdp.noise import Accuracy
 from pufferdp.queries import Query
+from pufferdp.ranking import Ranking
 from pufferdp.report import text
 from pufferdp.secrets import Secrets
 
@@ -67,25 +68,11 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(Ranking[Candidate]):
     """All mechanisms on one problem, the best first. Prints as a table; ``chart()`` is a bar chart."""
 
     problem: Problem
     beta: float
-    candidates: tuple[Candidate, ...]
-
-    @property
-    def best(self) -> Candidate:
-        """The mechanism with the least expected error among those that apply."""
-        return next(c for c in self.candidates if c.applies)
-
-    def candidate(self, mechanism: str) -> Candidate:
-        """A mechanism by name."""
-        for candidate in self.candidates:
-            if candidate.mechanism == mechanism:
-                return candidate
-        known = ", ".join(sorted(c.mechanism for c in self.candidates))
-        raise ParameterError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
 
     def with_more(self, other: Plan) -> Plan:
         """The same problem with the mechanisms of another plan as well, for those that were tried later."""
@@ -113,11 +100,6 @@ class Plan:
 
     def __str__(self) -> str:
         return text.plan_table(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
 
     def chart(self, width: int = 60) -> str:
         """Expected error of each mechanism as bars, on a logarithmic scale."""

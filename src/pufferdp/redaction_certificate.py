@@ -9,7 +9,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pufferdp import checks
-from pufferdp.certificate import CertificatePart, LedgerPart, MechanismPart, content_hash, row_problems
+from pufferdp.certificate import (
+    CertificatePart,
+    LedgerPart,
+    MechanismPart,
+    SealedCertificate,
+    content_hash,
+    row_problems,
+)
 from pufferdp.checks import Adversary
 from pufferdp.data.layout import Layout
 from pufferdp.errors import CertificateError, PufferdpError
@@ -64,7 +71,7 @@ class EarlierPart(CertificatePart):
     dataset: str | None = Field(description="the data set of the ledger that it was charged to")
 
 
-class RedactionCertificate(CertificatePart):
+class RedactionCertificate(SealedCertificate):
     """Everything needed to check a redaction later, without the data."""
 
     schema_: Literal["pufferdp-redaction-certificate/1"] = Field(alias="schema")
@@ -84,20 +91,6 @@ class RedactionCertificate(CertificatePart):
     warnings: list[str]
     ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
-        return self.model_dump(by_alias=True)
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
-
-
-def seal_redaction(content: dict[str, Any]) -> RedactionCertificate:
-    """A certificate from its content, with its hash."""
-    return RedactionCertificate.model_validate({**content, "sha256": content_hash(content)})
 
 
 def knows_text(adversary: Adversary, known: Sequence[int]) -> str:

@@ -17,6 +17,7 @@ from pufferdp.models.markov import read_only
 from pufferdp.noise import mark_thresholds
 from pufferdp.redaction_certificate import RedactionCertificate
 from pufferdp.report import redaction_text
+from pufferdp.report.paged import Paged
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""
@@ -25,7 +26,7 @@ LISTED: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Redaction:
+class Redaction(Paged):
     """A redaction of one series: its design and, where data was redacted, the certificate."""
 
     designs: tuple[tuple[int, Design], ...]
@@ -168,8 +169,3 @@ class Redaction:
 
     def __str__(self) -> str:
         return redaction_text.redaction_table(self.to_dict())
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)

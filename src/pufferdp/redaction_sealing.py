@@ -21,7 +21,6 @@ from pufferdp.redaction_certificate import (
     knows_text,
     public_facts,
     read_designs,
-    seal_redaction,
     statement,
 )
 from pufferdp.redaction_result import Redaction
@@ -93,7 +92,7 @@ def certify(
     """What was promised, by which design, and where it was charged."""
     who = result.hiding
     before = None if earlier is None else earlier.certificate
-    return seal_redaction(
+    return RedactionCertificate.seal(
         {
             "schema": REDACTION_SCHEMA,
             "pufferdp": importlib.metadata.version("pufferdp"),

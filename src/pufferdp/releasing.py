@@ -15,7 +15,7 @@ import numpy as np
 
 from pufferdp import checks
 from pufferdp.bins import with_bins
-from pufferdp.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, seal, secrets_text, statement
+from pufferdp.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, secrets_text, statement
 from pufferdp.data import Layout
 from pufferdp.denoising import Denoised, denoise
 from pufferdp.errors import NotApplicableError, QueryError
@@ -32,6 +32,7 @@ from pufferdp.planning import Candidate, Progress, plan_problem, quilt_to_dict, 
 from pufferdp.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.reading import Exact, check_reading, read_exact, refuse_impossible
 from pufferdp.report import text
+from pufferdp.report.paged import Paged
 from pufferdp.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(Paged):
     """One private answer with its certificate."""
 
     answer: Answer
@@ -65,11 +66,6 @@ class Release:
 
     def __str__(self) -> str:
         return text.release_table(self.certificate.to_dict())
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
 
 
 def release(
@@ -281,7 +277,7 @@ def _certify(
     assert calibration is not None
     assert accuracy is not None
     query, bound = problem.query, problem.bound
-    return seal(
+    return Certificate.seal(
         {
             "schema": SCHEMA,
             "pufferdp": _version(),

@@ -15,12 +15,11 @@ from pufferdp.certificate import (
     Guarantee,
     LedgerPart,
     MechanismPart,
-    content_hash,
+    SealedCertificate,
 )
 from pufferdp.certificate import SERIES_SCHEMA as SERIES_SCHEMA
 from pufferdp.checks import MOST_RECORDS, Adversary
 from pufferdp.models.classes import SeriesModel
-from pufferdp.models.files import canonical_json
 from pufferdp.models.markov import MarkovChain
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class ChannelPart(CertificatePart):
     length: int | None = Field(description="records of the longest chain the loss is for; null: any number")
 
 
-class SeriesCertificate(CertificatePart):
+class SeriesCertificate(SealedCertificate):
     """Everything needed to check a sanitised series later, without the data."""
 
     schema_: Literal["pufferdp-series-certificate/1"] = Field(alias="schema")
@@ -66,21 +65,6 @@ class SeriesCertificate(CertificatePart):
     warnings: list[str]
     ledger: LedgerPart | None = Field(description="null where no budget was kept")
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
-        return self.model_dump(by_alias=True)
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
-
-
-def seal_series(content: dict[str, Any]) -> SeriesCertificate:
-    """A certificate from its content, with its hash."""
-    canonical_json(content)
-    return SeriesCertificate.model_validate({**content, "sha256": content_hash(content)})
 
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -> dict[str, Any]:

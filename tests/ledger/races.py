@@ -28,10 +28,11 @@ RELEASES = 240
 def work(place: str, name: str, answers: Path, seed: int, go: Path) -> None:
     """Release until the budget is spent: charge, then publish an answer. As a process of its own."""
     try:
-        jitter = random.Random(seed)
+        jitter, parent = random.Random(seed), os.getppid()
         charge = Charge(kind="dp", dp_loss=LOSS, longest=50)
         with Ledger(place) as ledger, answers.open("ab", buffering=0) as out:
             while not go.exists():  # a file: whoever is killed cannot leave it locked
+                assert os.getppid() == parent, "the race was called off"
                 time.sleep(0.002)
             while True:
                 receipt = ledger.charge(name, charge)

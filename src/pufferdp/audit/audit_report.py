@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pufferdp.checks import Adversary
 from pufferdp.leakage.curves import EVERY_ALGORITHM
+from pufferdp.report.paged import Paged
 from pufferdp.report.text import number, table
 
 _WIDTH: Final = 96
@@ -72,7 +73,7 @@ class AuditAttack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditReport:
+class AuditReport(Paged):
     """What an audit found. Prints as a table and a few sentences."""
 
     mechanism: str
@@ -157,11 +158,6 @@ class AuditReport:
             return "by theory"
         only = "" if self.holds_for == EVERY_ALGORITHM else ", for clipped sums and their like"
         return f"whatever keeps the claim ({self.curve} curve{only})"
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.notebook import page_html
-
-        return page_html(self)
 
     def sentences(self) -> list[str]:
         """The verdict, who learns that much, and how sure it is."""

@@ -40,9 +40,7 @@ def flip(
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
     ] = None,
     report: options.ReportFile = None,
-    seed: Annotated[
-        str | None, typer.Option("--seed", help="For experiments only: flips anyone can repeat. Unsafe.")
-    ] = None,
+    seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Sanitise a series record by record, so that it can be published once and used for anything."""

@@ -24,18 +24,14 @@ def flow(
     bins: options.Bins = None,
     add: options.Sum = False,
     centre_only: options.CentreOnly = False,
-    mechanism: Annotated[
-        str | None, typer.Option("--mechanism", help="A line of the plan by name; the best by default.")
-    ] = None,
+    mechanism: options.MechanismName = None,
     beta: options.Beta = "0.05",
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
-    seed: Annotated[
-        str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
-    ] = None,
+    seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Release how a process moves between states, without its fine structure or any one step."""

@@ -56,6 +56,10 @@ LedgerPlace = Annotated[
 ]
 DatasetName = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+MechanismName = Annotated[
+    str | None, typer.Option("--mechanism", help="A line of the plan by name; the best by default.")
+]
+Seed = Annotated[str | None, typer.Option("--seed", help="For experiments only: chance anyone can repeat. Unsafe.")]
 FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
 ReportFile = Annotated[
     str | None, typer.Option("--report", help="Write a report for people to this .html file, the certificate inside.")

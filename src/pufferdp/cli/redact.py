@@ -54,9 +54,7 @@ def redact(
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     report: options.ReportFile = None,
-    seed: Annotated[
-        str | None, typer.Option("--seed", help="For experiments only: marks anyone can repeat. Unsafe.")
-    ] = None,
+    seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a series but for what gives private records away; the rest stays as it is."""

@@ -32,18 +32,14 @@ def release(
     ] = None,
     secrets: options.SecretsFile = None,
     clip: options.Clip = None,
-    mechanism: Annotated[
-        str | None, typer.Option("--mechanism", help="A mechanism by name; the best by default.")
-    ] = None,
+    mechanism: options.MechanismName = None,
     beta: options.Beta = "0.05",
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
-    seed: Annotated[
-        str | None, typer.Option("--seed", help="For experiments only: noise anyone can repeat. Unsafe.")
-    ] = None,
+    seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Release one answer with the noise that keeps the promise, and its certificate; with --models one a person."""
