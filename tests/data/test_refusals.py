@@ -214,6 +214,15 @@ def test_duplicate_of_a_missing_row() -> None:
     assert "two rows have time 1" in refused(table, Layout(column="state", order="time", missing="break"))
 
 
+@pytest.mark.parametrize("transitions", [False, True])
+@pytest.mark.parametrize("by", [None, "who"])
+@pytest.mark.parametrize("convert", [pl.DataFrame.lazy, pl.DataFrame.to_arrow])
+def test_duplicates_in_the_middle_of_a_chain(convert: Any, by: str | None, transitions: bool) -> None:
+    table = convert(frame(state=["a", "b", "a", "b", "a"], time=[1, 2, 2, 3, 4], who=["x"] * 5))
+    with pytest.raises(DataError, match="two rows have time 2"):
+        open_series(table, Layout(column="state", order="time", by=by)).counts(AB, transitions=transitions)
+
+
 def test_gap_without_order() -> None:
     with pytest.raises(DataError, match=r"gap is '10min' but no order column is given; .*--order"):
         Layout(column="state", gap="10min")

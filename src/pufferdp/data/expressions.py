@@ -91,8 +91,8 @@ def linked(table: Table, frame: Frame, gap: Gap | None, **more: nw.Expr) -> Fram
 def chains(table: Table, frame: Frame, gap: Gap | None, pairs: bool = False) -> Frame:
     """One row a chain: person, length, first (of its person); and one of length 0 for each twin.
 
-    With ``pairs`` there are also rows of length 0 that count transitions: before, code and count. Both are null and 1
-    in the row of a chain.
+    With ``pairs`` there are also rows of length 0 that count transitions: before, code and count. In the row of a chain
+    the first two are null.
 
     Engines sort once, whatever is asked along one order, and counting along it costs them little; a running sum costs
     more than the sorting. So rows are numbered, all but those at which something begins or ends are dropped, and the
@@ -107,17 +107,14 @@ def chains(table: Table, frame: Frame, gap: Gap | None, pairs: bool = False) -> 
         order_after=in_order(table, nw.col("order").shift(-1)),
     ).with_columns(nw.col("place").cast(nw.Int64))
     edges = (nw.col("start") == 1) | (nw.col("record") == 0) | nw.col("order_after").is_null() | (nw.col("twin") == 1)
-    apart: tuple[str, ...] = ()
-    if pairs:
-        frame, apart = _alike(table, frame, edges), ("edge",)
-    else:
-        frame = frame.filter(edges)
-    # The last row of a person may belong to the chain before it; every other row that is kept ends the one before.
+    frame = _alike(table, frame, edges) if pairs else frame.filter(edges)
+    # The last row of a person may belong to the chain before it; every other row that is kept ends the one before. Rows
+    # for many have no place: wherever an engine puts them in the order, first or last, no length follows from them.
     frame = frame.with_columns(inside=nw.col("record") - nw.col("start"))
     frame = frame.with_columns(
-        end=in_order(table, nw.col("place").shift(-1), *apart),
-        end_inside=in_order(table, nw.col("inside").shift(-1), *apart),
-        chain=in_order(table, nw.col("start").cum_sum(), *apart).cast(nw.Int64),
+        end=in_order(table, nw.col("place").shift(-1)),
+        end_inside=in_order(table, nw.col("inside").shift(-1)),
+        chain=in_order(table, nw.col("start").cum_sum()).cast(nw.Int64),
     )
     starts = nw.col("start") == 1
     length = (nw.col("end") + nw.col("end_inside") - nw.col("place")).fill_null(1)
@@ -135,15 +132,14 @@ def chains(table: Table, frame: Frame, gap: Gap | None, pairs: bool = False) -> 
 def _alike(table: Table, frame: Frame, edges: nw.Expr) -> Frame:
     """The rows at edges, and one row for all others with the same two states; count says how many it stands for."""
     where = ["place", "order"] if table.layout.by is None else ["place", "order", "person"]
-    frame = frame.with_columns(edge=edges.cast(nw.Int64))
-    at_edge = [nw.when(nw.col("edge") == 1).then(nw.col(name)).alias(name) for name in where]
-    kept = ["edge", "before", "code", "start", "record", "twin"]
+    at_edge = [nw.when(edges).then(nw.col(name)).alias(name) for name in where]
+    kept = ["before", "code", "start", "record", "twin"]
     return frame.select(*kept, *at_edge).group_by(*kept, *where).agg(nw.len().cast(nw.Int64).alias("count"))
 
 
-def in_order(table: Table, expression: nw.Expr, *apart: str) -> nw.Expr:
-    """Evaluate along the order of each person, and of each value of the columns ``apart``."""
-    return expression.over(*apart, *([] if table.layout.by is None else ["person"]), order_by="order")
+def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
+    """Evaluate along the order of each person."""
+    return expression.over(*([] if table.layout.by is None else ["person"]), order_by="order")
 
 
 def _far(table: Table, gap: Gap) -> nw.Expr:
