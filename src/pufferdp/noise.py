@@ -135,24 +135,24 @@ class SystemSampler:
 
     def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
         """Whole numbers plus discrete Laplace noise."""
-        dp = _opendp()
-        domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        noisy = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=scale)([int(v) for v in exact])
-        return [int(v) for v in noisy]
+        domains, metrics, measurements = _opendp()
+        domain = domains.vector_domain(domains.atom_domain(T="i64"))
+        make = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale=scale)
+        return [int(v) for v in make([int(v) for v in exact])]
 
     def laplace(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Laplace noise on OpenDP's grid."""
-        dp = _opendp()
-        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-        noisy = dp.m.make_laplace(domain, dp.l1_distance(T=float), scale=scale)([float(v) for v in exact])
-        return [float(v) for v in noisy]
+        domains, metrics, measurements = _opendp()
+        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+        make = measurements.make_laplace(domain, metrics.l1_distance(T=float), scale=scale)
+        return [float(v) for v in make([float(v) for v in exact])]
 
     def gaussian(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Gaussian noise on OpenDP's grid, the finest there is."""
-        dp = _opendp()
-        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-        noisy = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=scale)([float(v) for v in exact])
-        return [float(v) for v in noisy]
+        domains, metrics, measurements = _opendp()
+        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+        make = measurements.make_gaussian(domain, metrics.l2_distance(T=float), scale=scale)
+        return [float(v) for v in make([float(v) for v in exact])]
 
     def bytes(self, count: int) -> bytes:
         """Straight from the operating system."""
@@ -276,9 +276,11 @@ def _flip_many(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler)
     return out
 
 
-def _opendp() -> Any:
-    # Imported here: it takes a second, and planning does not need it.
-    import opendp.prelude as dp
+def _opendp() -> tuple[Any, Any, Any]:
+    """Its domains, metrics and measurements."""
+    # Imported here: planning does not need it. And not its prelude, which brings scikit-learn along where there is one.
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
 
-    dp.enable_features("contrib")
-    return dp
+    enable_features("contrib")
+    return domains, metrics, measurements

@@ -1,8 +1,8 @@
 """The law of a sum over Markov chains with nothing known, at a cost that grows with the range of the sum alone.
 
 Steps are whole numbers, so the sum S has a generating function E[z^S] = start·Z·(PZ)^(n−1)·1 with Z = diag(z^step). Its
-values at the roots of unity are the Fourier transform of the law: matrix powers by repeated squaring, one transform
-back. Independent chains multiply theirs.
+values at the roots of unity are the Fourier transform of the law: matrix powers by repeated squaring, or one record
+after the other where chains are short, and one transform back. Independent chains multiply theirs.
 """
 
 from __future__ import annotations
@@ -44,9 +44,17 @@ class TotalLaw:
 def work(size: int, lengths: Sequence[tuple[int, int]], widest: int) -> float:
     """What the law costs, in products, for chains of ``size`` states whose records add at most ``widest`` steps."""
     width = widest * sum(length * count for length, count in lengths) + 1
+    if _is_short(size, lengths):
+        return (width // 2 + 1) * max(length for length, _ in lengths) * size * (size + _COPY)
     bits = max(length for length, _ in lengths).bit_length()
     rows = len(lengths) * (bits * size * (size + _COPY) + _CALL)
     return (width // 2 + 1) * (bits * (size**3 + _CALL) + rows)
+
+
+def _is_short(size: int, lengths: Sequence[tuple[int, int]]) -> bool:
+    """Whether passing every record costs fewer products than raising matrices."""
+    longest = max(length for length, _ in lengths)
+    return longest <= size * longest.bit_length()
 
 
 def chain_total(
@@ -71,10 +79,14 @@ def chain_total(
     points = int(next_fast_len(width, real=True))
     # The law is real, so half of the roots are enough.
     half = np.arange(points // 2 + 1)
-    together = max(1, _CHUNK // (chain.size * (chain.size + len(lengths))))
-    parts = [
-        _transform(chain, lengths, steps, half[at : at + together], points) for at in range(0, len(half), together)
-    ]
+    short = _is_short(chain.size, lengths)
+    transform = _passed if short else _raised
+    together = max(1, _CHUNK // (chain.size * (1 if short else chain.size + len(lengths))))
+    parts = []
+    for at in range(0, len(half), together):
+        # Whole turns are taken off in whole numbers: no accuracy is lost to large angles.
+        z = np.exp(-2j * np.pi / points * (half[at : at + together, None] * steps % points))
+        parts.append(transform(chain, lengths, z))
     masses = irfft(np.concatenate(parts), points)[:width]
     # Every record adds rounding of about k·2^-53 to the transform, relative to its size, and the mean size of the
     # transform is about the largest mass. An estimate, not a bound; tests hold it against laws known to all digits.
@@ -83,19 +95,10 @@ def chain_total(
     return TotalLaw(masses / masses.sum(), rounding)
 
 
-def _transform(
-    chain: MarkovChain,
-    lengths: Sequence[tuple[int, int]],
-    steps: npt.NDArray[np.int64],
-    roots: npt.NDArray[np.int64],
-    points: int,
-) -> Transform:
-    """E[z^S] at some of the roots of unity."""
-    start = chain.stationary if chain.given_start is None else chain.given_start
-    # Whole turns are taken off in whole numbers: no accuracy is lost to large angles.
-    z = np.exp(-2j * np.pi / points * (roots[:, None] * steps % points))
+def _raised(chain: MarkovChain, lengths: Sequence[tuple[int, int]], z: Transform) -> Transform:
+    """E[z^S] for each row of ``z``, the factors of the states: powers of a matrix by repeated squaring."""
     power = chain.transition * z[:, None, :]
-    rows = np.repeat((start * z)[:, None, :], len(lengths), axis=1)
+    rows = np.repeat((_start(chain) * z)[:, None, :], len(lengths), axis=1)
     moves = np.array([length - 1 for length, _ in lengths])
     for bit in range(int(moves.max()).bit_length()):
         if bit:
@@ -104,3 +107,19 @@ def _transform(
         if len(now):
             rows[:, now] = rows[:, now] @ power
     return np.asarray(np.prod(rows.sum(axis=2) ** [count for _, count in lengths], axis=1))
+
+
+def _passed(chain: MarkovChain, lengths: Sequence[tuple[int, int]], z: Transform) -> Transform:
+    """The same, one record after the other, for all rows of ``z`` at once."""
+    out, rows, at = np.ones(len(z), dtype=complex), _start(chain) * z, 1
+    transition = chain.transition.astype(complex)
+    for length, count in sorted(lengths):
+        for _ in range(length - at):
+            rows = rows @ transition * z
+        at = length
+        out *= rows.sum(axis=1) ** count
+    return out
+
+
+def _start(chain: MarkovChain) -> Masses:
+    return chain.stationary if chain.given_start is None else chain.given_start

@@ -110,7 +110,7 @@ def grid_of(
 
 
 def _common_step(values: list[list[Fraction]]) -> tuple[tuple[npt.NDArray[np.int64], ...], Fraction] | None:
-    above = [[v - min(row) for v in row] for row in values]
+    above = [[v - least for v in row] for row, least in ((row, min(row)) for row in values)]
     places = [v for row in above for v in row if v]
     if not places:
         return tuple(np.zeros(len(row), dtype=np.int64) for row in above), Fraction(1)
