@@ -16,7 +16,7 @@ demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
 test: $(STAMP) ## run the tests and the examples in docstrings
 	$(BIN)/python -m pytest -n 2 -q
 
-soak: $(STAMP) ## race fifty processes against one budget, a thousand rounds (hours)
+soak: $(STAMP) ## race fifty processes against one budget, a thousand rounds (most of an hour)
 	$(BIN)/python -m tests.ledger.races $(or $(ROUNDS),1000)
 
 lint: $(STAMP) ## check style and formatting
