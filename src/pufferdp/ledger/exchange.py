@@ -79,11 +79,13 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_names(session: Session, names: list[str]) -> None:
-    for at, name in enumerate(names):
+    before = set[str]()
+    for name in names:
         if not can_be_name(name):
             raise LedgerError(f"the export has a data set {name!r}; a name must be printable characters", value=name)
-        if name in names[:at] or list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
+        if name in before or list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
             raise LedgerError(f"data set {name!r} is in the ledger already; import into another", value=name)
+        before.add(name)
 
 
 def _summary(content: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,10 @@ _REFUSED: Final = b"{"
 """What a refusal begins with. Receipts begin with a number."""
 
 
+class UnreadableError(Exception):
+    """A request of another version, or noise."""
+
+
 def encode(charges: Sequence[tuple[str, Charge]]) -> bytes | None:
     """A request; None where it is too long for a message, or a part of it is one that no ledger can know."""
     if not 0 < len(charges) <= MOST:
@@ -39,11 +43,14 @@ def encode(charges: Sequence[tuple[str, Charge]]) -> bytes | None:
 
 
 def decode(request: bytes) -> list[tuple[str, Charge]]:
-    """The charges of a request."""
-    lines = request.decode().split("\n")
-    names, models, adversaries, contents = (lines[at::_ASKED] for at in range(_ASKED))
-    asked = zip(names, models, adversaries, contents, strict=True)
-    return [(name, _charge(content, model, adversary)) for name, model, adversary, content in asked]
+    """The charges of a request. Raises UnreadableError where it is none."""
+    try:
+        lines = request.decode().split("\n")
+        names, models, adversaries, contents = (lines[at::_ASKED] for at in range(_ASKED))
+        asked = zip(names, models, adversaries, contents, strict=True)
+        return [(name, _charge(content, model, adversary)) for name, model, adversary, content in asked]
+    except (ValueError, TypeError, LookupError) as error:
+        raise UnreadableError from error
 
 
 @lru_cache(maxsize=256)

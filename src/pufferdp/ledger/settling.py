@@ -46,11 +46,7 @@ class Settlement:
                 answers.append(requests.answer(self.charge(requests.decode(request))))
             except PufferdpError as error:
                 answers.append(requests.refusal(error))
-            except (
-                ValueError,
-                TypeError,
-                LookupError,
-            ):  # of another version, say: it gets no answer, and takes its own turn
+            except requests.UnreadableError:  # it has to take its own turn
                 answers.append(b"")
         self.write()
         return answers
