@@ -8,10 +8,10 @@ import time
 import numpy as np
 
 from benchmarks.timing import Report, ratio, seconds
-from pufferdp.audit.learned import Learned, torch_there
-from pufferdp.leakage.hidden import posterior
-from pufferdp.leakage.paths import best_path, path_log_probability
-from pufferdp.models.markov import MarkovChain
+from pufferdp.assess.attack.attackers import Learned, torch_there
+from pufferdp.leakage.chains.forward_backward import posterior
+from pufferdp.leakage.chains.viterbi import best_path, path_log_probability
+from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import draw_moves
 
 RECORDS = 10**6

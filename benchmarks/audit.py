@@ -10,8 +10,8 @@ import time
 import numpy as np
 
 from benchmarks.timing import Report, seconds
-from pufferdp.audit.auditing import audit_mechanism
-from pufferdp.models.markov import MarkovChain
+from pufferdp.assess.audit.audit import audit_mechanism
+from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_chain
 
 CALLS = 40_000_000

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.timing import Report, seconds
-from pufferdp.denoising import answer_prior, denoise
-from pufferdp.leakage.totals import chain_total
-from pufferdp.mechanisms import MECHANISMS, Problem
+from pufferdp.basics.words import number
+from pufferdp.leakage.chains.sums import chain_total
+from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
-from pufferdp.models.markov import MarkovChain
-from pufferdp.queries import Query
-from pufferdp.report.text import number
+from pufferdp.publish.answers.denoise import answer_prior, denoise
+from pufferdp.publish.answers.mechanisms import MECHANISMS
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 STICKY = MarkovChain(transition=[[0.95, 0.05], [0.05, 0.95]])

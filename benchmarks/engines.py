@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Report, seconds
-from pufferdp.checks import Adversary
-from pufferdp.leakage.fleet import sigmas
-from pufferdp.leakage.quilts import worst_record
-from pufferdp.leakage.search import Score
-from pufferdp.models.markov import MarkovChain
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.quilts.chains import worst_record
+from pufferdp.leakage.quilts.fleet import sigmas
+from pufferdp.leakage.quilts.search import Score
+from pufferdp.models.chain import MarkovChain
 
 ROWS = int(os.environ.get("PUFFERDP_ROWS", "50000000"))
 STATES, PEOPLE = 51, 1000

@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.timing import Report, seconds
-from pufferdp.checks import Adversary
-from pufferdp.flipping import flip, flip_stream
-from pufferdp.leakage.channel_design import least_response
-from pufferdp.leakage.flip_design import best_flips, closed_rho, least_rho, zhao_rho
-from pufferdp.leakage.flips import Flips, flip_loss
-from pufferdp.leakage.hidden import posterior
-from pufferdp.models.markov import MarkovChain
-from pufferdp.noise import SystemSampler, thresholds
-from pufferdp.noise import flip as draw
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.chains.forward_backward import posterior
+from pufferdp.leakage.channels.design import best_flips, closed_rho, least_response, least_rho, zhao_rho
+from pufferdp.leakage.channels.two_states import Flips, flip_loss
+from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.flips.flip import flip, flip_stream
+from pufferdp.publish.noise import SystemSampler, thresholds
+from pufferdp.publish.noise import flip as draw
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
 NEGATIVE = MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]])

@@ -13,17 +13,16 @@ import numpy as np
 from benchmarks import optimum
 from benchmarks.quilts import STATES, falling
 from benchmarks.timing import Report, ratio, seconds
-from pufferdp.audit.conditional import ChainBelief
-from pufferdp.audit.density import ADVERSARIES, DRAWS, simulate_leakage
-from pufferdp.audit.known import NoisyQuery
-from pufferdp.checks import Adversary
-from pufferdp.leakage.bounds import curve
-from pufferdp.leakage.curves import Curve
-from pufferdp.leakage.inverse import largest_loss
-from pufferdp.leakage.windows import Leakage, WindowLeakage
-from pufferdp.leaking import leakage_of
-from pufferdp.models.markov import MarkovChain
-from pufferdp.queries import Query
+from pufferdp.assess.audit.beliefs import ChainBelief
+from pufferdp.assess.audit.density import ADVERSARIES, DRAWS, simulate_leakage
+from pufferdp.assess.audit.mechanisms.ours import NoisyQuery
+from pufferdp.assess.dp import leakage_of
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.additive.inverse import largest_loss
+from pufferdp.leakage.additive.windows import Leakage, WindowLeakage
+from pufferdp.leakage.curves import Curve, curve
+from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.answers.queries import Query
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 GAMMA = 5

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.timing import Report, ratio, seconds
-from pufferdp.checks import Adversary
-from pufferdp.mechanisms import Problem
-from pufferdp.mechanisms.wasserstein import Wasserstein
-from pufferdp.models.junction import JunctionTree, neighbours
-from pufferdp.models.markov import MarkovChain
+from pufferdp.basics.adversary import Adversary
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.inference import JunctionTree, neighbours
 from pufferdp.models.network import BayesianNetwork
-from pufferdp.queries import Query
+from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 
 Table = npt.NDArray[np.float64]
 Question = tuple[int, ...]

@@ -21,8 +21,8 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from benchmarks.timing import Report, seconds
-from pufferdp.leaking import leakage_of
-from pufferdp.models.markov import MarkovChain
+from pufferdp.assess.dp import leakage_of
+from pufferdp.models.chain import MarkovChain
 
 Floats = npt.NDArray[np.float64]
 

@@ -21,8 +21,9 @@ def run(report: Report) -> None:
         print("\nPUFFERDP_DATA is not set: the household power benchmark is left out")
         return
     from pufferdp import fit, plan, release
-    from pufferdp.data import Layout, open_series
-    from pufferdp.releasing import coding_of
+    from pufferdp.data.layout import Layout
+    from pufferdp.data.series import open_series
+    from pufferdp.publish.reading import coding_of
 
     path = Path(folder) / "power" / "household_minute.csv.gz"
     options = {"column": "global_active_power_kw", "order": "datetime", "missing": "break"}

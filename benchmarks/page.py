@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.timing import Report, seconds
 from pufferdp import MarkovChain, plan
-from pufferdp.models.files import model_to_dict
+from pufferdp.models.files.json import model_to_dict
 
 STATES, LENGTH, LOADS, MOVES = 51, 100_000, 7, 40
 FLAGS = (

@@ -6,15 +6,14 @@ import numpy as np
 
 from benchmarks.literal import literal_sigma
 from benchmarks.timing import Report, ratio, seconds
-from pufferdp.checks import Adversary
-from pufferdp.leakage.quilts import worst_record
-from pufferdp.leakage.screening import worst_of_chains
-from pufferdp.leakage.search import Score
-from pufferdp.mechanisms import Problem
-from pufferdp.mechanisms.quilt import QuiltExact
-from pufferdp.models.classes import MarkovClass
-from pufferdp.models.markov import MarkovChain
-from pufferdp.queries import Query
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record
+from pufferdp.leakage.quilts.search import Score
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import MarkovClass
+from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 
 STATES = 51
 EPSILONS = (0.2, 1.0, 5.0)

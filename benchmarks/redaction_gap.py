@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pufferdp.checks import Adversary
-from pufferdp.leakage.redaction import Hiding
-from pufferdp.leakage.redaction_influence import independent_bound
-from pufferdp.leakage.redaction_methods import numerical, relaxed, window
-from pufferdp.leakage.redaction_optimal import optimal
-from pufferdp.models.markov import MarkovChain
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.redaction.design import Hiding
+from pufferdp.leakage.redaction.methods import numerical, relaxed, window
+from pufferdp.leakage.redaction.optimal import optimal
+from pufferdp.leakage.redaction.regions import independent_bound
+from pufferdp.models.chain import MarkovChain
 
 CASES = (
     (0.01, 0.8, 10, 1, 1.0),

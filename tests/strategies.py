@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
-from pufferdp.models.markov import MarkovChain
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from pufferdp.cli.options import Progress, _bar
-from pufferdp.data import scanned
+from pufferdp.apps.cli.options import Progress, _bar
+from pufferdp.data.files import scanned
 
 
 class Terminal(io.StringIO):

@@ -9,23 +9,18 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pufferdp.answering import AnswerLaw, answer_law
-    from pufferdp.audit.attack_report import AttackReport
-    from pufferdp.audit.attackers import Attacker, CorrelationAware, SingleBit, Viterbi
-    from pufferdp.audit.attacking import attack_file, attack_series, attack_simulated
-    from pufferdp.audit.audit_report import AuditAttack, AuditReport
-    from pufferdp.audit.auditing import audit_mechanism
-    from pufferdp.audit.commands import CommandMechanism
-    from pufferdp.audit.guard import GuardedFunction, RunBudget
-    from pufferdp.audit.learned import Learned
-    from pufferdp.audit.mechanism import AuditedMechanism
-    from pufferdp.audit.outside import outside_mechanism
-    from pufferdp.audit.success import Success
-    from pufferdp.beliefs import Robustness, robustness
-    from pufferdp.certificate import Certificate, read_certificate
-    from pufferdp.checks import Adversary
-    from pufferdp.denoising import Denoised
-    from pufferdp.errors import (
+    from pufferdp.assess.attack.attack import AttackReport, Success, attack_file, attack_series, attack_simulated
+    from pufferdp.assess.attack.attackers import Attacker, CorrelationAware, Learned, SingleBit, Viterbi
+    from pufferdp.assess.audit.audit import AuditAttack, AuditReport, audit_mechanism
+    from pufferdp.assess.audit.mechanisms.command import CommandMechanism
+    from pufferdp.assess.audit.mechanisms.function import GuardedFunction, RunBudget
+    from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism
+    from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
+    from pufferdp.assess.dp import LeakageReport, leakage_of
+    from pufferdp.assess.robustness import Robustness, robustness
+    from pufferdp.assess.streams import StreamBudget, StreamReport, stream_budget, stream_leakage
+    from pufferdp.basics.adversary import Adversary
+    from pufferdp.basics.errors import (
         BudgetError,
         CertificateError,
         DataError,
@@ -39,76 +34,92 @@ if TYPE_CHECKING:
         QueryError,
         RefusedError,
     )
-    from pufferdp.estimating import FlipEstimate, Interval, denoise_flips, estimate_flips, estimate_series
-    from pufferdp.fitting import Fit, fit
-    from pufferdp.fleets import Fleet, release_fleet
-    from pufferdp.flipping import Flip, flip, flip_stream
-    from pufferdp.flow_certificate import FlowCertificate
-    from pufferdp.flow_estimates import FlowEstimates
-    from pufferdp.flowing import FlowPlan, FlowRelease, flow, plan_flow
-    from pufferdp.leakage.bounds import best_curve, curves
-    from pufferdp.leakage.curves import Curve
+    from pufferdp.leakage.curves import Curve, best_curve, curves
     from pufferdp.leakage.orbits import dobrushin, least_favourable
-    from pufferdp.leaking import LeakageReport, leakage_of
-    from pufferdp.ledger.accounts import Ledger
-    from pufferdp.ledger.charges import Charge
-    from pufferdp.ledger.checking import LedgerCheck
-    from pufferdp.ledger.standing import DataSet, Receipt
-    from pufferdp.ledger.variation import FlowBudget
-    from pufferdp.limits import Limit
-    from pufferdp.mechanisms import Calibration
-    from pufferdp.mechanisms.flips import FlipDesign, design_flips
-    from pufferdp.models import (
-        AnyGroups,
-        BayesianNetwork,
-        BinaryInterval,
-        Gaussian,
-        Groups,
-        JointTable,
-        LimitedCorrelation,
-        MarkovChain,
-        MarkovClass,
-        MarkovInterval,
-        Member,
-        ModelClass,
-        Node,
-        Pedigree,
-        load_model,
-        load_models,
-        save_model,
-    )
-    from pufferdp.planning import Candidate, Plan, plan
-    from pufferdp.queries import Query
-    from pufferdp.redacting import plan_redaction, redact
-    from pufferdp.redaction_certificate import RedactionCertificate
-    from pufferdp.redaction_result import Redaction
-    from pufferdp.releasing import Release, release
+    from pufferdp.ledger.balance import DataSet, Receipt
+    from pufferdp.ledger.charge import Charge
+    from pufferdp.ledger.flow_budget import FlowBudget
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.ledger.verify import LedgerCheck
+    from pufferdp.models.chain import MarkovChain
+    from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
+    from pufferdp.models.files.fleet import load_models
+    from pufferdp.models.files.json import load_model, save_model
+    from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
+    from pufferdp.models.groups import AnyGroups, Groups
+    from pufferdp.models.joint import JointTable
+    from pufferdp.models.model_class import ModelClass
+    from pufferdp.models.network import BayesianNetwork, Node
+    from pufferdp.models.pedigree import Member, Pedigree
+    from pufferdp.publish.answers.denoise import Denoised
+    from pufferdp.publish.answers.fleet import Fleet, release_fleet
+    from pufferdp.publish.answers.laws import AnswerLaw, answer_law
+    from pufferdp.publish.answers.limits import Limit
+    from pufferdp.publish.answers.plan import Candidate, Plan, plan
+    from pufferdp.publish.answers.problem import Calibration
+    from pufferdp.publish.answers.queries import Query
+    from pufferdp.publish.answers.release import Release, release
+    from pufferdp.publish.answers.secrets import Secret, Secrets, load_secrets
+    from pufferdp.publish.certificate import Certificate, read_certificate
+    from pufferdp.publish.fits.fit import Fit, fit
+    from pufferdp.publish.flips.certificate import SeriesCertificate
+    from pufferdp.publish.flips.design import FlipDesign, design_flips
+    from pufferdp.publish.flips.estimate import FlipEstimate, Interval, denoise_flips, estimate_flips, estimate_series
+    from pufferdp.publish.flips.flip import Flip, flip, flip_stream
+    from pufferdp.publish.flows.certificate import FlowCertificate
+    from pufferdp.publish.flows.estimate import FlowEstimates
+    from pufferdp.publish.flows.flow import FlowPlan, FlowRelease, flow, plan_flow
+    from pufferdp.publish.redaction.certificate import RedactionCertificate
+    from pufferdp.publish.redaction.redact import plan_redaction, redact
+    from pufferdp.publish.redaction.result import Redaction
+    from pufferdp.publish.redaction.tilt import tilted_model
+    from pufferdp.publish.verify import Verification, verify
     from pufferdp.report.html import write_report
-    from pufferdp.secrets import Secret, Secrets, load_secrets
-    from pufferdp.series_certificate import SeriesCertificate
-    from pufferdp.stream_report import StreamBudget, StreamReport
-    from pufferdp.streaming import stream_budget, stream_leakage
-    from pufferdp.tilting import tilted_model
-    from pufferdp.verification import Verification, verify
+
 
 _HOME = {
-    "answering": ("AnswerLaw", "answer_law"),
-    "audit.attackers": ("Attacker", "CorrelationAware", "SingleBit", "Viterbi"),
-    "audit.attack_report": ("AttackReport",),
-    "audit.attacking": ("attack_file", "attack_series", "attack_simulated"),
-    "audit.audit_report": ("AuditAttack", "AuditReport"),
-    "audit.auditing": ("audit_mechanism",),
-    "audit.commands": ("CommandMechanism",),
-    "audit.guard": ("GuardedFunction", "RunBudget"),
-    "audit.learned": ("Learned",),
-    "audit.mechanism": ("AuditedMechanism",),
-    "audit.outside": ("outside_mechanism",),
-    "audit.success": ("Success",),
-    "beliefs": ("Robustness", "robustness"),
-    "certificate": ("Certificate", "read_certificate"),
-    "checks": ("Adversary",),
-    "denoising": ("Denoised",),
-    "errors": (
+    "assess.attack.attack": (
+        "AttackReport",
+        "Success",
+        "attack_file",
+        "attack_series",
+        "attack_simulated",
+    ),
+    "assess.attack.attackers": (
+        "Attacker",
+        "CorrelationAware",
+        "Learned",
+        "SingleBit",
+        "Viterbi",
+    ),
+    "assess.audit.audit": (
+        "AuditAttack",
+        "AuditReport",
+        "audit_mechanism",
+    ),
+    "assess.audit.mechanisms.command": ("CommandMechanism",),
+    "assess.audit.mechanisms.function": (
+        "GuardedFunction",
+        "RunBudget",
+    ),
+    "assess.audit.mechanisms.ours": ("AuditedMechanism",),
+    "assess.audit.mechanisms.outside": ("outside_mechanism",),
+    "assess.dp": (
+        "LeakageReport",
+        "leakage_of",
+    ),
+    "assess.robustness": (
+        "Robustness",
+        "robustness",
+    ),
+    "assess.streams": (
+        "StreamBudget",
+        "StreamReport",
+        "stream_budget",
+        "stream_leakage",
+    ),
+    "basics.adversary": ("Adversary",),
+    "basics.errors": (
         "BudgetError",
         "CertificateError",
         "DataError",
@@ -122,57 +133,123 @@ _HOME = {
         "QueryError",
         "RefusedError",
     ),
-    "estimating": ("FlipEstimate", "Interval", "denoise_flips", "estimate_flips", "estimate_series"),
-    "fitting": ("Fit", "fit"),
-    "flow_certificate": ("FlowCertificate",),
-    "flow_estimates": ("FlowEstimates",),
-    "flowing": ("FlowPlan", "FlowRelease", "flow", "plan_flow"),
-    "fleets": ("Fleet", "release_fleet"),
-    "flipping": ("Flip", "flip", "flip_stream"),
-    "leakage.bounds": ("best_curve", "curves"),
-    "leakage.curves": ("Curve",),
-    "leakage.orbits": ("dobrushin", "least_favourable"),
-    "leaking": ("LeakageReport", "leakage_of"),
-    "ledger.accounts": ("Ledger",),
-    "ledger.charges": ("Charge",),
-    "ledger.checking": ("LedgerCheck",),
-    "ledger.standing": ("DataSet", "Receipt"),
-    "ledger.variation": ("FlowBudget",),
-    "limits": ("Limit",),
-    "mechanisms": ("Calibration",),
-    "mechanisms.flips": ("FlipDesign", "design_flips"),
-    "models": (
-        "AnyGroups",
-        "BayesianNetwork",
+    "leakage.curves": (
+        "Curve",
+        "best_curve",
+        "curves",
+    ),
+    "leakage.orbits": (
+        "dobrushin",
+        "least_favourable",
+    ),
+    "ledger.balance": (
+        "DataSet",
+        "Receipt",
+    ),
+    "ledger.charge": ("Charge",),
+    "ledger.flow_budget": ("FlowBudget",),
+    "ledger.ledger": ("Ledger",),
+    "ledger.verify": ("LedgerCheck",),
+    "models.chain": ("MarkovChain",),
+    "models.chain_classes": (
         "BinaryInterval",
-        "Gaussian",
-        "Groups",
-        "JointTable",
-        "LimitedCorrelation",
-        "MarkovChain",
         "MarkovClass",
         "MarkovInterval",
-        "Member",
-        "ModelClass",
-        "Node",
-        "Pedigree",
+    ),
+    "models.files.fleet": ("load_models",),
+    "models.files.json": (
         "load_model",
-        "load_models",
         "save_model",
     ),
-    "planning": ("Candidate", "Plan", "plan"),
-    "queries": ("Query",),
-    "redacting": ("plan_redaction", "redact"),
-    "redaction_certificate": ("RedactionCertificate",),
-    "redaction_result": ("Redaction",),
-    "releasing": ("Release", "release"),
+    "models.gaussian": (
+        "Gaussian",
+        "LimitedCorrelation",
+    ),
+    "models.groups": (
+        "AnyGroups",
+        "Groups",
+    ),
+    "models.joint": ("JointTable",),
+    "models.model_class": ("ModelClass",),
+    "models.network": (
+        "BayesianNetwork",
+        "Node",
+    ),
+    "models.pedigree": (
+        "Member",
+        "Pedigree",
+    ),
+    "publish.answers.denoise": ("Denoised",),
+    "publish.answers.fleet": (
+        "Fleet",
+        "release_fleet",
+    ),
+    "publish.answers.laws": (
+        "AnswerLaw",
+        "answer_law",
+    ),
+    "publish.answers.limits": ("Limit",),
+    "publish.answers.plan": (
+        "Candidate",
+        "Plan",
+        "plan",
+    ),
+    "publish.answers.problem": ("Calibration",),
+    "publish.answers.queries": ("Query",),
+    "publish.answers.release": (
+        "Release",
+        "release",
+    ),
+    "publish.answers.secrets": (
+        "Secret",
+        "Secrets",
+        "load_secrets",
+    ),
+    "publish.certificate": (
+        "Certificate",
+        "read_certificate",
+    ),
+    "publish.fits.fit": (
+        "Fit",
+        "fit",
+    ),
+    "publish.flips.certificate": ("SeriesCertificate",),
+    "publish.flips.design": (
+        "FlipDesign",
+        "design_flips",
+    ),
+    "publish.flips.estimate": (
+        "FlipEstimate",
+        "Interval",
+        "denoise_flips",
+        "estimate_flips",
+        "estimate_series",
+    ),
+    "publish.flips.flip": (
+        "Flip",
+        "flip",
+        "flip_stream",
+    ),
+    "publish.flows.certificate": ("FlowCertificate",),
+    "publish.flows.estimate": ("FlowEstimates",),
+    "publish.flows.flow": (
+        "FlowPlan",
+        "FlowRelease",
+        "flow",
+        "plan_flow",
+    ),
+    "publish.redaction.certificate": ("RedactionCertificate",),
+    "publish.redaction.redact": (
+        "plan_redaction",
+        "redact",
+    ),
+    "publish.redaction.result": ("Redaction",),
+    "publish.redaction.tilt": ("tilted_model",),
+    "publish.verify": (
+        "Verification",
+        "verify",
+    ),
     "report.html": ("write_report",),
-    "secrets": ("Secret", "Secrets", "load_secrets"),
-    "stream_report": ("StreamBudget", "StreamReport"),
-    "streaming": ("stream_budget", "stream_leakage"),
-    "tilting": ("tilted_model",),
-    "series_certificate": ("SeriesCertificate",),
-    "verification": ("Verification", "verify"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pufferdp.data import Coding, Counts, Layout, Series, open_series
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
+from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.series import Series, open_series
 from tests.data.backends import BACKENDS, ORDERED
 from tests.data.reference import Answer, Row, answer, bin_of
 

@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from pufferdp.data import read_families
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
+from pufferdp.data.families import read_families
 
 ROWS = pd.DataFrame(
     {

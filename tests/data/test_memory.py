@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import pufferdp
-from pufferdp.data import Coding, Layout, open_series
+from pufferdp.basics.errors import DataError
 from pufferdp.data.files import memory_columns
+from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.rewriting import rewrite_file, rewrite_frame
-from pufferdp.errors import DataError
+from pufferdp.data.rewrite import rewrite_file, rewrite_frame
+from pufferdp.data.series import open_series
 
 TEXT = 'when,who,"what, and ""how"""\n2024-01-01 00:05,b,x\n2024-01-01 00:00,a,NA\n2024-01-01 01:00,b,"y, z"\n'
 COLUMN = 'what, and "how"'

@@ -11,8 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from pufferdp.data import Coding, Counts, Layout, open_series
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
+from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.series import open_series
 from tests.data.reference import answer
 from tests.data.test_against_reference import LABELS, check
 from tests.data.test_servers import random_rows

@@ -18,8 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pufferdp.data import Coding, Layout, open_series, read_records
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.records import read_records
+from pufferdp.data.series import open_series
 from tests.data.backends import BACKENDS, ORDERED
 
 QUICK = settings(

@@ -11,9 +11,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from pufferdp.data import read_records
+from pufferdp.basics.errors import DataError
 from pufferdp.data import records as module
-from pufferdp.errors import DataError
+from pufferdp.data.records import read_records
 from tests.data.backends import BACKENDS, ORDERED
 
 FAMILY = ("anna", "ben", "carl")

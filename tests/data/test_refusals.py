@@ -12,8 +12,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from pufferdp.data import Coding, Layout, open_series
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.series import open_series
 
 AB = Coding(labels=("a", "b"))
 STATE = Layout(column="state")

@@ -14,8 +14,11 @@ import pyarrow.parquet
 import pytest
 
 from pufferdp import MarkovChain, fit, release
-from pufferdp.data import Coding, Layout, open_series, read_families, read_records
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
+from pufferdp.data.families import read_families
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.records import read_records
+from pufferdp.data.series import open_series
 from tests.data.reference import Answer, Row, answer, bin_of
 from tests.data.test_against_reference import BASE, BINS, LABELS, STEP, check
 

@@ -14,7 +14,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from pufferdp.data import Coding, Layout, open_series
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.series import open_series
 
 STATE = Layout(column="state")
 BREAK = Layout(column="state", missing="break")

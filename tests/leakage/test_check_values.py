@@ -7,23 +7,23 @@ import math
 import numpy as np
 import pytest
 
-from pufferdp.checks import Adversary
-from pufferdp.errors import NotApplicableError
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.chains.mixing import eigen_gap
+from pufferdp.leakage.chains.powers import ratios_of
 from pufferdp.leakage.curves import Spent
-from pufferdp.leakage.mixing import eigen_gap
-from pufferdp.leakage.quilts import worst_record
-from pufferdp.leakage.ratios import ratios_of
-from pufferdp.leakage.search import Score
-from pufferdp.mechanisms import Problem
-from pufferdp.mechanisms.exact import ExactLeakage
-from pufferdp.mechanisms.inferential import Inferential
-from pufferdp.models.classes import BinaryInterval
+from pufferdp.leakage.quilts.chains import worst_record
+from pufferdp.leakage.quilts.search import Score
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
-from pufferdp.models.markov import MarkovChain
 from pufferdp.models.pedigree import Member, Pedigree
-from pufferdp.planning import plan
-from pufferdp.queries import Query
+from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
+from pufferdp.publish.answers.mechanisms.gk16 import Inferential
+from pufferdp.publish.answers.plan import plan
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 from tests.oracles.chains import Literal, score
 from tests.oracles.leakage import leakage
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pufferdp.checks import Adversary
-from pufferdp.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.bounds import best_curve, curves, lowest
-from pufferdp.leakage.windows import WindowLeakage
-from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval
-from pufferdp.models.collection import ModelClass
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.additive.windows import WindowLeakage
+from pufferdp.leakage.curves import best_curve, curves, lowest
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.joint import JointTable
-from pufferdp.models.markov import MarkovChain
+from pufferdp.models.model_class import ModelClass
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
 from tests.oracles.leakage import leakage

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pufferdp.checks import Adversary
-from pufferdp.leakage.bounds import curves
-from tests.mechanisms.record_suite import case_of
-from tests.mechanisms.suite import literal_start
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.curves import curves
 from tests.oracles.leakage import (
     channel_leakage,
     flipped_channel,
@@ -22,6 +20,8 @@ from tests.oracles.leakage import (
     laplace_channel,
     path_law,
 )
+from tests.publish.answers.mechanisms.record_suite import case_of
+from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains, groups, networks, pedigrees
 
 ALGORITHMS = {"laplace": laplace_channel, "geometric": geometric_channel, "flipped": flipped_channel}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pufferdp.checks import Adversary
-from pufferdp.errors import ParameterError
-from pufferdp.leakage.bounds import CLIPPED, best_curve, curves
-from pufferdp.leakage.curves import EVERY_ALGORITHM
-from pufferdp.leaking import leakage_of
-from pufferdp.models import Gaussian, LimitedCorrelation, MarkovChain
-from tests.leakage.test_gaussian import GALTON, limited, scaled
+from pufferdp.assess.dp import leakage_of
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import ParameterError
+from pufferdp.leakage.curves import CLIPPED, EVERY_ALGORITHM, best_curve, curves
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
+from tests.leakage.additive.test_gaussian import GALTON, limited, scaled
 from tests.oracles import gaussian as oracle
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP

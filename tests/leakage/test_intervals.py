@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferdp.checks import Adversary
-from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.mixing import box_contraction, contraction
-from pufferdp.leakage.quilts import worst_record
-from pufferdp.leakage.ratios import ratios_of
-from pufferdp.leakage.search import Score
-from pufferdp.mechanisms import Problem
-from pufferdp.mechanisms.quilt import QuiltApprox, QuiltExact
-from pufferdp.models.classes import BinaryInterval, MarkovInterval
-from pufferdp.models.markov import MarkovChain
-from pufferdp.queries import Query
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.chains.mixing import box_contraction, contraction
+from pufferdp.leakage.chains.powers import ratios_of
+from pufferdp.leakage.quilts.chains import worst_record
+from pufferdp.leakage.quilts.search import Score
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval
+from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 from tests.oracles.leakage import leakage
 from tests.strategies import SEEDS
 

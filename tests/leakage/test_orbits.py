@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from pufferdp.errors import NotApplicableError
-from pufferdp.leakage.orbits import (
-    Privacy,
-    dobrushin,
-    least_favourable,
-    our_noise,
-    poster_noise,
-    radius,
-    tilted,
-)
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.orbits import Privacy, dobrushin, least_favourable, our_noise, poster_noise, radius, tilted
 from tests.oracles.chains import stationary
 from tests.oracles.flows import flow_law, two_chains, w1
 from tests.strategies import random_law, random_transition

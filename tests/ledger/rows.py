@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from pufferdp import verify
-from pufferdp.certificate import content_hash
+from pufferdp.publish.certificate import content_hash
 
 
 def assert_other_rows_are_found_out(raw: dict[str, Any], other: dict[str, Any]) -> None:

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from pufferdp import BudgetError, Charge, Gaussian, Ledger, LedgerError, MarkovChain, ParameterError, RefusedError
-from pufferdp.ledger import store
-from pufferdp.ledger.charges import KINDS, channel_loss, flip, loss_of, redaction
+from pufferdp.ledger.charge import KINDS, channel_loss, flip, loss_of, redaction
+from pufferdp.ledger.store import base as store
 from pufferdp.ledger.totals import add_up
-from pufferdp.models.files import model_digest
+from pufferdp.models.files.json import model_digest
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 SMALL = Charge(kind="dp", dp_loss=0.01, longest=50)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain
-from pufferdp.ledger.charges import flip
-from pufferdp.ledger.exchange import export_ledger, import_ledger, read_export
+from pufferdp.ledger.charge import flip
+from pufferdp.ledger.history import export_ledger, import_ledger, read_export
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["Ruhe", "tätig"])
 

@@ -25,11 +25,11 @@ from pufferdp import (
     flip_stream,
     verify,
 )
-from pufferdp.certificate import content_hash
-from pufferdp.ledger.charges import channel_loss
-from pufferdp.ledger.charges import flip as flip_charge
-from pufferdp.models.files import model_digest
-from pufferdp.noise import SeededSampler
+from pufferdp.ledger.charge import channel_loss
+from pufferdp.ledger.charge import flip as flip_charge
+from pufferdp.models.files.json import model_digest
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.noise import SeededSampler
 from tests.ledger.rows import assert_other_rows_are_found_out
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["rest", "active"])

@@ -30,13 +30,13 @@ from pufferdp import (
     release,
     verify,
 )
-from pufferdp.certificate import content_hash
 from pufferdp.leakage.orbits import Privacy, dobrushin, least_favourable, our_noise
-from pufferdp.ledger import chain as hashes
-from pufferdp.ledger.charges import KINDS
-from pufferdp.ledger.variation import add_taus, flow_charge, tau_left
-from pufferdp.models.files import model_digest
-from pufferdp.noise import SeededSampler
+from pufferdp.ledger import charge as hashes
+from pufferdp.ledger.charge import KINDS
+from pufferdp.ledger.flow_budget import add_taus, flow_charge, tau_left
+from pufferdp.models.files.json import model_digest
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.noise import SeededSampler
 from tests.leakage.test_flow_attacks import GRID, records
 from tests.leakage.test_orbits import mixing, others
 from tests.ledger.rows import assert_other_rows_are_found_out
@@ -313,7 +313,7 @@ def test_a_forger_who_mends_every_hash_is_found_by_the_charge(path: Path, change
 
 
 def test_a_ledger_of_both_kinds_is_exported_and_imported(path: Path, tmp_path: Path) -> None:
-    from pufferdp.ledger.exchange import export_ledger, import_ledger, read_export
+    from pufferdp.ledger.history import export_ledger, import_ledger, read_export
 
     flow(FRAME, **ASKED, ledger=path, dataset="flows")
     flip(FRAME, model=CHAIN, column="state", epsilon=0.5, ledger=path, dataset="week")

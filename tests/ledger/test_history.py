@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pufferdp import Charge, FlowBudget, Ledger, MarkovChain, release
+from pufferdp.ledger.flow_budget import flow_charge
 from pufferdp.ledger.history import history
-from pufferdp.ledger.variation import flow_charge
-from pufferdp.models.files import model_digest
-from pufferdp.report.ledger import budget_over_time
+from pufferdp.models.files.json import model_digest
+from pufferdp.report.pages.ledger import budget_over_time
 
 CHAIN = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pufferdp import Charge, Ledger, MarkovChain, plan
-from pufferdp.ledger.listing import latest
-from pufferdp.releasing import charge_of
+from pufferdp.ledger.history import latest
+from pufferdp.publish.answers.release import charge_of
 
 CHAIN = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]])
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import pufferdp
-from pufferdp.certificate import content_hash
-from pufferdp.errors import BudgetError, ParameterError, RefusedError
-from pufferdp.ledger import chain
-from pufferdp.ledger.accounts import Ledger
-from pufferdp.ledger.charges import Charge
-from pufferdp.ledger.redactions import rows_text
-from pufferdp.models.markov import MarkovChain
+from pufferdp.basics.errors import BudgetError, ParameterError, RefusedError
+from pufferdp.ledger import charge as chain
+from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.ledger import Ledger
+from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.redaction.certificate import rows_text
 from tests.oracles import redaction as oracle
 
 CHAIN = MarkovChain(transition=[[0.95, 0.05], [0.4, 0.6]], states=("rest", "active"))
@@ -96,8 +96,8 @@ def test_three_regions_close_the_data_set(books: Path) -> None:
 
 def test_what_the_tilted_model_allows_after_three_regions(books: Path) -> None:
     """The way out that the refusal names: a data set of the tilted model with the budget that is left."""
-    from pufferdp.data import Layout
-    from pufferdp.tilting import tilted_from_file
+    from pufferdp.data.layout import Layout
+    from pufferdp.publish.redaction.tilt import tilted_from_file
 
     result = redact(books, method="3r-optimal", epsilon=1.2, adversary="pufferfish", dataset="alone")
     tilted = tilted_from_file(result, books / "o.csv", Layout(column="activity"))

@@ -25,7 +25,7 @@ from pufferdp import (
     release,
     verify,
 )
-from pufferdp.noise import SeededSampler
+from pufferdp.publish.noise import SeededSampler
 from tests.ledger.rows import assert_other_rows_are_found_out
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["rest", "active"])

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp import Charge, Ledger
-from pufferdp.errors import BudgetError, LedgerError, ParameterError
-from pufferdp.ledger import requests
-from pufferdp.ledger.standing import Receipt
+from pufferdp.basics.errors import BudgetError, LedgerError, ParameterError
+from pufferdp.ledger import apply as requests
+from pufferdp.ledger.balance import Receipt
 from tests.ledger.races import CHAIN
 
 names = st.text(st.characters(blacklist_categories=["C", "Z"]), min_size=1, max_size=9)

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain, release
-from pufferdp.ledger import chain as hashes
-from pufferdp.ledger.charges import flip
-from pufferdp.ledger.store import TABLES
+from pufferdp.ledger import charge as hashes
+from pufferdp.ledger.charge import flip
+from pufferdp.ledger.store.base import TABLES
 from pufferdp.ledger.totals import State
-from pufferdp.noise import SeededSampler
+from pufferdp.publish.noise import SeededSampler
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["rest", "active"])
 FRAME = pd.DataFrame({"state": ["rest", "active", "active", "rest", "rest"]})

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp import Charge, Groups, MarkovChain, Query, plan
-from pufferdp.checks import Adversary
-from pufferdp.ledger.charges import flip, redaction
+from pufferdp.basics.adversary import Adversary
+from pufferdp.ledger.charge import flip, redaction
 from pufferdp.ledger.totals import Rule, State
-from pufferdp.mechanisms.base import Problem
-from pufferdp.mechanisms.exact import ExactLeakage
-from pufferdp.releasing import charge_of
+from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.release import charge_of
 from tests.strategies import chains, epsilons
 
 BDP, PUFFERFISH = Adversary.BDP, Adversary.PUFFERFISH

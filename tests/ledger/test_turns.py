@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from pufferdp import Charge, Ledger
-from pufferdp.errors import LedgerError
-from pufferdp.ledger.turns import Turns
+from pufferdp.basics.errors import LedgerError
+from pufferdp.ledger.store.group_commit import Turns
 from tests.ledger.races import CHAIN
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere everybody takes the lock in turn")

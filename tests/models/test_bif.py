@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pufferdp.errors import ModelError
-from pufferdp.models import BayesianNetwork, ModelClass, load_model, model_digest, model_from_dict, model_to_dict
-from pufferdp.models import bif as reading
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.files import bif as reading
+from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict
+from pufferdp.models.model_class import ModelClass
+from pufferdp.models.network import BayesianNetwork
 from tests.strategies import SEEDS, networks
 
 SMALL = """network unknown {

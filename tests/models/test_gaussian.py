@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pufferdp.errors import ModelError
-from pufferdp.models import Gaussian, LimitedCorrelation, load_model, model_digest, model_from_dict, model_to_dict
-from pufferdp.models import save_model as save
-from pufferdp.models.classes import dependent
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.chain_classes import dependent
+from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict
+from pufferdp.models.files.json import save_model as save
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 
 FAMILY = {"mean": [69, 64, 67], "covariance": [[6.1, 0.4, 2.4], [0.4, 5.3, 1.7], [2.4, 1.7, 12.8]]}
 

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pufferdp.errors import ModelError
-from pufferdp.models import AnyGroups, Groups, JointTable, load_model, model_digest, save_model
-from pufferdp.models.files import model_from_dict, model_to_dict
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
+from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.joint import JointTable
 from tests.models.test_network import questions, summed
 from tests.strategies import SEEDS, groups, tables
 

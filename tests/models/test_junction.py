@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pufferdp.errors import NotApplicableError
-from pufferdp.models.junction import MOST_ENTRIES, Factor, JunctionTree, connected, neighbours
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.models.inference import MOST_ENTRIES, Factor, JunctionTree, connected, neighbours
 from pufferdp.models.network import BayesianNetwork, Node
 from tests.models.test_network import questions, summed
 from tests.oracles import records as brute

@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pufferdp.errors import ModelError
-from pufferdp.models import (
-    BinaryInterval,
-    MarkovChain,
-    MarkovClass,
-    MarkovInterval,
-    load_model,
-    model_digest,
-    model_from_dict,
-    model_to_dict,
-    save_model,
-)
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
+from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
 from tests.oracles.chains import stationary
 from tests.strategies import chains
 

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pufferdp.errors import ModelError
-from pufferdp.models import BayesianNetwork, JointTable, ModelClass, Node, load_model, model_digest, save_model
-from pufferdp.models.files import model_from_dict, model_to_dict
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
+from pufferdp.models.joint import JointTable
+from pufferdp.models.model_class import ModelClass
+from pufferdp.models.network import BayesianNetwork, Node
 from tests.strategies import SEEDS, networks
 
 RAIN = {"name": "rain", "states": ["no", "yes"], "table": [0.8, 0.2]}

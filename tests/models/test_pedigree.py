@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 
 from pufferdp import ModelClass, ModelError, answer_law, load_model, plan, release, robustness, save_model, verify
-from pufferdp.models import model_digest, model_from_dict, model_to_dict
-from pufferdp.models.classes import dependent
+from pufferdp.models.chain_classes import dependent
+from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
 from pufferdp.models.pedigree import GENOTYPES, Member, Pedigree
 from pufferdp.models.simulate import sample
-from tests.mechanisms.record_suite import written_out
+from tests.publish.answers.mechanisms.record_suite import written_out
 from tests.strategies import pedigrees
 
 FAMILY = (Member("mother"), Member("father"), *(Member(f"child {n}", "father", "mother") for n in (1, 2, 3)))

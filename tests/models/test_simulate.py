@@ -14,9 +14,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pufferdp.errors import ModelError, ParameterError
-from pufferdp.models import BayesianNetwork, Gaussian, Groups, JointTable, MarkovChain, Node
-from pufferdp.models.records import RecordModel
+from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.gaussian import Gaussian
+from pufferdp.models.groups import Groups
+from pufferdp.models.joint import JointTable
+from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
 from tests.models.test_joint_and_groups import filled, spread
 from tests.models.test_network import multiplied, questions, summed

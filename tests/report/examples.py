@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pufferdp
-from pufferdp.audit.auditing import audit_mechanism
-from pufferdp.leaking import leakage_lines
-from pufferdp.noise import SeededSampler
+from pufferdp.assess.audit.audit import audit_mechanism
+from pufferdp.assess.dp import leakage_lines
+from pufferdp.publish.noise import SeededSampler
 from pufferdp.report.charts import Chart, Panels
 from pufferdp.report.html import report_html
 
@@ -95,13 +95,12 @@ def attacked() -> Any:
 
 def figures() -> dict[str, Chart | Panels]:
     """The six figures that there must be, and the others."""
-    from pufferdp.report.attacks import attack_success
-    from pufferdp.report.audit import audit_panels
-    from pufferdp.report.figures import plan_comparison, release_chart
-    from pufferdp.report.flow import flow_map, flow_maps
-    from pufferdp.report.leakage import leakage_bars, leakage_curves
-    from pufferdp.report.ledger import budget_over_time
-    from pufferdp.report.redaction import redaction_map
+    from pufferdp.report.pages.answers import plan_comparison, release_chart
+    from pufferdp.report.pages.assess import attack_success, audit_panels
+    from pufferdp.report.pages.flows import flow_map, flow_maps
+    from pufferdp.report.pages.leakage import leakage_bars, leakage_curves
+    from pufferdp.report.pages.ledger import budget_over_time
+    from pufferdp.report.pages.redaction import redaction_map
 
     flow = subject("flow").certificate.to_dict()
     found = {"dataset": "week", "releases": 3, "budget": 2.0, "leakage": 1.5}

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pufferdp.errors import ParameterError
+from pufferdp.basics.errors import ParameterError
 from pufferdp.report.charts import Axis, Chart, Line, Panels, Points, Rule
 from pufferdp.report.theme import DARK, DASHES, HATCHES, LIGHT, MARKERS, SHAPES, STRONG, Theme
 from tests.report.examples import figures

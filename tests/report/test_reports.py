@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import pufferdp
-from pufferdp.errors import CertificateError, ParameterError
-from pufferdp.report.blocks import Table
+from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.report.html import embedded, report_html, write_report
-from pufferdp.report.subjects import page_of
+from pufferdp.report.page import Table
+from pufferdp.report.registry import page_of
 from tests.oracles import flips as flip_oracle
 from tests.oracles import leakage as leakage_oracle
 from tests.oracles import redaction as redaction_oracle

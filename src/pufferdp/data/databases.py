@@ -16,10 +16,10 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import duckdb
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data import files
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.parts import identifier, literal
-from pufferdp.errors import DataError
 
 Load = Callable[[], duckdb.DuckDBPyRelation]
 _SERVERS: Final = ("postgresql://", "postgres://")

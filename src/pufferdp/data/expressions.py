@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import narwhals as nw
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Coding, Gap
 from pufferdp.data.matching import keys_of
 from pufferdp.data.sources import Frame
 from pufferdp.data.tables import Table
-from pufferdp.errors import DataError
 
 MISSING = -1
 """The code of a missing value."""

@@ -9,12 +9,12 @@ from fractions import Fraction
 
 import narwhals as nw
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data.expressions import UNKNOWN
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Columns, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.sources import Frame, Source, doubles, open_source, rows
-from pufferdp.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,18 +5,34 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.spark import is_spark_error
-from pufferdp.data.watching import watch
-from pufferdp.errors import DataError
+
+_latest: list[weakref.ref[Any]] = []
+"""The connection that was opened last: one scan runs at a time."""
+
+
+def watch(connection: Any) -> None:
+    """Ask this connection from now on."""
+    _latest[:] = [weakref.ref(connection)]
+
+
+def scanned() -> float | None:
+    """The share of the running scan that is done, from 0 to 1; None where none runs or nobody knows."""
+    connection = _latest[0]() if _latest else None
+    percent = -1.0 if connection is None else float(connection.query_progress())
+    return percent / 100 if 0 <= percent <= 100 else None
 
 
 def connect() -> duckdb.DuckDBPyConnection:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
 
 _MICROSECONDS = {
     "us": 1,

@@ -10,7 +10,7 @@ from typing import Any
 
 import narwhals as nw
 
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data.parts import Parts
-from pufferdp.errors import DataError
 
 ENDINGS: Final = (".csv", ".tsv", ".txt")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pufferdp.errors import DataError
+from pufferdp.basics.errors import DataError
 
 _TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _ACCEPTED = ".csv, .tsv or .txt (also with .gz), .parquet, .sqlite or .db (FILE::TABLE), or a folder of .parquet files"

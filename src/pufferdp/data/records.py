@@ -11,11 +11,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Columns, shorten
 from pufferdp.data.matching import comparable, keys_of, quoted, shown
 from pufferdp.data.sources import Frame, Source, open_source, rows
-from pufferdp.errors import DataError
 
 
 @reading()

@@ -11,23 +11,13 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from pufferdp.data.expressions import (
-    MISSING,
-    UNKNOWN,
-    chains,
-    check_gap,
-    coded,
-    linked,
-    need_numbers,
-    scaled,
-    unscaled,
-)
+from pufferdp.basics.errors import DataError
+from pufferdp.data.expressions import MISSING, UNKNOWN, chains, check_gap, coded, linked, need_numbers, scaled, unscaled
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, read_gap, shorten
 from pufferdp.data.matching import plain, shown
 from pufferdp.data.sources import Frame, Source, integers, rows
 from pufferdp.data.tables import Table, open_table
-from pufferdp.errors import DataError
 
 MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""

@@ -15,10 +15,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data import databases, files, spark
 from pufferdp.data.layout import Columns, check_columns
 from pufferdp.data.memory import MemoryFile
-from pufferdp.errors import DataError
 
 Source = object
 """A path, a pattern or the URL of a table (text or os.PathLike), or a frame: pandas, polars, pyarrow, DuckDB, Spark."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import narwhals as nw
 
+from pufferdp.basics.errors import DataError
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Layout, columns_of
 from pufferdp.data.matching import comparable, person_of, words
 from pufferdp.data.sources import Frame, Source, open_source
-from pufferdp.errors import DataError
 
 
 @dataclass(frozen=True, kw_only=True)

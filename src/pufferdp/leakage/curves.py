@@ -10,16 +10,30 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.checks import LARGEST
-from pufferdp.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.search import Floats, Objective, Score
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
+from pufferdp.leakage.chains.mixing import box_contraction
+from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
+from pufferdp.leakage.quilts.networks import worst_network_record
+from pufferdp.leakage.quilts.search import Objective, Score
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, Model, NumberModel, SeriesModel, dependent
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.pedigree import Pedigree
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
 
@@ -164,3 +178,199 @@ def _loss(value: float, name: str) -> float:
     if not 0 <= value <= LARGEST:
         raise ParameterError(f"{name} is {value:g}; it must be a number from 0 to {LARGEST:g}", value=value)
     return float(value)
+
+
+_ROUNDING: Final = 1e-14
+"""More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
+
+CLIPPED: Final = (
+    "sums and means clipped to [a, b] with Laplace noise, and other algorithms that lose at most tau/(b-a) "
+    "for each unit that the records move in L1; between values at most b-a apart"
+)
+"""What the Gaussian curves hold for (Lange 2024, Lemma 6.3)."""
+
+
+class _OtherKindError(NotApplicableError):
+    """A bound for another kind of model."""
+
+
+def curve(name: str, model: Model, length: int | None = None, adversary: str = "bdp") -> Curve:
+    """One curve by name; an absent one where it does not apply."""
+    who = checks.adversary(adversary)
+    if isinstance(model, SeriesModel) and length is None:
+        raise ParameterError("length is missing; a chain needs the number of records in the series")
+    try:
+        return _MAKERS[name](model, length or 0, who)
+    except NotApplicableError as error:
+        return Absent(name, "", str(error), foreign=isinstance(error, _OtherKindError))
+
+
+def curves(model: Model, length: int | None = None, adversary: str = "bdp") -> dict[str, Curve]:
+    """Every curve by name, those that do not apply among them.
+
+    Args:
+        model: the model or class.
+        length: records in the longest chain of a series; other models know their records.
+        adversary: whom the bound is for: bdp, pufferfish or dp.
+    """
+    return {name: curve(name, model, length, adversary) for name in CURVES}
+
+
+def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") -> Lowest:
+    """The lowest of the curves that apply, at every tau. The general one applies to every model.
+
+    >>> from pufferdp.models import MarkovChain
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
+    >>> best = best_curve(chain, length=50)
+    >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
+    (1.4169, 'quilt', 0.0627)
+    """
+    return lowest(curves(model, length, adversary))
+
+
+def lowest(found: Mapping[str, Curve]) -> Lowest:
+    """The lowest of some curves at every tau."""
+    applying = tuple(curve for curve in found.values() if curve.applies)
+    narrow = [curve.holds_for for curve in applying if curve.holds_for != EVERY_ALGORITHM]
+    holds_for = narrow[0] if narrow else EVERY_ALGORITHM
+    return Lowest("best", "the least of several upper bounds", applying, holds_for=holds_for)
+
+
+def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if adversary is not Adversary.DP and dependent(model, longest) > 1:
+        raise NotApplicableError("records are correlated, and a DP loss does not count what one shows of another")
+    theorem = "Dwork, McSherry, Nissim & Smith 2006 (independent records, or all others known)"
+    return Line("independent", theorem, 1.0)
+
+
+def _general(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
+    return Line("general", theorem, float(dependent(model, longest)))
+
+
+def _gaussian(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "n²/(4(1/rho-n+2)) + 1, equal variances and |Pearson| ≤ rho (Lange 2024, Proposition 6.4)"
+    families = _families(model)
+    if any(spread > 1 for _, _, spread in families):
+        raise NotApplicableError("is proved for records of equal variance, and these differ")
+    return Line("gaussian", theorem, max(thesis_factor(n, rho) for n, rho, _ in families), holds_for=CLIPPED)
+
+
+def _gaussian_class(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "1 + (n-1)·rho, |Pearson| ≤ rho, by diagonal dominance (docs/theory/gaussian.md)"
+    factor = max(class_factor(n, rho, adversary, spread) for n, rho, spread in _families(model))
+    return Line("gaussian-class", theorem, factor, holds_for=CLIPPED)
+
+
+def _families(model: Model) -> list[tuple[int, float, float]]:
+    """Of each set of records that hang together: how many, the largest |Pearson|, how far deviations differ."""
+    if isinstance(model, LimitedCorrelation):
+        return [(model.records, model.rho, 1.0)]
+    if isinstance(model, Gaussian):
+        return [(len(part), model.pearson(part), model.spread(part)) for part in model.components]
+    raise _OtherKindError("is about jointly normal records, and those of the model are not")
+
+
+def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if isinstance(model, LimitedCorrelation):
+        raise NotApplicableError("needs one covariance matrix, and the class has many")
+    if not isinstance(model, Gaussian):
+        raise _OtherKindError("is about jointly normal records, and those of the model are not")
+    found = shift_factor(model.covariance, adversary)
+    theorem = "1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), "
+    theorem += "over every adversary" if found.exact else "bounded (docs/theory/gaussian.md)"
+    many = f"too many records for every adversary: the factor is a proved bound, and one has {found.lower:.6g}"
+    return Line("gaussian-exact", theorem, found.upper, holds_for=CLIPPED, note="" if found.exact else many)
+
+
+def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if not isinstance(model, SeriesModel):
+        raise _OtherKindError("is about chains, and the model is not one")
+    if isinstance(model, (BinaryInterval, MarkovInterval)) or any(
+        chain.any_start or chain.given_start is not None for chain in model.chains
+    ):
+        raise NotApplicableError("is proved for chains that start in their stationary law")
+    gammas = [float(chain.transition.max() / _positive(chain.transition)) for chain in model.chains]
+    theorem = "tau + 4 ln(gamma), gamma the largest over the least transition probability (Lange 2024, Corollary 7.4)"
+    return Line("markov", theorem, 1.0, 4 * math.log(max(gammas)) * (1 + _ROUNDING))
+
+
+def _zhao(model: Model, longest: int, adversary: Adversary) -> Curve:
+    if not isinstance(model, SeriesModel):
+        raise _OtherKindError("is about chains, and the model is not one")
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        box = model.box if isinstance(model, BinaryInterval) else model
+        omega = _omega(box.high, box.low)
+    else:
+        omega = max(_omega(chain.transition, chain.transition) for chain in model.chains)
+    # The paper's proof was not published. The quilt of both neighbours gives one, for any start: a side costs at most
+    # two ratios inside a column of P, since rows of its powers are means of its rows. 4 ln(omega) would do.
+    theorem = "tau + 6 ln(omega), omega the largest ratio inside a column of P (Zhao, Zhang & Poor 2017)"
+    return Line("zhao", theorem, 1.0, 6 * math.log(omega) * (1 + _ROUNDING))
+
+
+def _omega(high: Floats, low: Floats) -> float:
+    """Max over x≠x', y of high(x,y)/low(x',y), and 1 for x = x'."""
+    _positive(low)
+    k = len(low)
+    return max((float((high[x] / low[y]).max()) for x in range(k) for y in range(k) if x != y), default=1.0)
+
+
+def _positive(transition: Floats) -> float:
+    least = float(transition.min())
+    if least <= 0:
+        raise NotApplicableError("needs transition probabilities that are all above 0")
+    return least
+
+
+def _quilt(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "the quilt curve: group privacy inside a quilt, influence on its ends (docs/theory/search.md)"
+    return QuiltCurve("quilt", theorem, _worst(model, longest, adversary))
+
+
+def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
+    if isinstance(model, AnyGroups):
+        raise NotApplicableError("anything may hold inside a group; the general curve is all that can be said")
+    if isinstance(model, NumberModel):
+        raise _OtherKindError("is worked out for records with states, and those of the model are real numbers")
+    if isinstance(model, (RecordModel, ModelClass)):
+        return _worst_of_networks(model, adversary)
+    if isinstance(model, MarkovInterval):
+        side = box_contraction(model).side
+        return lambda objective: worst_record_by_distance(side, side, longest, objective).value
+    chains = model.corners if isinstance(model, BinaryInterval) else model.chains
+    known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
+    return lambda objective: worst_of_chains(chains, longest, objective, known).value
+
+
+def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) -> Worst:
+    trees = [member.tree for member in model.beliefs if isinstance(member, BayesianNetwork)]
+    if len(trees) < len(model.beliefs):
+        raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
+    if adversary is not Adversary.PUFFERFISH:
+        raise NotApplicableError("over a network it holds only for an adversary who knows no record (pufferfish)")
+    weights = (1.0,) * len(model.records)
+    return lambda objective: max(worst_network_record(tree, weights, objective).value for tree in trees)
+
+
+def _pedigree(model: Model, longest: int, adversary: Adversary) -> Curve:
+    members = model.models if isinstance(model, ModelClass) else (model,)
+    if not all(isinstance(member, Pedigree) for member in members):
+        raise _OtherKindError("is about families, and the model is not one")
+    theorem = "group privacy over the largest family; two parents and m-2 children reach (m-1) tau "
+    return Line("pedigree", theorem + "(Lange 2024, Theorem 5.1)", float(dependent(model, longest)))
+
+
+_MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
+    "independent": _independent,
+    "general": _general,
+    "gaussian": _gaussian,
+    "gaussian-class": _gaussian_class,
+    "gaussian-exact": _gaussian_exact,
+    "markov": _markov,
+    "zhao": _zhao,
+    "quilt": _quilt,
+    "pedigree": _pedigree,
+}
+CURVES: Final = tuple(_MAKERS)
+"""The names of all curves, in the order they are shown."""

@@ -24,8 +24,8 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.errors import NotApplicableError
-from pufferdp.models.markov import Matrix, Vector, read_only
+from pufferdp.basics.arrays import Matrix, Vector, read_only
+from pufferdp.basics.errors import NotApplicableError
 
 _UNIT: Final = 2.0**-52
 

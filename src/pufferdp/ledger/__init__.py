@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pufferdp.errors import ParameterError
+from pufferdp.basics.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.accounts import Ledger
-    from pufferdp.ledger.charges import Charge
-    from pufferdp.ledger.standing import Receipt
+    from pufferdp.ledger.balance import Receipt
+    from pufferdp.ledger.charge import Charge
+    from pufferdp.ledger.ledger import Ledger
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def opened(place: Ledger | str | os.PathLike[str] | None, dataset: str | None) -
         return
     if dataset is None:
         raise ParameterError("dataset is missing; say which data set of the ledger is charged with --dataset")
-    from pufferdp.ledger.accounts import Ledger  # most releases have none
+    from pufferdp.ledger.ledger import Ledger
 
     if isinstance(place, Ledger):
         yield place

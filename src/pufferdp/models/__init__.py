@@ -1,16 +1,18 @@
 """Beliefs about how records are generated, and classes of them."""
 
-from pufferdp.models.classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel, SeriesModel
-from pufferdp.models.collection import ModelClass
-from pufferdp.models.files import load_model, model_digest, model_from_dict, model_to_dict, save_model
-from pufferdp.models.fleets import load_models
+from __future__ import annotations
+
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel, SeriesModel
+from pufferdp.models.files.fleet import load_models
+from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
-from pufferdp.models.markov import MarkovChain
+from pufferdp.models.model_class import ModelClass
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
-from pufferdp.models.records import RecordModel
 
 __all__ = [
     "AnyGroups",

@@ -8,14 +8,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from pufferdp.errors import ModelError
-from pufferdp.models.junction import connected
-from pufferdp.models.markov import number_array, read_only
-from pufferdp.models.records import record_names
-
-Numbers = npt.NDArray[np.float64]
+from pufferdp.basics.arrays import Floats, read_only
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import record_names
+from pufferdp.models.chain import number_array
+from pufferdp.models.inference import connected
 
 _SYMMETRIC: Final = 1e-9
 """How far two entries that should agree may differ, as a share of the standard deviations."""
@@ -44,9 +42,9 @@ class Gaussian(_Unstated):
     Gaussian(3 records, largest correlation 0.272)
     """
 
-    mean: Numbers
+    mean: Floats
     """The expected value of each record."""
-    covariance: Numbers
+    covariance: Floats
     """Symmetric and positive definite, one row and one column a record."""
     records: tuple[str, ...]
     """Names of the records of a family."""
@@ -56,8 +54,8 @@ class Gaussian(_Unstated):
     def __init__(
         self,
         *,
-        mean: Sequence[float] | Numbers,
-        covariance: Sequence[Sequence[float]] | Numbers,
+        mean: Sequence[float] | Floats,
+        covariance: Sequence[Sequence[float]] | Floats,
         records: Sequence[str] | None = None,
         fitted: dict[str, Any] | None = None,
     ) -> None:
@@ -138,7 +136,7 @@ class LimitedCorrelation(_Unstated):
         return f"LimitedCorrelation({n} record{'s' * (n != 1)}, correlations up to {self.rho:g})"
 
 
-def _covariance(value: object, n: int) -> Numbers:
+def _covariance(value: object, n: int) -> Floats:
     matrix = number_array(value, "covariance")
     if matrix.shape != (n, n):
         shape = "×".join(map(str, matrix.shape))

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from pufferdp.errors import ModelError
-from pufferdp.models.markov import check_law, number_array, read_only, scaled
-from pufferdp.models.records import (
+from pufferdp.basics.arrays import read_only
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import (
     Evidence,
     Law,
     Outcomes,
@@ -23,6 +23,7 @@ from pufferdp.models.records import (
     record_names,
     refuse_many,
 )
+from pufferdp.models.chain import check_law, number_array, scaled
 
 MOST_MEMBERS: Final = 1000
 """Beyond this many members the probability of one assignment can be too small for a double."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pufferdp.errors import ModelError
-from pufferdp.models.markov import check_law, number_array, read_only, scaled
-from pufferdp.models.records import (
+from pufferdp.basics.arrays import read_only
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import (
     Evidence,
     Known,
     Law,
@@ -24,6 +24,7 @@ from pufferdp.models.records import (
     record_names,
     refuse_many,
 )
+from pufferdp.models.chain import check_law, number_array, scaled
 
 Value = str | int | float
 

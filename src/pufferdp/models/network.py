@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.errors import ModelError
-from pufferdp.models.junction import Factor, JunctionTree, connected, neighbours
-from pufferdp.models.markov import ROW_TOLERANCE, check_law, number_array, read_only, scaled
-from pufferdp.models.records import (
+from pufferdp.basics.arrays import read_only
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import (
     Evidence,
     Law,
     Outcomes,
@@ -25,6 +24,8 @@ from pufferdp.models.records import (
     record_names,
     refuse_many,
 )
+from pufferdp.models.chain import ROW_TOLERANCE, check_law, number_array, scaled
+from pufferdp.models.inference import Factor, JunctionTree, connected, neighbours
 
 MOST_PARENTS: Final = 63
 """Arrays have at most 64 axes, and one of a table's axes is the record's own."""
@@ -98,7 +99,7 @@ class BayesianNetwork(RecordModel):
     @classmethod
     def from_bif(cls, path: str | os.PathLike[str], values: Mapping[str, float] | None = None) -> BayesianNetwork:
         """Read a network from a BIF file."""
-        from pufferdp.models.bif import read_bif  # it makes nodes, so it imports this file
+        from pufferdp.models.files.bif import read_bif
 
         nodes = read_bif(path)
         try:

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.errors import ModelError
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import Evidence, Law, Outcomes, RecordModel, label_values, record_names
 from pufferdp.models.network import BayesianNetwork, Node
-from pufferdp.models.records import Evidence, Law, Outcomes, RecordModel, label_values, record_names
 
 GENOTYPES: Final = ("BB", "Bb", "bb")
 """The states of every member; B is the major allele."""
@@ -104,7 +104,7 @@ class Pedigree(RecordModel):
         cls, path: str | os.PathLike[str], major_allele_frequency: float, values: Mapping[str, float] | None = None
     ) -> Pedigree:
         """Read who is whose child from a PLINK .ped or .fam file; sex, phenotype and genotypes are not looked at."""
-        from pufferdp.models.ped import read_ped  # it makes members, so it imports this file
+        from pufferdp.models.files.ped import read_ped
 
         members = read_ped(path)
         numbers = label_values(values, GENOTYPES)

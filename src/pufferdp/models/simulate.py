@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.checks import length as whole
-from pufferdp.errors import ModelError
+from pufferdp.basics.arrays import Matrix
+from pufferdp.basics.checks import length as whole
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import Evidence, Known, Law, Outcomes, RecordModel, impossible
+from pufferdp.models.chain import MarkovChain
 from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import Groups, shares
 from pufferdp.models.joint import JointTable
-from pufferdp.models.markov import MarkovChain, Matrix
 from pufferdp.models.network import BayesianNetwork
-from pufferdp.models.records import Evidence, Known, Law, Outcomes, RecordModel, impossible
 
 
 def sample(model: RecordModel, size: int, generator: np.random.Generator, given: Known | None = None) -> Outcomes:

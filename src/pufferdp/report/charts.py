@@ -135,19 +135,19 @@ class Drawn:
 
     def save(self, path: str | os.PathLike[str], theme: Theme = LIGHT) -> None:
         """Write a .png, .svg or .pdf file, whole or not at all."""
-        from pufferdp.report.drawing import save
+        from pufferdp.report.draw.matplotlib import save
 
         save(_figure(self), path, theme)
 
     def svg(self, name: str = "chart") -> str:
         """An element for a page: its colours follow the page's, its ids begin with ``name``."""
-        from pufferdp.report.svg import inline_svg
+        from pufferdp.report.draw.matplotlib import inline_svg
 
         return inline_svg(_figure(self), name)
 
     def to_vega_lite(self, theme: Theme = LIGHT) -> dict[str, Any]:
         """A Vega-Lite specification; nothing in it is fetched from anywhere."""
-        from pufferdp.report.vega import specification
+        from pufferdp.report.draw.vega import specification
 
         return specification(_figure(self), theme)
 

@@ -6,42 +6,12 @@ import math
 import textwrap
 from typing import Any, Final
 
+from pufferdp.basics.words import number, table
+
 HARDLY: Final = 1e-3
 """An answer less likely than this to lie so far out is hardly explained by the model."""
 LEAST_SURPRISE: Final = 1e-12
 """Smaller probabilities are rounding, and are given as this."""
-
-
-def number(value: float | None) -> str:
-    """A number with four significant digits, as short as it can be."""
-    if value is None:
-        return "-"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
-        text = f"{value:,.{min(digits, 6)}f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{value:.3e}"
-
-
-def up_to(value: float | None, down: bool = False) -> str:
-    """Four digits, rounded to the safe side: what is spent up, what is left down."""
-    if not value:
-        return number(value)
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)
-    return number(steps * unit)
-
-
-def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0) -> str:
-    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide."""
-    widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]
-    widths = [w if n < left else max(w, least) for n, w in enumerate(widths)]
-
-    def line(cells: list[str]) -> str:
-        padded = [c.ljust(w) if n < left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
-        return "  ".join(padded).rstrip()
-
-    return "\n".join([line(head), "  ".join("-" * w for w in widths), *(line(r) for r in rows)])
 
 
 def fleet_table(fleet: dict[str, Any], most: int = 20) -> str:
@@ -242,7 +212,7 @@ def _charged(row: dict[str, Any] | None) -> list[str]:
 def promise(certificate: dict[str, Any]) -> str:
     """What a certificate promises, in sentences."""
     if "query" not in certificate:
-        from pufferdp.report.redaction_text import redaction_promise  # it takes its tables from here
+        from pufferdp.report.pages.redaction import redaction_promise
 
         return redaction_promise(certificate)
     accuracy, guarantee = certificate["accuracy"], certificate["guarantee"]

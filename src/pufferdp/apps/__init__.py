@@ -1,0 +1,1 @@
+"""What people start: the command line, the local page, the demo."""

@@ -1,0 +1,92 @@
+"""``pufferdp attack``: how often attackers are right about a sanitised series."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+
+def attack(
+    model: Annotated[str, typer.Option("--model", help="Model file (JSON): the chain that attackers know.")],
+    data: Annotated[str | None, typer.Argument(help="A sanitised series: CSV or Parquet; none with --length.")] = None,
+    column: Annotated[str | None, typer.Option("--column", help="Column with the sanitised states.")] = None,
+    rho: Annotated[
+        str | None, typer.Option("--rho", help="How it was flipped: R0,R1, or with any number of states R.")
+    ] = None,
+    truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
+    length: Annotated[
+        str | None, typer.Option("--length", help="In place of DATA: draw series of so many records.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the promise they keep.")] = None,
+    channel: Annotated[
+        str | None, typer.Option("--channel", help="Drawn series: whom the promise is for: bdp, pufferfish or dp.")
+    ] = None,
+    runs: Annotated[str | None, typer.Option("--runs", help="Drawn series: how many; 100 by default.")] = None,
+    record: Annotated[
+        str | None, typer.Option("--record", help="Drawn series: guess this record only, from 1.")
+    ] = None,
+    seed: Annotated[str | None, typer.Option("--seed", help="Drawn series: 0 by default.")] = None,
+    learned: Annotated[
+        bool, typer.Option("--learned", help="Also train an LSTM (needs torch); takes minutes.")
+    ] = False,
+    figure: options.FigureFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Attack a sanitised series, or series drawn from a model, and say how often attackers are right."""
+    from pufferdp.assess.attack.attack import attack_file, attack_simulated
+    from pufferdp.assess.attack.attackers import Learned
+    from pufferdp.basics import checks
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.files.json import load_model
+
+    if (data is None) == (length is None):
+        raise ParameterError("give either DATA (a sanitised series) or --length (series drawn from the model)")
+    drawn = {"epsilon": epsilon, "channel": channel, "runs": runs, "record": record, "seed": seed}
+    for name, value in drawn.items() if data is not None else {"column": column, "rho": rho, "truth": truth}.items():
+        if value is not None:
+            where = "drawn series (--length)" if data is not None else "a sanitised series (DATA)"
+            raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    believed = load_model(model)
+    trained = Learned() if learned else None
+    with options.progress() as progress:
+        if data is not None:
+            for name, value in (("column", column), ("rho", rho)):
+                if value is None:
+                    raise ParameterError(f"{name} is missing; a sanitised series needs --column and --rho")
+            result = attack_file(
+                data,
+                model=believed,
+                column=str(column),
+                rho=[options.number("rho", part) for part in str(rho).split(",")],
+                truth=truth,
+                learned=trained,
+                progress=progress,
+            )
+        else:
+            if epsilon is None:
+                raise ParameterError("epsilon is missing; say which promise the drawn series keep with --epsilon")
+            result = attack_simulated(
+                believed,
+                length=checks.length(str(length).strip()),
+                epsilon=options.number("epsilon", epsilon),
+                channel=channel or "bdp",
+                runs=checks.length(runs or "100", "runs"),
+                record=None if record is None else checks.length(record, "record"),
+                seed=checks.length(seed or "0", "seed", least=0),
+                learned=trained,
+                progress=progress,
+            )
+        content, said = result.to_dict(), str(result)
+        if figure is not None:
+            from pufferdp.report.pages.assess import attack_success
+
+            progress("drawing")
+            attack_success(content).save(figure)
+            said += f"\n\nFigure: {figure}"
+    options.show(content, said, as_json)

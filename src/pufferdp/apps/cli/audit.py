@@ -1,0 +1,73 @@
+"""``pufferdp audit``: what a mechanism really leaks, proved by attack and bounded by theory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+
+
+def audit(
+    model: Annotated[str, typer.Argument(help="Model file (JSON): how records hang together.")],
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            "--mechanism",
+            help="laplace:QUERY, flip:R0,R1, redact:ROW:EPSILON, python:MODULE:FUNCTION or command:COMMAND.",
+        ),
+    ],
+    length: Annotated[
+        str | None, typer.Option("--length", help="Records of a series; other models know their size.")
+    ] = None,
+    dp_epsilon: Annotated[
+        str | None, typer.Option("--dp-epsilon", help="The DP loss that the mechanism claims, for one record changed.")
+    ] = None,
+    adversary: options.AdversaryName = "bdp",
+    confidence: Annotated[str, typer.Option("--confidence", help="How sure the lower bound is to hold.")] = "0.95",
+    seconds: Annotated[str, typer.Option("--seconds", help="Time in all, roughly.")] = "60",
+    calls: Annotated[str, typer.Option("--calls", help="Data sets put through the mechanism, at most.")] = "1000000",
+    record: Annotated[str | None, typer.Option("--record", help="Go for this record only, from 1.")] = None,
+    clip: options.Clip = None,
+    seed: Annotated[str, typer.Option("--seed", help="Of the data drawn, and of built-in noise.")] = "0",
+    figure: options.FigureFile = None,
+    report: options.ReportFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what a mechanism leaks about one record: at least, by attack; exactly, where known; at most, by theory."""
+    from pufferdp.assess.audit.audit import audit_mechanism
+    from pufferdp.assess.audit.search import Budget
+    from pufferdp.basics import checks
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.files.json import load_model
+
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
+    budget = Budget(calls=checks.length(calls, "calls"), seconds=options.number("seconds", seconds))
+    with options.progress(lambda: budget.share) as progress:
+        result = audit_mechanism(
+            load_model(model),
+            mechanism,
+            length=None if length is None else checks.length(length.strip()),
+            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            adversary=adversary,
+            confidence=options.number("confidence", confidence),
+            calls=budget.calls,
+            seconds=budget.seconds,
+            record=None if record is None else checks.length(record, "record"),
+            clip=options.pair(clip),
+            seed=checks.length(seed, "seed", least=0),
+            progress=progress,
+            budget=budget,
+        )
+        content, said = result.to_dict(), str(result)
+        if figure is not None:
+            from pufferdp.report.pages.assess import audit_panels
+
+            progress("drawing")
+            audit_panels(content).save(figure)
+            said += f"\n\nFigure: {figure}"
+    options.show(content, said, as_json)
+    options.write_report(result, report)

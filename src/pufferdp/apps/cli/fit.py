@@ -1,0 +1,78 @@
+"""``pufferdp fit``: a model from data."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+
+
+def fit(
+    data: options.Data,
+    column: options.Column,
+    confidence: Annotated[
+        str | None, typer.Option("--confidence", help="Write a class that contains the truth with this probability.")
+    ] = None,
+    order: options.Order = None,
+    by: options.By = None,
+    gap: options.Gap = None,
+    missing: options.Missing = "refuse",
+    bins: options.Bins = None,
+    start: Annotated[str, typer.Option("--start", help="Start of the fitted chain: stationary or any.")] = "stationary",
+    states: Annotated[
+        str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
+    ] = None,
+    dp_epsilon: Annotated[
+        str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
+    ] = None,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
+    out: Annotated[str | None, typer.Option("--out", help="Write the model to this file.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Estimate a chain from data, or with --confidence a class of chains that contains the truth."""
+    from pufferdp.basics.errors import ParameterError
+    from pufferdp.basics.files import check_file
+    from pufferdp.data.files import scanned
+    from pufferdp.models.files.json import model_to_dict, save_model
+    from pufferdp.publish.fits.fit import fit as make_fit
+
+    if start not in ("stationary", "any"):
+        raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
+    if out is not None:
+        check_file(out, "out")
+    with options.progress(scanned) as progress:
+        result = make_fit(
+            data,
+            column=column,
+            order=order,
+            by=by,
+            gap=options.gap_of(gap),
+            missing=missing,
+            bins=bins,
+            confidence=None if confidence is None else options.number("confidence", confidence),
+            start=start,
+            states=None if states is None else states.split(","),
+            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            ledger=ledger,
+            dataset=dataset,
+            progress=progress,
+        )
+    content = model_to_dict(result.model)
+    if out is not None:
+        save_model(result.model, out)
+    lines = [repr(result.model)]
+    if result.left_out:
+        lines.append(f"Left out, because the data never leaves them: {', '.join(result.left_out)}.")
+    if result.unvisited:
+        lines.append(f"Not visited: {', '.join(result.unvisited)}.")
+    if result.dp_epsilon is None:
+        lines.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
+    else:
+        where = "keep a ledger" if result.receipt is None else f"charged to data set {result.receipt.dataset!r}"
+        lines.append(f"The fit has spent a DP loss of {result.dp_epsilon:g} on the data: {where}.")
+    lines.append(f"Model: {out}" if out else json.dumps(content, ensure_ascii=False))
+    options.show(content, "\n".join(lines), as_json)

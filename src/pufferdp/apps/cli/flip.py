@@ -1,0 +1,144 @@
+"""``pufferdp flip``: a sanitised series, from a file or as a stream."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pufferdp.models.chain_classes import Model
+
+
+def flip(
+    model: Annotated[str, typer.Option("--model", help="Model file (JSON): a chain or a list of chains.")],
+    epsilon: options.Epsilon,
+    data: Annotated[
+        str | None, typer.Argument(help="CSV or Parquet file, or - for a stream of CSV lines; none with --length.")
+    ] = None,
+    column: Annotated[str | None, typer.Option("--column", help="Column with states or numbers.")] = None,
+    adversary: options.AdversaryName = "bdp",
+    length: Annotated[
+        str | None, typer.Option("--length", help="In place of DATA: show the design for so many records.")
+    ] = None,
+    order: options.Order = None,
+    by: options.By = None,
+    gap: options.Gap = None,
+    missing: options.Missing = "refuse",
+    bins: options.Bins = None,
+    optimise: Annotated[
+        bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
+    ] = False,
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
+    out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None,
+    certificate: Annotated[
+        str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
+    ] = None,
+    report: options.ReportFile = None,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Sanitise a series record by record, so that it can be published once and used for anything."""
+    from pufferdp.basics import checks
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.files.json import load_model
+
+    if (data is None) == (length is None):
+        raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
+    options.check_report(report)
+    believed, number = load_model(model), options.number("epsilon", epsilon)
+    if data is None or length is not None:
+        if ledger is not None or dataset is not None:
+            raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
+        _design(believed, number, checks.length((length or "").strip()), adversary, optimise, report, as_json)
+        return
+    if column is None:
+        raise ParameterError("column is missing; name the column with the states with --column")
+    if certificate is not None:
+        check_file(certificate, "certificate")
+    sampler = options.sampler_of(seed)
+    if data == "-":
+        import sys
+
+        from pufferdp.publish.flips.flip import flip_stream
+
+        for name, value in (("out", out), ("gap", gap)):
+            if value is not None:
+                raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
+        if as_json:
+            raise ParameterError("a stream goes to stdout, so there is no room for --json; use --certificate FILE")
+        result = flip_stream(
+            sys.stdin.buffer,
+            sys.stdout.buffer,
+            model=believed,
+            column=column,
+            epsilon=number,
+            adversary=adversary,
+            order=order,
+            by=by,
+            missing=missing,
+            bins=bins,
+            optimise=optimise,
+            sampler=sampler,
+            ledger=ledger,
+            dataset=dataset,
+        )
+        _keep(result, certificate)
+        print(f"{result}\n{options.standing(ledger, dataset)}".rstrip(), file=sys.stderr)
+        options.write_report(result, report)
+        return
+    if out is None:
+        raise ParameterError("out is missing; name the file for the sanitised series with --out")
+    from pufferdp.publish.flips.flip import flip as make_flip
+
+    with options.progress() as progress:
+        result = make_flip(
+            data,
+            model=believed,
+            column=column,
+            epsilon=number,
+            adversary=adversary,
+            order=order,
+            by=by,
+            gap=options.gap_of(gap),
+            missing=missing,
+            bins=bins,
+            optimise=optimise,
+            out=out,
+            sampler=sampler,
+            ledger=ledger,
+            dataset=dataset,
+            progress=progress,
+        )
+        _keep(result, certificate)
+    where = f"Certificate: {certificate}" if certificate else "Keep the certificate with --certificate FILE."
+    total = "" if as_json else options.standing(ledger, dataset)
+    options.show({**result.to_dict(), "out": out}, f"{result}\n{total}Series: {out}\n{where}", as_json)
+    options.write_report(result, report)
+
+
+def _design(
+    model: Model, epsilon: float, length: int, adversary: str, optimise: bool, report: str | None, as_json: bool
+) -> None:
+    from pufferdp.publish.flips.design import design_flips
+    from pufferdp.report import text
+
+    with options.progress() as progress:
+        progress("choosing the channel")
+        found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
+    options.show(found.to_dict(), text.flip_design(found.to_dict()), as_json)
+    options.write_report(found, report)
+
+
+def _keep(result: object, path: str | None) -> None:
+    from pufferdp.basics.files import write_whole
+    from pufferdp.publish.flips.flip import Flip
+
+    assert isinstance(result, Flip)
+    if path is not None:
+        write_whole(path, json.dumps(result.certificate.to_dict(), indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,124 @@
+"""``pufferdp leakage``: what a DP loss leaks under a model, or what loss may be spent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+
+def leakage(
+    model: Annotated[str, typer.Argument(help="Model file (JSON).")],
+    dp_epsilon: Annotated[
+        str | None, typer.Option("--dp-epsilon", help="DP loss of all that was released, added up.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Leakage that is allowed: how much DP to spend?")
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", help="count:STATE, sum or mean with Laplace noise: exactly, as well.")
+    ] = None,
+    stream: Annotated[
+        str | None,
+        typer.Option("--stream", help="DP loss of each step, E1,E2,…; or one number for --length steps, or for ever."),
+    ] = None,
+    stream_target: Annotated[
+        str | None, typer.Option("--stream-target", help="Leakage allowed from a stream: how much DP to spend a step?")
+    ] = None,
+    length: Annotated[
+        str | None, typer.Option("--length", help="Records in the longest chain; other models know their size.")
+    ] = None,
+    adversary: options.AdversaryName = "bdp",
+    figure: options.FigureFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what differential privacy leaks on correlated data, or how much of it to spend."""
+    if stream is not None or stream_target is not None:
+        others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query}
+        _stream(model, stream, stream_target, length, adversary, figure, as_json, others)
+        return
+    from pufferdp.assess.dp import leakage_lines, leakage_of
+    from pufferdp.basics import checks
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.files.json import load_model
+
+    if (dp_epsilon is None) == (target is None):
+        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    with options.progress() as progress:
+        progress("reading the model")
+        believed = load_model(model)
+        progress("computing leakage")
+        result = leakage_of(
+            believed,
+            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            target=None if target is None else options.number("target", target),
+            length=None if length is None else checks.length(length.strip()),
+            query=query,
+            adversary=adversary,
+        )
+        content, said = result.to_dict(), str(result)
+        if figure is not None:
+            from pufferdp.report.pages.leakage import leakage_curves
+
+            progress("drawing the curves")
+            content["lines"] = leakage_lines(believed, result, query)
+            leakage_curves(content).save(figure)
+            said += f"\n\nFigure: {figure}"
+    options.show(content, said, as_json)
+
+
+def _stream(
+    model: str,
+    losses: str | None,
+    target: str | None,
+    length: str | None,
+    adversary: str,
+    figure: str | None,
+    as_json: bool,
+    others: dict[str, str | None],
+) -> None:
+    """What a stream leaks, or what its steps may spend."""
+    from pufferdp.assess.streams import stream_budget, stream_leakage
+    from pufferdp.basics import checks
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.files.json import load_model
+
+    for name, value in {**others, "--stream-target": target if losses is not None else None}.items():
+        if value is not None:
+            raise ParameterError(f"{name} is {value}; a stream is asked for with --stream: leave it out", value=value)
+    steps = None if length is None else checks.length(length.strip())
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+        if losses is None or (steps is None and "," not in losses):
+            raise ParameterError("the figure shows leakage over time: give --stream and --length")
+    with options.progress() as progress:
+        progress("reading the model")
+        believed = load_model(model)
+        if losses is None:
+            progress("searching for what a step may spend")
+            budget = stream_budget(
+                believed, options.number("stream_target", str(target)), length=steps, adversary=adversary
+            )
+            content, said = budget.to_dict(), str(budget)
+        else:
+            numbers = [options.number("stream", part) for part in losses.split(",")]
+            progress("following the stream")
+            report = stream_leakage(
+                believed,
+                numbers if "," in losses else numbers[0],
+                length=steps,
+                adversary=adversary,
+                progress=progress,
+            )
+            content, said = report.to_dict(), str(report)
+        if figure is not None:
+            from pufferdp.report.pages.assess import stream_chart
+
+            stream_chart(content).save(figure)
+            said += f"\n\nFigure: {figure}"
+    options.show(content, said, as_json)

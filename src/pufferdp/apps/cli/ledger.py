@@ -1,0 +1,149 @@
+"""``pufferdp ledger``: budgets of data sets, kept in a file or in PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+Place = Annotated[str, typer.Argument(help="Ledger: a file, or postgresql://…")]
+ledger = typer.Typer(
+    help="Keep the budget of a data set: create, show, verify, export, import.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@ledger.command()
+def create(
+    place: Place,
+    dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="The most that all releases together may leak, in epsilon.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model file (JSON); without it a private fit has to come first.")
+    ] = None,
+    adversary: options.AdversaryName = "bdp",
+    tau: Annotated[
+        str | None, typer.Option("--tau", help="For flows, in place of --budget: all their total variation.")
+    ] = None,
+    eta: Annotated[str | None, typer.Option("--eta", help="With --tau: radius of the orbit.")] = None,
+    privacy: options.PrivacyName = "joint",
+    centre_only: options.CentreOnly = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Add a data set with its model, adversary and budget; the file is made where there is none."""
+    from pufferdp.basics import checks
+    from pufferdp.basics.errors import ParameterError
+    from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.models.files.json import load_model
+    from pufferdp.report.pages import ledger as report
+
+    if (budget is None) == (tau is None):
+        raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
+    believed, who = None if model is None else load_model(model), checks.adversary(adversary)
+    most: float | FlowBudget
+    if tau is None:
+        if eta is not None or privacy != "joint" or centre_only:
+            raise ParameterError("--eta, --privacy and --centre-only go with --tau, the budget of flows")
+        most = checks.epsilon(budget or "", "budget")
+    else:
+        if eta is None:
+            raise ParameterError("eta is missing; say how wide the orbit of the flows is with --eta")
+        if adversary != "bdp":
+            raise ParameterError(f"adversary is {adversary!r}; flows have none: leave it out", value=adversary)
+        numbers = {"tau": options.number("tau", tau), "eta": options.number("eta", eta)}
+        most = FlowBudget(**numbers, privacy=privacy, centre_only=centre_only)
+        refuse_no_flow(believed, most)  # before a file is made
+    with Ledger(place, create=True) as books:
+        made = books.create(dataset, model=believed, adversary=who, budget=most)
+    options.show(made.to_dict(), report.dataset_text(made.to_dict()), as_json)
+
+
+@ledger.command()
+def show(
+    place: Place,
+    dataset: options.DatasetName = None,
+    figure: options.FigureFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """What was spent and what is left; --figure draws it release by release."""
+    from pufferdp.ledger.history import history
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.report.pages import ledger as report
+
+    with Ledger(place) as books, options.progress() as progress:
+        progress("reading the curve")
+        names = books.names() if dataset is None else (dataset,)
+        found = [books.dataset(name).to_dict() for name in names]
+        if figure is not None:
+            if len(found) != 1:
+                raise ParameterError("a figure shows one data set; name it with --dataset")
+            report.budget_over_time(found[0], history(books, names[0])).save(figure)
+    if len(found) == 1:
+        options.show(found[0], report.dataset_text(found[0]), as_json)
+    else:
+        options.show({"datasets": found}, report.datasets_table(found), as_json)
+
+
+@ledger.command()
+def verify(
+    place: Place,
+    head: Annotated[
+        str | None, typer.Option("--head", help="Hash of a row that must be there: ledger.head of a certificate.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Recompute every hash and every charge. Exit 3 when something was changed."""
+    from pufferdp.basics.errors import RefusedError
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.report.pages import ledger as report
+
+    with Ledger(place) as books, options.progress() as progress:
+        progress("recomputing hashes and charges")
+        found = books.verify(head)
+    options.show(found.to_dict(), report.check_text(found.to_dict()), as_json)
+    if not found.valid:
+        count = len(found.problems)
+        raise RefusedError(f"the ledger does not hold; it has {count} problem{'s' * (count != 1)}")
+
+
+@ledger.command()
+def export(
+    place: Place,
+    out: Annotated[str, typer.Option("--out", help="Write the ledger to this JSON file.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Write the whole ledger as JSON."""
+    from pufferdp.basics.files import check_file
+    from pufferdp.ledger.history import export_ledger
+    from pufferdp.ledger.ledger import Ledger
+
+    check_file(out, "out")
+    with Ledger(place) as books, options.progress() as progress:
+        progress("writing")
+        found = export_ledger(books, out)
+    options.show(found, f"{found['rows']} rows of {len(found['datasets'])} data sets: {out}", as_json)
+
+
+@ledger.command("import")
+def import_(
+    place: Place,
+    source: Annotated[str, typer.Option("--from", help="JSON file that ledger export wrote.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Add the data sets of an export, once every hash and charge in it was recomputed."""
+    from pufferdp.ledger.history import import_ledger, read_export
+    from pufferdp.ledger.ledger import Ledger
+
+    content = read_export(source)  # before a file is made
+    with options.progress() as progress:
+        progress("recomputing hashes and charges")
+        with Ledger(place, create=True) as books:
+            found = import_ledger(books, content)
+    options.show(found, f"{found['rows']} rows of {len(found['datasets'])} data sets", as_json)

@@ -1,0 +1,216 @@
+"""Options that several verbs share, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from pufferdp.basics.errors import ParameterError
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="CSV or Parquet file, a folder or pattern of them, FILE.sqlite::TABLE, or postgresql://…?table=NAME."
+    ),
+]
+Column = Annotated[str, typer.Option("--column", help="Column with states or numbers.")]
+Order = Annotated[
+    str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
+]
+By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
+Gap = Annotated[str | None, typer.Option("--gap", help="A longer step starts a new chain: 10min, or a number.")]
+Missing = Annotated[str, typer.Option("--missing", help="refuse, or break: a missing value ends a chain.")]
+Bins = Annotated[
+    str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
+]
+Clip = Annotated[tuple[str, str] | None, typer.Option("--clip", help="Range of the numbers of a sum or mean.")]
+SecretsFile = Annotated[
+    str | None, typer.Option("--secrets", help="Secrets of your own and their pairs (JSON); by default every record.")
+]
+Epsilon = Annotated[str, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon.")]
+AdversaryName = Annotated[
+    str,
+    typer.Option(
+        "--adversary", help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others)."
+    ),
+]
+Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]
+Tau = Annotated[str, typer.Option("--tau", help="The promise: total variation between two releases, below 1.")]
+PrivacyName = Annotated[
+    str, typer.Option("--privacy", help="What is hidden: orbit (the chain), record (one step) or joint (each).")
+]
+Sum = Annotated[bool, typer.Option("--sum", help="Noise for both parts of joint added up, as in the poster.")]
+CentreOnly = Annotated[
+    bool, typer.Option("--centre-only", help="Promise records for data made by the model alone, not by its orbit.")
+]
+Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
+LedgerPlace = Annotated[
+    str | None, typer.Option("--ledger", help="Ledger to charge before noise is drawn: a file, or postgresql://…")
+]
+DatasetName = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+MechanismName = Annotated[
+    str | None, typer.Option("--mechanism", help="A line of the plan by name; the best by default.")
+]
+Seed = Annotated[str | None, typer.Option("--seed", help="For experiments only: chance anyone can repeat. Unsafe.")]
+FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
+ReportFile = Annotated[
+    str | None, typer.Option("--report", help="Write a report for people to this .html file, the certificate inside.")
+]
+FIGURES = (".png", ".svg", ".pdf")
+MOST_ROWS = 10_000
+
+
+def number(name: str, value: str) -> float:
+    """A number from the command line, or a refusal that names the option."""
+    try:
+        return float(value)
+    except ValueError:
+        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+
+
+def pair(value: tuple[str, str] | None) -> tuple[float, float] | None:
+    """A clipping range from the command line."""
+    return None if value is None else (number("lower clip", value[0]), number("upper clip", value[1]))
+
+
+def gap_of(value: str | None) -> str | float | None:
+    """A duration, or a number in the order column's unit."""
+    if value is None:
+        return None
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def check_report(path: str | None) -> None:
+    """Refuse a report that could not be written, before anything is released."""
+    if path is not None:
+        from pufferdp.report.html import check_report
+
+        check_report(path)
+
+
+def sampler_of(seed: str | None) -> Any:
+    """Where noise comes from: None stands for the operating system."""
+    if seed is None:
+        return None
+    from pufferdp.basics import checks
+    from pufferdp.publish.noise import SeededSampler
+
+    return SeededSampler(checks.length(seed, "seed", least=0))
+
+
+def show(result: dict[str, Any], text: str, as_json: bool) -> None:
+    """One JSON object for machines, or text for people."""
+    print(json.dumps(result, allow_nan=False) if as_json else text)
+
+
+def standing(ledger: str | None, dataset: str | None) -> str:
+    """A line about where the data set stands after a release that was charged; nothing where none was."""
+    if ledger is None or dataset is None:
+        return ""
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.report.pages.ledger import standing as words
+
+    with Ledger(ledger) as books:
+        return words(books.dataset(dataset).to_dict()) + "\n"
+
+
+Share = Callable[[], float | None]
+"""How much of what is going on is done, from 0 to 1; None where nobody knows."""
+
+
+def _bar(share: float | None, width: int = 24) -> str:
+    if share is None:
+        return ""
+    done = round(share * width)
+    return f" [{'#' * done}{'.' * (width - done)}] {share:4.0%}"
+
+
+class Progress:
+    """Says on stderr what is going on, once it has been going on for two seconds."""
+
+    def __init__(self, stream: Any, share: Share | None = None) -> None:
+        self._share = share or (lambda: None)
+        self._stream, self._began, self._words, self._lock = stream, time.monotonic(), "", threading.Lock()
+        self._done, self._shown = threading.Event(), False
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __call__(self, words: str) -> None:
+        """Something new begins."""
+        with self._lock:
+            self._words = words
+
+    def _watch(self) -> None:
+        wait, last = 2.0, ""
+        while not self._done.wait(wait):
+            wait = 0.5
+            with self._lock:
+                words = self._words
+            live = self._stream.isatty()
+            if live:
+                self._stream.write(f"\r\x1b[K{words}{_bar(self._share())} … {time.monotonic() - self._began:.0f} s")
+            elif words != last:  # not a terminal: one line a step
+                self._stream.write(f"{words} …\n")
+            last, self._shown = words, live
+            self._stream.flush()
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and clear the line."""
+        self._done.set()
+        self._thread.join()
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+@contextmanager
+def progress(share: Share | None = None) -> Iterator[Progress]:
+    """Progress on stderr for anything over two seconds; ``share`` makes it a bar."""
+    watch = Progress(sys.stderr, share)
+    watch.start()
+    try:
+        yield watch
+    finally:
+        watch.stop()
+
+
+def write_report(subject: object, path: str | None) -> None:
+    """Write a report where one was asked for. Last of all: what was released is out by then."""
+    if path is not None:
+        from pufferdp.report.html import write_report
+
+        with progress() as tell:
+            tell("writing the report")
+            write_report(subject, path)
+
+
+def rows(texts: list[str]) -> list[int]:
+    """Row numbers from the command line: 5, or 100-111, or several with commas."""
+    from pufferdp.basics import checks
+
+    out: list[int] = []
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        first, dash, last = part.partition("-")
+        low = checks.length(first, "row")
+        high = checks.length(last, "row") if dash else low
+        if high < low or high - low >= MOST_ROWS:
+            raise ParameterError(
+                f"rows are {part!r}; the first comes first, and at most {MOST_ROWS:,} rows are hidden at once",
+                value=part,
+            )
+        out += range(low, high + 1)
+    return out

@@ -1,0 +1,116 @@
+"""``pufferdp plan``: every mechanism on a problem, before any data is read."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+
+def plan(
+    model: Annotated[str, typer.Argument(help="Model file (JSON).")],
+    query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum, mean or flow.")],
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon. Not for a flow.")
+    ] = None,
+    length: Annotated[
+        str | None, typer.Option("--length", help="Records in one chain; other models know their size.")
+    ] = None,
+    lengths: Annotated[
+        str | None, typer.Option("--lengths", help="Records in each of several chains: 288,288,…")
+    ] = None,
+    adversary: options.AdversaryName = "bdp",
+    clip: options.Clip = None,
+    secrets: options.SecretsFile = None,
+    eta: Annotated[str | None, typer.Option("--eta", help="For a flow: radius of the orbit of chains.")] = None,
+    tau: Annotated[str | None, typer.Option("--tau", help="For a flow: the promise, a total variation.")] = None,
+    privacy: options.PrivacyName = "joint",
+    add: options.Sum = False,
+    centre_only: options.CentreOnly = False,
+    beta: options.Beta = "0.05",
+    figure: options.FigureFile = None,
+    report: options.ReportFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.files.json import load_model
+    from pufferdp.publish.answers.plan import plan as make_plan
+    from pufferdp.publish.answers.secrets import load_secrets
+
+    _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint")
+    if length is not None and lengths is not None:
+        raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
+    parts = None if lengths is None else lengths.split(",")
+    if parts is not None and not all(part.strip() for part in parts):
+        raise ParameterError(f"lengths is {lengths!r}; it must be numbers of records, as in 288,288", value=lengths)
+    several = None if parts is None else [_whole(part) for part in parts]
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
+    if query == "flow":
+        from pufferdp.publish.flows.flow import plan_flow
+
+        with options.progress() as progress:
+            progress("reading the model")
+            planned = plan_flow(
+                load_model(model),
+                eta=options.number("eta", eta or ""),
+                tau=options.number("tau", tau or ""),
+                privacy=privacy,
+                length=None if length is None else _whole(length),
+                lengths=several,
+                add=add,
+                centre_only=centre_only,
+                beta=options.number("beta", beta),
+                progress=progress,
+            )
+            if figure is not None:
+                from pufferdp.report.pages.answers import plan_comparison
+
+                plan_comparison(planned.to_dict()).save(figure)
+        options.show(planned.to_dict(), str(planned), as_json)
+        options.write_report(planned, report)
+        return
+    with options.progress() as progress:
+        progress("reading the model")
+        result = make_plan(
+            load_model(model),
+            query,
+            epsilon=options.number("epsilon", epsilon or ""),
+            length=None if length is None else _whole(length),
+            lengths=several,
+            adversary=adversary,
+            beta=options.number("beta", beta),
+            clip=options.pair(clip),
+            secrets=None if secrets is None else load_secrets(secrets),
+            progress=progress,
+        )
+        if figure is not None:
+            from pufferdp.report.pages.answers import plan_comparison
+
+            plan_comparison(result.to_dict()).save(figure)
+    options.show(result.to_dict(), f"{result}\n\n{result.chart()}", as_json)
+    options.write_report(result, report)
+
+
+def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool) -> None:
+    """A flow is promised in total variation, everything else for an epsilon."""
+    if query == "flow":
+        if epsilon is not None:
+            raise ParameterError("a flow is promised in total variation: give --tau and --eta in place of --epsilon")
+        if eta is None or tau is None:
+            raise ParameterError("a flow needs --eta (radius of the orbit) and --tau (the promise, below 1)")
+    elif epsilon is None:
+        raise ParameterError("epsilon is missing; give the promise with --epsilon, for example 1")
+    elif eta is not None or tau is not None or more:
+        raise ParameterError("--eta, --tau, --privacy, --sum and --centre-only are for --query flow: leave them out")
+
+
+def _whole(text: str) -> int:
+    from pufferdp.basics import checks
+
+    return checks.length(text.strip())

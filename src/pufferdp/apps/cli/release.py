@@ -1,0 +1,138 @@
+"""``pufferdp release``: one private answer from a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+
+def release_each(data: str, models: str, asked: Mapping[str, Any], out: str | None, as_json: bool) -> None:
+    """Release what was asked for each person; ``out`` is a file for all, or a folder with a file for each."""
+    from pufferdp.basics.files import check_file, write_whole
+    from pufferdp.data.files import scanned
+    from pufferdp.models.files.fleet import load_models
+    from pufferdp.publish.answers.fleet import release_fleet
+
+    if asked["by"] is None:
+        raise ParameterError("--models needs --by: name the column that says whose record a row is")
+    folder = Path(out) if out is not None and Path(out).is_dir() else None
+    if out is not None and folder is None:
+        check_file(out, "out")
+    with options.progress(scanned) as progress:
+        result = release_fleet(data, models=load_models(models), progress=progress, **asked)
+        content = result.to_dict()
+        if folder is not None:
+            for one in content["releases"]:
+                # A person may be called ../x.
+                name = quote(one["person"], safe=" ").replace(".", "%2E") + ".json"
+                write_whole(folder / name, json.dumps(one, indent=1, ensure_ascii=False) + "\n")
+        elif out is not None:
+            write_whole(out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    where = f"\nCertificates: {out}" if out else "\nKeep the certificates with --out FILE or --out FOLDER."
+    options.show(content, f"{result}{where}", as_json)
+
+
+def release(
+    data: options.Data,
+    column: options.Column,
+    query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum or mean.")],
+    epsilon: options.Epsilon,
+    model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None,
+    models: Annotated[
+        str | None,
+        typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
+    ] = None,
+    adversary: options.AdversaryName = "bdp",
+    order: options.Order = None,
+    by: options.By = None,
+    gap: options.Gap = None,
+    missing: options.Missing = "refuse",
+    bins: options.Bins = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
+    ] = None,
+    secrets: options.SecretsFile = None,
+    clip: options.Clip = None,
+    mechanism: options.MechanismName = None,
+    beta: options.Beta = "0.05",
+    ledger: options.LedgerPlace = None,
+    dataset: options.DatasetName = None,
+    out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
+    figure: options.FigureFile = None,
+    report: options.ReportFile = None,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Release one answer with the noise that keeps the promise, and its certificate; with --models one a person."""
+    from pufferdp.basics.errors import ParameterError
+    from pufferdp.basics.files import check_file, write_whole
+    from pufferdp.data.files import scanned
+    from pufferdp.models.files.json import load_model
+    from pufferdp.publish.answers.release import release as make_release
+    from pufferdp.publish.answers.secrets import load_secrets
+
+    if (model is None) == (models is None):
+        raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
+    if models is not None:
+        for name, value in {
+            "--bins": bins,
+            "--id": id,
+            "--secrets": secrets,
+            "--figure": figure,
+            "--report": report,
+        }.items():
+            if value is not None:
+                raise ParameterError(f"{name} goes with --model, not with --models", value=value)
+    asked = {
+        "column": column,
+        "query": query,
+        "epsilon": options.number("epsilon", epsilon),
+        "adversary": adversary,
+        "order": order,
+        "by": by,
+        "gap": options.gap_of(gap),
+        "missing": missing,
+        "clip": options.pair(clip),
+        "mechanism": mechanism,
+        "beta": options.number("beta", beta),
+        "sampler": options.sampler_of(seed),
+        "ledger": ledger,
+        "dataset": dataset,
+    }
+    if models is not None:
+        return release_each(data, models, asked, out, as_json)
+    assert model is not None
+    # A release that cannot be kept is not made.
+    if out is not None:
+        check_file(out, "out")
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    options.check_report(report)
+    with options.progress(scanned) as progress:
+        result = make_release(
+            data,
+            model=load_model(model),
+            bins=bins,
+            id=id,
+            secrets=None if secrets is None else load_secrets(secrets),
+            **asked,
+            progress=progress,
+        )
+        if out is not None:
+            write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        if figure is not None:
+            from pufferdp.report.pages.answers import release_chart
+
+            release_chart(result.certificate.to_dict()).save(figure)
+    total = "" if as_json else options.standing(ledger, dataset)
+    where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
+    options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
+    options.write_report(result, report)

@@ -1,0 +1,47 @@
+"""``pufferdp reproduce``: a paper's table or figure, ours beside theirs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="An experiment, as --list shows them.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments; so does no name at all.")] = False,
+    data: Annotated[
+        str | None, typer.Option("--data", envvar="PUFFERDP_DATA", help="Folder with the papers' data files.")
+    ] = None,
+    figure: options.FigureFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compute a paper's table or figure again, with our numbers beside the paper's."""
+    from pathlib import Path
+
+    from pufferdp.basics.files import check_file
+    from pufferdp.papers import EXPERIMENTS, experiment, listing, to_dict
+    from pufferdp.papers.base import Setting
+
+    if name is None or list_all:
+        if name is not None or figure is not None:
+            raise ParameterError("--list goes with no name and no --figure; leave it out to run an experiment")
+        options.show({"experiments": [one.to_dict() for one in EXPERIMENTS]}, listing(), as_json)
+        return
+    chosen = experiment(name)
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    with options.progress() as progress:
+        progress(f"computing {chosen.name}")
+        result = chosen.run(Setting(None if data is None else Path(data), progress))
+        said = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
+        if figure is not None:
+            from pufferdp.report.pages.papers import experiment_panels
+
+            progress("drawing")
+            experiment_panels(result, chosen.about).save(figure)
+            said += f"\n\nFigure: {figure}"
+    options.show(to_dict(chosen, result), said, as_json)

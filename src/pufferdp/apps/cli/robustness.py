@@ -1,0 +1,57 @@
+"""``pufferdp robustness``: what is left of a promise against another belief."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+from pufferdp.basics.errors import ParameterError
+
+
+def robustness(
+    model: Annotated[str, typer.Argument(help="Model file (JSON) the promise is made for.")],
+    belief: Annotated[str, typer.Option("--belief", help="Model file (JSON) of what somebody else believes.")],
+    epsilon: options.Epsilon,
+    length: Annotated[str | None, typer.Option("--length", help="Records in the series, for chains.")] = None,
+    drift: Annotated[
+        str | None,
+        typer.Option("--drift", help="FROM:TO, the transition probability that drifts in the figure."),
+    ] = None,
+    figure: options.FigureFile = None,
+    secrets: options.SecretsFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Say what is left of a promise against somebody who believes another model."""
+    from pufferdp.assess.robustness import drift_towards
+    from pufferdp.assess.robustness import robustness as left_of
+    from pufferdp.basics import checks
+    from pufferdp.basics.files import check_file
+    from pufferdp.models.chain_classes import SeriesModel
+    from pufferdp.models.files.json import load_model
+    from pufferdp.publish.answers.secrets import load_secrets
+
+    if figure is not None:
+        check_file(figure, "figure", options.FIGURES)
+    elif drift is not None:
+        raise ParameterError("--drift says what the figure shows; give --figure as well")
+    with options.progress() as progress:
+        progress("reading the models")
+        ours, theirs = load_model(model), load_model(belief)
+        if figure is not None and not isinstance(ours, SeriesModel):
+            raise ParameterError("--figure shows how a chain drifts, and this model is not a chain; leave it out")
+        progress("comparing the models")
+        records = None if length is None else checks.length(length.strip())
+        promised = options.number("epsilon", epsilon)
+        own = None if secrets is None else load_secrets(secrets)
+        result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
+        content, said = result.to_dict(), str(result)
+        if figure is not None and isinstance(ours, SeriesModel):
+            from pufferdp.report.pages.assess import drift_chart
+
+            line = drift_towards(ours, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
+            content["drift"] = line.to_dict()
+            drift_chart(content["drift"]).save(figure)
+            said += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."
+    options.show(content, said, as_json)

@@ -1,0 +1,36 @@
+"""``pufferdp verify``: recompute a certificate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pufferdp.apps.cli import options
+
+
+def verify(
+    certificate: Annotated[
+        str,
+        typer.Argument(help="Certificate (JSON), as release --out or flip --certificate has it, or a report (HTML)."),
+    ],
+    head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
+    from pufferdp.basics.errors import RefusedError
+    from pufferdp.publish.certificate import read_certificate
+    from pufferdp.publish.verify import verify as check
+    from pufferdp.report import text
+
+    raw = read_certificate(certificate)
+    with options.progress() as progress:
+        progress("recomputing the noise")
+        result = check(raw, head=head)
+    lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
+    if result.valid:
+        lines.append(text.series_promise(raw) if "channel" in raw else text.promise(raw))
+    options.show(result.to_dict(), "\n".join(lines), as_json)
+    if not result.valid:
+        found = len(result.problems)
+        raise RefusedError(f"certificate {certificate!r} does not hold; it has {found} problem{'s' * (found != 1)}")

@@ -1,0 +1,100 @@
+"""The process of a lane: reads jobs from stdin, writes what they say to stdout, ends when stdin does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+import time
+import traceback
+from queue import SimpleQueue
+from typing import Any, BinaryIO, Final
+
+from pufferdp.basics.errors import PufferdpError
+
+QUICK: Final = 0.1
+"""Seconds between two words of progress."""
+
+
+class StoppedError(Exception):
+    """Nobody waits for this job any more."""
+
+
+class Voice:
+    """What a job may say while it works; saying anything is also where it stops when it should."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out, self._told = out, 0.0
+        self.job = 0
+        """The number of the job that is being done."""
+        self.stopped = 0
+        """Jobs up to this number have nobody who waits for them."""
+
+    def __call__(self, words: str) -> None:
+        """Progress, in a few words; quick steps are not told."""
+        self._check()
+        if time.monotonic() - self._told > QUICK:
+            self._told = time.monotonic()
+            self.send("progress", words)
+
+    def part(self, content: dict[str, Any]) -> None:
+        """Something that can be shown already."""
+        self._check()
+        self.send("part", content)
+
+    def _check(self) -> None:
+        if self.stopped >= self.job:
+            raise StoppedError
+
+    def send(self, kind: str, value: object) -> None:
+        """One message."""
+        content = pickle.dumps((kind, value), protocol=pickle.HIGHEST_PROTOCOL)
+        self._out.write(len(content).to_bytes(8, "big") + content)
+        self._out.flush()
+
+
+def main() -> None:
+    """Jobs one after the other."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not get between messages
+    jobs: SimpleQueue[tuple[str, Any, Any] | None] = SimpleQueue()
+    voice = Voice(out)
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, voice), daemon=True).start()
+    from pufferdp.apps.web.jobs import JOBS, Kept
+
+    kept = Kept()
+    while (message := jobs.get()) is not None:
+        kind, name, content = message
+        if kind == "keep":
+            kept.keep(name, content)
+            continue
+        voice.job += 1
+        try:
+            voice("starting")
+            voice.send("done", JOBS[name](kept, voice, **content))
+        except StoppedError:
+            voice.send("done", None)
+        except PufferdpError as error:
+            voice.send("refused", {"error": str(error), "kind": type(error).__name__, "exit": error.exit_code})
+        except Exception as error:
+            # Where, but not what: the words of an unforeseen error may repeat data.
+            sys.stderr.writelines(traceback.format_list(traceback.extract_tb(error.__traceback__)))
+            voice.send("broken", f"something went wrong that should not have: {type(error).__name__}")
+
+
+def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], voice: Voice) -> None:
+    while len(head := source.read(8)) == 8:
+        message = pickle.loads(source.read(int.from_bytes(head, "big")))
+        if message[0] == "stop":
+            voice.stopped = message[1]
+        else:
+            jobs.put(message)
+    jobs.put(None)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BrokenPipeError, KeyboardInterrupt):
+        os._exit(1)

@@ -1,0 +1,1 @@
+"""Attackers on sanitised series, and how often they are right."""

@@ -1,0 +1,1 @@
+"""What any mechanism leaks, proved by attack."""

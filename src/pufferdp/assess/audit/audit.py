@@ -1,0 +1,369 @@
+"""What a mechanism really leaks about one record: proved by attack, exactly where that is known, at most by theory."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.assess.audit.beliefs import Belief, beliefs_of
+from pufferdp.assess.audit.mechanisms.function import RunBudget
+from pufferdp.assess.audit.mechanisms.ours import (
+    AuditedMechanism,
+    FlippedSeries,
+    KnownMechanism,
+    NoisyQuery,
+    RedactedSeries,
+    known_mechanism,
+)
+from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
+from pufferdp.assess.audit.search import Budget, Finding, Laboratory, find, prior_odds
+from pufferdp.assess.dp import LeakageReport, leakage_of
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress
+from pufferdp.basics.words import number, table
+from pufferdp.leakage.curves import EVERY_ALGORITHM
+from pufferdp.models.chain_classes import Model
+
+_WIDTH: Final = 96
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditAttack:
+    """Somebody who looks for one event in the output, and what they learn from it."""
+
+    adversary: Adversary
+    """The kind of adversary that was played."""
+    record: str
+    """The record they want."""
+    knows: str
+    event: str
+    """What they look for."""
+    concludes: str
+    """The value they then take the record to have, and"""
+    instead: str
+    """the one it is told from."""
+    shares: tuple[float, float]
+    """How often the event was seen, for either value."""
+    low: float
+    """A lower bound of the first, and"""
+    high: float
+    """an upper bound of the second, both as sure as the test."""
+    runs: tuple[int, int]
+    """Fresh runs, for either value."""
+    lower: float
+    """The leakage that this proves."""
+    before: float
+    """How likely the value is before the release, of the two, to somebody who knows that much."""
+    right: float
+    """How often they are right, at least, when they see the event."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``pufferdp audit --json`` prints it."""
+        return {
+            "adversary": str(self.adversary),
+            "record": self.record,
+            "knows": self.knows,
+            "event": self.event,
+            "concludes": self.concludes,
+            "instead": self.instead,
+            "shares": list(self.shares),
+            "low": self.low,
+            "high": self.high,
+            "runs": list(self.runs),
+            "lower": self.lower,
+            "before": self.before,
+            "right": self.right,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"Someone wants {self.record} and knows {self.knows}. They look whether {self.event}. Where the record is "
+            f"{self.concludes} that happened in {number(self.shares[0])} of the runs, where it is {self.instead} in "
+            f"{number(self.shares[1])}. When they see it and say {self.concludes}, they are right at least "
+            f"{number(self.right)} of the time; before the release it was {number(self.before)}."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport(Paged):
+    """What an audit found. Prints as a table and a few sentences."""
+
+    mechanism: str
+    adversary: Adversary
+    length: int | None
+    records: int
+    dp_epsilon: float | None
+    """The DP loss that the mechanism claims."""
+    exact: float | None
+    """The exact leakage, for mechanisms of this package that have one."""
+    upper: float | None
+    """No mechanism that keeps the claim leaks more; None without a claim."""
+    curve: str | None
+    """The curve that the upper bound is from."""
+    holds_for: str | None
+    """The algorithms it bounds, in words."""
+    attacks: tuple[AuditAttack, ...]
+    """One for each test, the one that proves most first."""
+    confidence: float
+    tests: int
+    """Events tested on fresh runs: each is as sure as 1 − (1 − confidence)/tests."""
+    tried: int
+    """Adversaries tried with few runs, to find the worst. They cost no confidence."""
+    calls: int
+    """Data sets put through the mechanism."""
+
+    @property
+    def lower(self) -> float:
+        """The mechanism leaks at least this, as sure as the confidence."""
+        return max((attack.lower for attack in self.attacks), default=0.0)
+
+    @property
+    def claim_lower(self) -> float | None:
+        """What is proved about those who know all other records, whom the DP claim is for; None without a claim."""
+        if self.dp_epsilon is None:
+            return None
+        return max((attack.lower for attack in self.attacks if attack.adversary is Adversary.DP), default=0.0)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is proved wrong."""
+        claim = self.claim_lower
+        wrong = claim is not None and self.dp_epsilon is not None and claim > self.dp_epsilon
+        return wrong or (self.upper is not None and self.lower > self.upper)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp audit --json`` prints."""
+        return {
+            "lower": self.lower,
+            "exact": _finite(self.exact),
+            "upper": _finite(self.upper),
+            "attacks": [attack.to_dict() for attack in self.attacks],
+            "claim": {"dp_epsilon": self.dp_epsilon, "lower": self.claim_lower, "refuted": self.refuted},
+            "mechanism": self.mechanism,
+            "adversary": str(self.adversary),
+            "length": self.length,
+            "records": self.records,
+            "curve": self.curve,
+            "holds_for": self.holds_for,
+            "confidence": self.confidence,
+            "tests": self.tests,
+            "tried": self.tried,
+            "calls": self.calls,
+        }
+
+    def __str__(self) -> str:
+        title = f"{self.mechanism} over {self.records:,} records, for an adversary who knows {self.adversary.knows}"
+        rows = [["at least", f"proved by attack, {100 * self.confidence:g} % sure", number(self.lower)]]
+        if self.exact is not None:
+            rows.append(["exactly", "computed", number(self.exact)])
+        if self.upper is not None:
+            rows.append(["at most", self._source(), number(self.upper)])
+        if self.dp_epsilon is not None:
+            rows.append(["claimed", "DP, towards someone who knows all other records", number(self.dp_epsilon)])
+        lines = table(["leakage", "", "about one record"], rows, left=2).splitlines()
+        return "\n".join(
+            [textwrap.fill(title, _WIDTH), "", *lines, "", *(textwrap.fill(s, _WIDTH) for s in self.sentences())]
+        )
+
+    def _source(self) -> str:
+        if self.curve is None:
+            return "by theory"
+        only = "" if self.holds_for == EVERY_ALGORITHM else ", for clipped sums and their like"
+        return f"whatever keeps the claim ({self.curve} curve{only})"
+
+    def sentences(self) -> list[str]:
+        """The verdict, who learns that much, and how sure it is."""
+        said = [self._verdict()]
+        said += [str(attack) for attack in self.attacks[:1]]
+        claim = self.claim_lower
+        if claim is not None and self.adversary is not Adversary.DP and self.refuted:
+            said += [str(attack) for attack in self.attacks[1:] if attack.lower == claim]
+        tests = "1 event was tested" if self.tests == 1 else f"{self.tests} events were tested"
+        each = 1 - (1 - self.confidence) / max(1, self.tests)
+        account = (
+            f"{self.tried:,} adversaries were tried with few runs each to find the worst; then {tests} on fresh runs"
+        )
+        account += f", each {100 * each:g} % sure. {self.calls:,} runs in all, which are taken to be independent."
+        return [*said, account]
+
+    def _verdict(self) -> str:
+        claim = self.claim_lower
+        if claim is not None and self.dp_epsilon is not None and claim > self.dp_epsilon:
+            return (
+                f"The claim is wrong: to someone who knows all other records the mechanism leaks at least "
+                f"{number(claim)}, and it claims {number(self.dp_epsilon)}."
+            )
+        if self.upper is not None and self.lower > self.upper:
+            return f"The claim is wrong: no mechanism that keeps it leaks more than {number(self.upper)}."
+        if self.dp_epsilon is None:
+            return (
+                "The mechanism claims no DP loss, so theory sets no upper bound."
+                if self.exact is None
+                else (f"It leaks at least {number(self.lower)}, and exactly {number(self.exact)}.")
+            )
+        held = f"Nothing was found against the claim of {number(self.dp_epsilon)}"
+        if self.lower <= self.dp_epsilon:
+            return f"{held}, and no attack got more than that."
+        return (
+            f"{held}: DP bounds what one record adds for someone who knows all others. But records hang together, and "
+            f"someone who knows the model learns more: at least {number(self.lower)}."
+        )
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+CALLS: Final = 1_000_000
+SECONDS: Final = 60.0
+_CLAIM: Final = 0.25
+"""Share of the runs that goes into the DP claim itself."""
+_OUTSIDE: Final = ("python", "command")
+
+
+def audit_mechanism(
+    model: Model,
+    mechanism: AuditedMechanism | Callable[..., Any] | str,
+    *,
+    length: int | None = None,
+    dp_epsilon: float | None = None,
+    adversary: str = "bdp",
+    confidence: float = 0.95,
+    calls: int = CALLS,
+    seconds: float = SECONDS,
+    record: int | None = None,
+    clip: tuple[float, float] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    budget: Budget | None = None,
+) -> AuditReport:
+    """Attack a mechanism on data drawn from a model, and say what it leaks at least, exactly and at most.
+
+    Args:
+        model: what is believed about the data.
+        mechanism: an object with ``name``, ``dp_loss`` and ``run``; a function of one data set; or a text:
+            ``laplace:QUERY``, ``flip:R0,R1``, ``redact:ROW:EPSILON``, ``python:MODULE:FUNCTION``, ``command:COMMAND``.
+        length: records of a series; other models know their records.
+        dp_epsilon: the DP loss that is claimed; by default what the mechanism says of itself.
+        adversary: whom to play: bdp (knows any records), pufferfish (none) or dp (all others).
+        confidence: how sure the lower bound is to hold.
+        calls: data sets put through the mechanism, in all.
+        seconds: time in all, roughly.
+        record: the record to go for, counted from 1; by default any.
+        clip: the range of real-valued records, whose ends are told apart.
+        seed: of the data drawn and of the noise of built-in mechanisms; not of a mechanism from outside.
+        progress: called with a few words before each step.
+        budget: where spending is kept, for a progress bar; made anew by default.
+    """
+    who, tell = checks.adversary(adversary), progress or (lambda words: None)
+    confidence = checks.probability(confidence, "confidence")
+    length = None if length is None else checks.length(length)
+    claimed = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
+    budget = budget or Budget(1, 1.0)
+    budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
+    data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
+    beliefs = beliefs_of(model, length, clip)
+    # Twice the audit's own: it plans with what runs take, and a mechanism that suddenly takes longer is ended.
+    allowed = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
+    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed)
+    try:
+        if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
+            claimed = checks.epsilon(made.dp_loss, "dp_loss")
+        tell("computing bounds")
+        known = made if isinstance(made, (NoisyQuery, FlippedSeries, RedactedSeries)) else None
+        exact, most = (None, None) if known is None else known.leakage(who)
+        curve = None if claimed is None else leakage_of(model, dp_epsilon=claimed, length=length, adversary=str(who))
+        targets = _targets(record, known, beliefs[0])
+        laboratory = Laboratory(made, budget, data)
+        # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
+        kinds = [who] if claimed is None or who is Adversary.DP else [Adversary.DP, who]
+        delta = (1 - confidence) / len(kinds)
+        shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
+        found = [
+            find(laboratory, beliefs, kind, targets=targets, share=share, delta=delta, progress=tell)
+            for kind, share in zip(kinds, shares, strict=True)
+        ]
+    finally:
+        if made is not mechanism and hasattr(made, "close"):
+            made.close()
+    attacks = [_attack(one, kind) for one, kind in zip(found, kinds, strict=True) if one.trial is not None]
+    return AuditReport(
+        mechanism=made.name,
+        adversary=who,
+        length=length,
+        records=beliefs[0].records,
+        dp_epsilon=claimed,
+        exact=exact,
+        upper=_upper(curve, exact, most),
+        curve=None if curve is None else curve.best,
+        holds_for=None if curve is None else curve.holds_for,
+        attacks=tuple(sorted(attacks, key=lambda attack: -attack.lower)),
+        confidence=confidence,
+        tests=len(kinds),
+        tried=sum(one.tried for one in found),
+        calls=budget.spent,
+    )
+
+
+def _mechanism(
+    given: AuditedMechanism | Callable[..., Any] | str,
+    model: Model,
+    length: int | None,
+    claimed: float | None,
+    noise: np.random.Generator,
+    clip: tuple[float, float] | None,
+    allowed: RunBudget,
+) -> AuditedMechanism:
+    if isinstance(given, str) and given.partition(":")[0] not in _OUTSIDE:
+        return known_mechanism(given, model, length, claimed, noise, clip)
+    if isinstance(given, AuditedMechanism):
+        return given
+    return outside_mechanism(given, dp_loss=claimed, budget=allowed)
+
+
+def _targets(record: int | None, known: KnownMechanism | None, belief: Belief) -> tuple[int, ...] | None:
+    if record is None:
+        return None if known is None else known.targets
+    if not 1 <= record <= belief.records:
+        raise ParameterError(f"record is {record}; it must lie between 1 and {belief.records}", value=record)
+    return (record - 1,)
+
+
+def _upper(curve: LeakageReport | None, exact: float | None, most: float | None) -> float | None:
+    """What theory allows: the curve of the claimed DP loss, or a bound of the mechanism itself where it is lower."""
+    best = None if curve is None else curve.curves[curve.best]
+    if best is None:
+        return most
+    return best if exact is not None or most is None else min(best, most)
+
+
+def _attack(found: Finding, kind: Adversary) -> AuditAttack:
+    trial, bound = found.trial, found.bound
+    assert trial is not None
+    assert bound is not None
+    situation, odds = trial.situation, prior_odds(trial)
+    belief, i = situation.belief, situation.target
+    # Whoever knows all other records tests the claim, in whatever search they were found.
+    return AuditAttack(
+        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else kind,
+        record=belief.name(i),
+        knows=situation.knows(),
+        event=str(trial.choice.event),
+        concludes=belief.value(i, trial.likelier),
+        instead=belief.value(i, trial.other),
+        shares=bound.shares,
+        low=bound.low,
+        high=bound.high,
+        runs=bound.runs,
+        lower=bound.lower,
+        before=odds / (1 + odds),
+        right=1 / (1 + math.exp(-bound.lower) / odds),
+    )

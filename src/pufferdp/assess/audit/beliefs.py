@@ -1,0 +1,249 @@
+"""What an adversary believes, ready to draw from: the unknown records given those they know and the one they want.
+
+Every kind of model answers the same three questions: which values a record may have, how likely some values are, and
+what the other records look like given these. Draws are exact: nothing is rejected and nothing is approximate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.assess.audit.mechanisms.ours import Records
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.models.base import RecordModel, impossible, most_outcomes
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, Model, SeriesModel
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
+
+Known = Mapping[int, float]
+"""Values of some records by position, from 0: state numbers, or real numbers."""
+
+_LISTED: Final = 2**16
+"""Models with no more outcomes are drawn from a list of them."""
+
+
+class Belief(Protocol):
+    """One belief about so many records."""
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+
+    def name(self, record: int) -> str:
+        """What a report calls a record."""
+
+    def value(self, record: int, value: float) -> str:
+        """What it calls a value of the record."""
+
+    def values(self, record: int) -> tuple[float, ...]:
+        """The values that are told apart."""
+
+    def near(self, record: int) -> tuple[tuple[int, ...], ...]:
+        """The records that hang together with this one, the nearest first; the record itself is not among them."""
+
+    def log_probability(self, known: Known) -> float:
+        """Of these values together: minus infinity where they cannot be, a log-density for real numbers."""
+
+    def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
+        """So many data sets given these values, one row each; impossible values are refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChainBelief:
+    """A series of a chain with a start."""
+
+    chain: MarkovChain
+    records: int
+
+    def name(self, record: int) -> str:
+        """Records are counted from 1."""
+        return f"record {record + 1}"
+
+    def value(self, record: int, value: float) -> str:
+        """The name of the state."""
+        return self.chain.labels[int(value)]
+
+    def values(self, record: int) -> tuple[float, ...]:
+        """Every state."""
+        return tuple(map(float, range(self.chain.size)))
+
+    def near(self, record: int) -> tuple[tuple[int, ...], ...]:
+        """Neighbours first."""
+        far = range(1, max(record, self.records - 1 - record) + 1)
+        return tuple(tuple(j for j in (record - d, record + d) if 0 <= j < self.records) for d in far)
+
+    def log_probability(self, known: Known) -> float:
+        """By one pass over the series."""
+        return chain_log_probability(self.chain, self.records, _whole(known))
+
+    def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
+        """Step by step, each by its law given the one before and what is known later."""
+        return sample_chain(self.chain, self.records, size, generator, _whole(known))
+
+
+@dataclass(frozen=True, eq=False)
+class TableBelief:
+    """Records with states of their own: networks, families, groups, tables."""
+
+    model: RecordModel
+
+    @property
+    def records(self) -> int:
+        """All records of the model."""
+        return len(self.model.records)
+
+    def name(self, record: int) -> str:
+        """The model's name for it."""
+        return f"record {self.model.records[record]}"
+
+    def value(self, record: int, value: float) -> str:
+        """The name of the state."""
+        return self.model.domains[record][int(value)]
+
+    def values(self, record: int) -> tuple[float, ...]:
+        """Every state of the record."""
+        return tuple(map(float, range(self.model.sizes[record])))
+
+    def near(self, record: int) -> tuple[tuple[int, ...], ...]:
+        """By distance in the graph of a network; in other models all that hang together are equally near."""
+        (belief,) = self.model.beliefs
+        if not isinstance(belief, BayesianNetwork):
+            home = next(part for part in belief.components if record in part)
+            return (tuple(j for j in home if j != record),) if len(home) > 1 else ()
+        seen, rings = {record}, list[tuple[int, ...]]()
+        ring: tuple[int, ...] = (record,)
+        while ring := tuple(sorted({w for v in ring for w in belief.tree.links[v]} - seen)):
+            seen.update(ring)
+            rings.append(ring)
+        return tuple(rings)
+
+    def log_probability(self, known: Known) -> float:
+        """By the model's own inference."""
+        chance = float(self.model.joint((), {i: (int(x),) for i, x in known.items()}))
+        return math.log(chance) if chance > 0 else -math.inf
+
+    @cached_property
+    def _listed(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]] | None:
+        """Every outcome and its probability, where there are few."""
+        if math.prod(self.model.sizes) > min(_LISTED, most_outcomes(self.records)):
+            return None
+        return self.model.outcomes()
+
+    def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
+        """From the list of outcomes that fit, or record by record where there are too many."""
+        names = {self.model.records[i]: self.model.domains[i][int(x)] for i, x in known.items()}
+        if self._listed is None:
+            return sample(self.model, size, generator, names)
+        rows, law = self._listed
+        fits = np.flatnonzero((rows[:, list(known)] == [int(x) for x in known.values()]).all(axis=1))
+        if not len(fits):
+            raise impossible(names)
+        chosen = generator.choice(fits, size, p=law[fits] / law[fits].sum())
+        return np.asarray(rows[chosen], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalBelief:
+    """Jointly normal records; two values of a record are told apart that lie a clipping width apart."""
+
+    model: Gaussian
+    clip: tuple[float, float]
+
+    @property
+    def records(self) -> int:
+        """One family."""
+        return self.model.family
+
+    def name(self, record: int) -> str:
+        """The model's name for it."""
+        return f"record {self.model.records[record]}"
+
+    def value(self, record: int, value: float) -> str:
+        """The number."""
+        return f"{value:.6g}"
+
+    def values(self, record: int) -> tuple[float, ...]:
+        """Both ends of the range."""
+        return self.clip
+
+    def near(self, record: int) -> tuple[tuple[int, ...], ...]:
+        """The most correlated first."""
+        home = next(part for part in self.model.components if record in part)
+        spread = np.sqrt(np.diag(self.model.covariance))
+        strength = np.abs(self.model.covariance[record]) / spread
+        return tuple((j,) for j in sorted((j for j in home if j != record), key=lambda j: -strength[j]))
+
+    def log_probability(self, known: Known) -> float:
+        """The logarithm of their joint density."""
+        from scipy.stats import multivariate_normal
+
+        at = sorted(known)
+        if not at:
+            return 0.0
+        law = multivariate_normal(self.model.mean[at], self.model.covariance[np.ix_(at, at)])
+        return float(law.logpdf([known[i] for i in at]))
+
+    def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
+        """The conditional law of normal records is normal."""
+        return sample_normal(self.model, size, generator, known)
+
+
+def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float] | None = None) -> tuple[Belief, ...]:
+    """Beliefs of a class to draw from: all of a list, a few of those that are infinitely many.
+
+    A lower bound under one belief of a class is one for the class.
+    """
+    if isinstance(model, SeriesModel):
+        if length is None:
+            raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        return tuple(ChainBelief(chain, length) for chain in _chains(model))
+    if isinstance(model, (Gaussian, LimitedCorrelation)):
+        if clip is None:
+            raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")
+        if isinstance(model, LimitedCorrelation):
+            alike = np.full((model.records, model.records), model.rho) + (1 - model.rho) * np.eye(model.records)
+            spread = (clip[1] - clip[0]) / 4
+            model = Gaussian(mean=[sum(clip) / 2] * model.records, covariance=spread**2 * alike)
+        return (NormalBelief(model, clip),)
+    if isinstance(model, AnyGroups):
+        raise NotApplicableError(
+            "the model says only how many records hang together, and no law to draw from: give groups with sizes and "
+            "positives, or a joint table"
+        )
+    members = model.models if isinstance(model, ModelClass) else (model,)
+    return tuple(TableBelief(member) for member in members)
+
+
+def _chains(model: SeriesModel) -> list[MarkovChain]:
+    if isinstance(model, MarkovInterval):
+        # The most inert chain of the box: every state stays as long as it may.
+        stay = np.diag(model.high)
+        rest = model.low - np.diag(np.diag(model.low))
+        room = model.high - np.diag(np.diag(model.high)) - rest
+        missing = (1 - stay - rest.sum(axis=1))[:, None]
+        total = room.sum(axis=1, keepdims=True)
+        moves = rest + np.divide(room, total, out=np.zeros_like(room), where=total > 0) * np.clip(missing, 0, total)
+        np.fill_diagonal(moves, 1 - moves.sum(axis=1))
+        return [MarkovChain(transition=moves, states=model.states, values=model.values)]
+    chains = model.corners if isinstance(model, BinaryInterval) else model.chains
+    return [replace(chain, start="stationary") if chain.any_start else chain for chain in chains]
+
+
+def _whole(known: Known) -> dict[int, int]:
+    return {t: int(x) for t, x in known.items()}
+
+
+def possible(belief: Belief, known: Known) -> bool:
+    """Whether these values can be together."""
+    return belief.log_probability(known) > -math.inf

@@ -1,0 +1,286 @@
+"""An event that tells two samples of outputs apart, chosen on some draws; its probabilities bounded on fresh ones.
+
+Choosing: in every feature, ranges between quantiles and unions of single values are tried on a first part, and the best
+of each family are compared on a second part, so a family that only learnt its draws by heart does not win. Bounding:
+Clopper and Pearson's intervals on draws that had no say in the choice, so no correction is due for what was tried.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.assess.audit.mechanisms.ours import Outputs
+from pufferdp.basics.arrays import Floats
+
+DIGITS: Final = (0, 2, 4, 6, 8, 10)
+"""Decimal places after which the rest is looked at."""
+_COORDINATES: Final = 4
+"""Coordinates looked at on their own: those whose means differ most."""
+_RIDGE: Final = 1e-3
+_TRAINED: Final = 20_000
+"""Rows that a classifier learns from."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Feature:
+    """One number for each output."""
+
+    words: str
+    """What it is, as the subject of a sentence."""
+    kind: str = "coordinate"
+    at: int = 0
+    """A coordinate, or decimal places."""
+    weights: Floats | None = None
+    """Of a classifier: an intercept, the coordinates, and products of neighbouring ones."""
+    atoms: bool = False
+    """Only single values count, not their order."""
+    spread: bool = True
+    """Ranges of it are worth trying, and"""
+    fine: bool = True
+    """many of them."""
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        """The number for each row."""
+        if self.kind == "coordinate":
+            return outputs[:, self.at]
+        if self.kind == "sum":
+            return np.asarray(outputs.sum(axis=1))
+        if self.kind == "difference":
+            return outputs[:, self.at] - outputs[:, self.at + 1]
+        if self.kind == "digits":
+            shifted = outputs[:, 0] * 10.0**self.at
+            return np.asarray(shifted - np.round(shifted))
+        bits = np.ascontiguousarray(outputs).view(np.int64)
+        if self.kind == "bits":
+            return (bits[:, 0] & 255).astype(float)
+        if self.kind == "row":
+            return _hashes(bits.view(np.uint64))
+        assert self.weights is not None
+        return np.asarray(expanded(outputs, len(self.weights)) @ self.weights)
+
+
+def _hashes(bits: npt.NDArray[np.uint64]) -> Floats:
+    """52 bits for each row, which rows that differ hardly ever share: multiplied and folded, number after number."""
+    out = np.zeros(len(bits), dtype=np.uint64)
+    for column in bits.T:
+        out = (out ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        out ^= out >> np.uint64(29)
+    return np.asarray(out >> np.uint64(12), dtype=float)
+
+
+def expanded(outputs: Outputs, width: int) -> Outputs:
+    """Coordinates and, where the classifier has weights for them, products of neighbouring ones."""
+    return outputs if width == outputs.shape[1] else np.hstack([outputs, outputs[:, :-1] * outputs[:, 1:]])
+
+
+def features(first: Outputs, second: Outputs) -> Iterator[Feature]:
+    """What to look at in outputs like these: two samples, one for each value of the record."""
+    d = first.shape[1]
+    if d == 1:
+        yield Feature(words="the output", atoms=True)
+        for places in DIGITS:
+            after = f"after {places} decimal places" if places else "after the point"
+            yield Feature(words=f"what the output has {after}", kind="digits", at=places, fine=False)
+        yield Feature(words="the number in the last eight bits of the output", kind="bits", atoms=True, spread=False)
+        return
+    gap = np.abs(first.mean(axis=0) - second.mean(axis=0))
+    noise = first.std(axis=0) + second.std(axis=0)
+    apart = np.divide(gap, noise, out=np.where(gap > 0, np.inf, 0.0), where=noise > 0)
+    for j in np.argsort(-apart, kind="stable")[:_COORDINATES]:
+        yield Feature(words=f"number {j + 1} of the output", at=int(j), atoms=True)
+    yield Feature(words="the sum of the output", kind="sum")
+    differences = np.abs(np.diff(first, axis=1).mean(axis=0) - np.diff(second, axis=1).mean(axis=0))
+    for j in np.argsort(-differences, kind="stable")[:_COORDINATES]:
+        words = f"number {j + 1} of the output less number {j + 2}"
+        yield Feature(words=words, kind="difference", at=int(j), atoms=True)
+    yield Feature(words="the output as a whole", kind="row", atoms=True, spread=False)
+    yield Feature(words="the score of a linear classifier", kind="score", weights=discriminant(first, second))
+
+
+def discriminant(first: Outputs, second: Outputs) -> Floats:
+    """Fisher's linear discriminant, with products of neighbouring numbers where there are few; slightly shrunk."""
+    d = first.shape[1]
+    width = 2 * d - 1 if d <= 128 else d
+    rows = [expanded(sample[:_TRAINED], width) for sample in (first, second)]
+    within = sum(np.cov(part, rowvar=False) for part in rows)
+    ridge = _RIDGE * float(np.trace(within)) / width + 1e-300
+    gap = rows[0].mean(axis=0) - rows[1].mean(axis=0)
+    return np.asarray(np.linalg.solve(within + ridge * np.eye(width), gap))
+
+
+_EDGES: Final = 64
+"""Ranges begin and end at so many quantiles, and at more in the tails."""
+_FEW_EDGES: Final = 16
+"""The same for digits and bits, where something is plain to see or not there."""
+_CARE: Final = (2.0, 4.0, 8.0)
+"""Deviations taken off a log-ratio while events are learnt: thousands are compared, and the best looks better than it
+is."""
+_UNSURE, _BOUND = 1.0, 2.24
+"""Deviations taken off while learnt events are compared: for what is not known of the log-ratio, and for what a test
+at 95 % will take off either probability."""
+_SIMPLER: Final = 0.02
+"""So much less leakage is taken for an event that is easier to say."""
+_SORTED: Final = 200_000
+"""Draws looked at in features beside the first."""
+
+Counts = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Event:
+    """A set of outputs: a range of a feature, or single values of it."""
+
+    feature: Feature
+    low: float = -math.inf
+    high: float = math.inf
+    values: Floats | None = None
+    """Sorted single values; a range where there are none."""
+
+    def __call__(self, outputs: Outputs) -> npt.NDArray[np.bool_]:
+        """Which outputs are in it."""
+        found = self.feature(outputs)
+        if self.values is None:
+            return np.asarray((found >= self.low) & (found < self.high))
+        at = np.minimum(np.searchsorted(self.values, found), len(self.values) - 1)
+        return np.asarray(self.values[at] == found)
+
+    def __str__(self) -> str:
+        what = self.feature.words
+        if self.values is not None:
+            if self.feature.kind == "row" or len(self.values) > 3:
+                return f"{what} is one of {len(self.values):,} that were seen before"
+            return f"{what} is exactly {' or '.join(f'{v:.10g}' for v in self.values)}"
+        if self.low == -math.inf:
+            return f"{what} is below {self.high:.6g}"
+        return f"{what} is {self.low:.6g} or more" + (f" and below {self.high:.6g}" if self.high < math.inf else "")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Choice:
+    """An event, for which value of the record it speaks, and how well it did on draws of the second part."""
+
+    event: Event
+    swapped: bool
+    """It speaks for the second value."""
+    score: float
+    """The lower bound that a test is likely to prove."""
+
+
+def choose_event(first: Outputs, second: Outputs, tested: int) -> Choice | None:
+    """The event that tells two samples apart best when it is tested on so many runs; None where they look alike."""
+    half, other = len(first) // 2, len(second) // 2
+    best: Choice | None = None
+    for feature in features(first[:half], second[:other]):
+        most = None if best is None and feature.kind in ("coordinate", "score") else _SORTED
+        pair = [feature(first), feature(second)]
+        learn = [np.sort(pair[0][:half][:most]), np.sort(pair[1][:other][:most])]
+        check = [first[half:][:most], second[other:][:most]]
+        for swapped in (False, True):
+            a, b = learn[::-1] if swapped else learn
+            for event in _candidates(feature, a, b):
+                score = _promise(event, check[int(swapped)], check[1 - int(swapped)], tested)
+                if score > 0 and (best is None or score > best.score):
+                    best = Choice(event=event, swapped=swapped, score=score)
+    return best
+
+
+def _promise(event: Event, top: Outputs, bottom: Outputs, tested: int) -> float:
+    """The bound that a test on so many runs is likely to prove, by how often the event is seen in these samples."""
+    hits = np.array(float(event(top).sum())), np.array(float(event(bottom).sum()))
+    more = tested / (len(top) + len(bottom))
+    taken = _BOUND * sum(1 / math.sqrt((float(n) + 0.5) * more) for n in hits)
+    return float(careful_ratio(*hits, len(top), len(bottom), _UNSURE)) - taken
+
+
+def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int, careful: float) -> Counts:
+    """The log-ratio of two shares from counts, less some standard deviations of it."""
+    noise = np.sqrt(1 / (top + 0.5) + 1 / (bottom + 0.5))
+    return np.asarray(np.log((top + 0.5) / top_size) - np.log((bottom + 0.5) / bottom_size) - careful * noise)
+
+
+def _candidates(feature: Feature, top: Floats, bottom: Floats) -> Iterator[Event]:
+    """The best range and the best union of single values, on sorted samples."""
+    if feature.spread:
+        for low, high in _best_ranges(top, bottom, _EDGES if feature.fine else _FEW_EDGES):
+            yield Event(feature=feature, low=low, high=high)
+    if feature.atoms:
+        for values in _best_atoms(top, bottom):
+            yield Event(feature=feature, values=values)
+
+
+def _best_ranges(top: Floats, bottom: Floats, count: int) -> list[tuple[float, float]]:
+    """Where one sample has most more than the other, by several degrees of care: with much, wider ranges win."""
+    pooled = np.sort(np.concatenate([top, bottom]))
+    n = len(pooled)
+    tails = 2 ** np.arange(2, max(2, n // count).bit_length())
+    at = np.unique(pooled[np.concatenate([tails, n - 1 - tails, np.arange(count) * (n - 1) // (count - 1)])])
+    # Between the quantiles: values that lie in heaps, a little apart by rounding, stay together.
+    edges = np.concatenate([[-np.inf], (at[1:] + at[:-1]) / 2, [np.inf]])
+    over, under = (np.searchsorted(sample, edges).astype(float) for sample in (top, bottom))
+    begin, end = np.triu_indices(len(edges), 1)
+    scores, found = np.full((len(edges), len(edges)), -np.inf), set()
+    for careful in _CARE:
+        counts = over[end] - over[begin], under[end] - under[begin]
+        scores[begin, end] = careful_ratio(*counts, len(top), len(bottom), careful)
+        i, j = divmod(int(np.argmax(scores)), len(edges))
+        # One limit is easier to say than two, where the other hardly matters.
+        if scores[0, j] >= scores[i, j] - _SIMPLER:
+            i = 0
+        elif scores[i, -1] >= scores[i, j] - _SIMPLER:
+            j = len(edges) - 1
+        found.add((float(edges[i]), float(edges[j])))
+    return sorted(found - {(-math.inf, math.inf)})
+
+
+def _best_atoms(top: Floats, bottom: Floats) -> list[Floats]:
+    """Values by how much likelier they are, the best first, as many as do best together; nothing where few repeat."""
+    values, where = np.unique(np.concatenate([top, bottom]), return_inverse=True)
+    if len(values) > 0.9 * (len(top) + len(bottom)):
+        return []
+    over = np.bincount(where[: len(top)], minlength=len(values))
+    under = np.bincount(where[len(top) :], minlength=len(values))
+    order = np.argsort(-(over + 0.5) / (under + 0.5), kind="stable")
+    counts = np.cumsum(over[order]).astype(float), np.cumsum(under[order]).astype(float)
+    # The whole of them is no event.
+    sizes = {int(np.argmax(careful_ratio(*counts, len(top), len(bottom), careful))) + 1 for careful in _CARE}
+    return [np.sort(values[order[:size]]) for size in sorted(sizes - {len(values)})]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """What fresh draws prove about an event."""
+
+    hits: tuple[int, int]
+    """Outputs in the event, for the value it speaks for and for the other."""
+    runs: tuple[int, int]
+    low: float
+    """The event is at least this likely for the value it speaks for, and"""
+    high: float
+    """at most this likely for the other, both together as sure as asked."""
+
+    @property
+    def lower(self) -> float:
+        """The leakage that is proved."""
+        if self.low <= 0:
+            return 0.0
+        return max(0.0, math.log(self.low) - math.log(self.high))
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """How often the event was seen."""
+        return self.hits[0] / self.runs[0], self.hits[1] / self.runs[1]
+
+
+def bound(hits: tuple[int, int], runs: tuple[int, int], delta: float) -> Bound:
+    """Clopper and Pearson's one-sided bounds, each wrong with probability at most delta/2."""
+    from pufferdp.assess.attack.attack import clopper_pearson
+
+    low, _ = clopper_pearson(hits[0], runs[0], 1 - delta)
+    _, high = clopper_pearson(hits[1], runs[1], 1 - delta)
+    return Bound(hits=hits, runs=runs, low=low, high=high)

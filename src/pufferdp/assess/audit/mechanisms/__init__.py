@@ -1,0 +1,1 @@
+"""Mechanisms that can be audited: ours, other libraries', functions, commands."""

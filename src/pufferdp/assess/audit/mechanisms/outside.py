@@ -1,0 +1,231 @@
+"""Mechanisms from outside, made ready for an audit: a function, a command, an object of another library."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.assess.audit.mechanisms.command import CommandMechanism
+from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction, Loaded, RunBudget
+from pufferdp.basics.errors import MechanismError, ParameterError
+from pufferdp.basics.progress import Progress
+
+Asked = str | Callable[[Any], Any] | None
+"""A query that is answered before an object adds its noise: count:STATE, sum, mean, or a function."""
+
+_DISTANCES: Final = {
+    "AbsoluteDistance": 1.0,  # a count moves by 1
+    "SymmetricDistance": 2,  # one value out, another one in
+    "InsertDeleteDistance": 2,
+    "ChangeOneDistance": 1,
+    "HammingDistance": 1,
+    "DiscreteDistance": 1,
+}
+"""How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
+
+
+def loaded(thing: Any, query: Asked = None, batched: bool = False, d_in: float | None = None) -> Loaded:
+    """A callable, an OpenDP measurement or a diffprivlib mechanism, made ready to run."""
+    library = library_of(thing)
+    asked = _answering(query)
+    if library == "opendp":
+        call = (lambda row: thing(_plain(row))) if asked is None else (lambda row: thing(_plain(asked(row))))
+        return Loaded(call, _opendp_loss(thing, d_in))
+    if library == "diffprivlib":
+        if asked is None:
+            raise ParameterError(
+                "a diffprivlib mechanism adds noise to an answer; say which one: query='count:1', 'sum', or a function"
+            )
+        return Loaded(lambda row: thing.randomise(_plain(asked(row))), _diffprivlib_loss(thing))
+    if not callable(thing):
+        raise ParameterError(
+            f"a {type(thing).__name__} cannot be run; give a function, an OpenDP measurement, a diffprivlib mechanism "
+            "or a text such as python:FILE:FUNCTION"
+        )
+    loss = getattr(thing, "dp_loss", None)
+    many = batched or bool(getattr(thing, "batched", False))
+    return Loaded(_after(asked, thing, many), None if loss is None else float(loss), many)
+
+
+def library_of(thing: Any) -> str | None:
+    """The library an object belongs to, where it is one that is known here."""
+    found = type(thing).__module__.partition(".")[0]
+    if found == "opendp" and hasattr(thing, "map") and hasattr(thing, "output_measure"):
+        return found
+    return found if found == "diffprivlib" and hasattr(thing, "randomise") else None
+
+
+def import_function(where: str, name: str) -> Any:
+    """An object by name, from a file or a module."""
+    if where.endswith(".py") or "/" in where or "\\" in where:
+        path = Path(where)
+        if not path.is_file():
+            raise ParameterError(f"there is no file {where!r}", value=where)
+        spec = importlib.util.spec_from_file_location(f"_audited_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise ParameterError(f"{where!r} is no Python file", value=where)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
+        spec.loader.exec_module(module)
+    else:
+        sys.path.insert(0, "")  # a module beside the user, as with python -m
+        module = importlib.import_module(where)
+    try:
+        return getattr(module, name)
+    except AttributeError:
+        raise MechanismError(f"{where} has no {name!r}") from None
+
+
+def _answering(query: Asked) -> Function | None:
+    """A query as a function of one data set: state numbers, or what stands for them."""
+    if query is None or callable(query):
+        return query
+    kind, _, state = query.partition(":")
+    if kind == "count" and state:
+        return lambda row: _count(row, state)
+    if kind == "sum" and not state:
+        return lambda row: row.sum().item()
+    if kind == "mean" and not state:
+        return lambda row: float(row.mean())
+    raise ParameterError(f"query is {query!r}; it must be count:STATE, sum, mean or a function", value=query)
+
+
+def _count(row: npt.NDArray[Any], state: str) -> int:
+    """How many records have the state, by its name or number."""
+    if row.dtype.kind not in "iuf":
+        return int(np.count_nonzero(row.astype(str) == state))
+    try:
+        return int(np.count_nonzero(row == float(state)))
+    except ValueError:
+        raise ParameterError(f"query is count:{state}; the records are numbers, and none is {state!r}") from None
+
+
+def _after(asked: Function | None, function: Function, many: bool) -> Function:
+    if asked is None:
+        return function
+    if many:
+        return lambda rows: function(np.array([asked(row) for row in rows]))
+    return lambda row: function(asked(row))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of Python itself: other libraries look at types."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _opendp_loss(measurement: Any, d_in: float | None) -> float | None:
+    """The loss between data sets that differ in one record; None where it is not pure DP."""
+    if str(measurement.output_measure).partition("(")[0] != "MaxDivergence":
+        return None
+    if d_in is None:
+        metric = str(measurement.input_metric).partition("(")[0]
+        if metric not in _DISTANCES:
+            raise ParameterError(
+                f"the measurement measures distance by {metric}; say with d_in how far apart data sets are that "
+                "differ in one record"
+            )
+        d_in = _DISTANCES[metric]
+    for number in (d_in, int(d_in)) if float(d_in).is_integer() else (d_in,):
+        try:
+            loss = float(measurement.map(number))
+        except Exception as error:  # whole numbers are asked for by some measurements, doubles by others
+            said: Exception = error
+        else:
+            return loss if math.isfinite(loss) else None
+    raise ParameterError(f"the measurement gives no loss at a distance of {d_in:g}: {' '.join(str(said).split())}")
+
+
+def _diffprivlib_loss(mechanism: Any) -> float | None:
+    """Epsilon, where delta is 0: for answers that move by no more than the mechanism's sensitivity."""
+    return float(mechanism.epsilon) if not getattr(mechanism, "delta", 0.0) else None
+
+
+def parts_of(spec: str) -> tuple[str, Sequence[str]]:
+    """python:FILE_OR_MODULE:FUNCTION or command:COMMAND, taken apart."""
+    kind, _, rest = spec.partition(":")
+    if kind == "command" and rest.strip():
+        return kind, (rest.strip(),)
+    if kind == "python":
+        where, _, name = rest.rpartition(":")
+        if where and name.isidentifier():
+            return kind, (where, name)
+    raise ParameterError(
+        f"the mechanism is {spec!r}; it must be python:FILE_OR_MODULE:FUNCTION or command:COMMAND", value=spec
+    )
+
+
+def outside_mechanism(
+    thing: str | Callable[..., Any] | Any,
+    *,
+    dp_loss: float | None = None,
+    query: Asked = None,
+    values: Sequence[object] | None = None,
+    batched: bool = False,
+    d_in: float | None = None,
+    name: str | None = None,
+    budget: RunBudget | None = None,
+    progress: Progress | None = None,
+) -> GuardedFunction | CommandMechanism:
+    """Anything that turns data into numbers, as a mechanism that can be audited.
+
+    >>> import numpy as np
+    >>> def noisy(row):
+    ...     return row.sum() + np.random.laplace(scale=2.0)
+    >>> mechanism = outside_mechanism(noisy, dp_loss=0.5)
+    >>> mechanism.run(np.zeros((3, 10), dtype=int)).shape
+    (3, 1)
+
+    Args:
+        thing: a function of one data set (an array of state numbers, or of values) that gives back a number or a
+            list of numbers; an OpenDP measurement; a diffprivlib mechanism; or a text, ``python:FILE:FUNCTION``,
+            ``python:MODULE:FUNCTION`` or ``command:COMMAND`` (one data set a line in, one output a line out).
+        dp_loss: the DP loss that is claimed, towards a change of one record. Without it: what the object says, an
+            attribute ``dp_loss`` of a function included.
+        query: what is answered before the object adds its noise: ``count:STATE``, ``sum``, ``mean`` or a function.
+        values: what stands for each state: names or numbers. Without it state numbers are handed over.
+        batched: the function takes many data sets at once, one a row, and gives back one row each.
+        d_in: for OpenDP: how far apart data sets are that differ in one record; by default 1, and 2 for metrics that
+            count records added and removed.
+        name: what reports call it.
+        budget: time, calls and patience.
+        progress: called with a few words while it runs.
+    """
+    limits = budget or RunBudget()
+    load: Callable[[], Loaded]
+    if isinstance(thing, str):
+        kind, parts = parts_of(thing)
+        if kind == "command":
+            if query is not None or batched:
+                raise ParameterError("a command reads the data sets themselves: leave query and batched out")
+            return CommandMechanism(parts[0], name or "", dp_loss, values, limits, progress)
+        called = name or parts[-1]
+        load = partial(_imported, parts[0], parts[1], query, batched, d_in)
+    else:
+        ready = loaded(thing, query, batched, d_in)  # what cannot be run is refused before anything is started
+        called = name or _name_of(thing)
+
+        def load() -> Loaded:
+            return ready
+
+    return GuardedFunction(called, load, dp_loss, values, limits, progress)
+
+
+def _imported(where: str, name: str, query: Asked, batched: bool, d_in: float | None) -> Loaded:
+    return loaded(import_function(where, name), query, batched, d_in)
+
+
+def _name_of(thing: Any) -> str:
+    library = library_of(thing)
+    if library == "opendp":
+        return "OpenDP measurement"
+    if library == "diffprivlib":
+        return f"diffprivlib {type(thing).__name__}"
+    return str(getattr(thing, "__name__", type(thing).__name__))

@@ -1,0 +1,303 @@
+"""From few runs of many situations to many runs of one: the search for whoever learns most.
+
+Windows are tried with few runs each, then other values of the known records and steps around the best with more. A few
+finalists are compared, the event of the best is chosen anew on a large sample, and fresh runs bound its probabilities.
+Only these last runs carry the proof, so what was tried before costs nothing: the correction is for the final tests.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from pufferdp.assess.audit.beliefs import Belief
+from pufferdp.assess.audit.events import Bound, Choice, bound, choose_event
+from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs
+from pufferdp.assess.audit.situations import Situation, around, first_wave, targets_of
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import DataError
+from pufferdp.basics.progress import Progress
+
+_CELLS: Final = 2_000_000
+"""Records in one call, so that memory stays bounded."""
+_BATCHES: Final = 200
+"""Calls that an audit is cut into, or more where they would grow too large,"""
+_LEAST_BATCH: Final = 20
+"""or fewer where they would grow too small."""
+_KEPT_TRIALS: Final = 20_000_000
+"""Numbers of output kept while an event is chosen."""
+_MOST_UNEVEN: Final = 9.0
+"""Beyond this log-ratio runs are split no more unevenly: about 20 to 1."""
+LEAST: Final = 100
+"""Fewer runs than this say nothing about an event."""
+
+
+@dataclass
+class Budget:
+    """Runs and seconds, spent and left. One run is one data set through the mechanism."""
+
+    calls: int
+    seconds: float
+    spent: int = 0
+    began: float = field(default_factory=time.monotonic)
+    timed: int = 0
+    """Runs whose time is known, and"""
+    inside: float = 0.0
+    """the seconds they took, with drawing."""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self.began
+
+    @property
+    def share(self) -> float:
+        """How much is spent: of runs or of seconds, whichever is more."""
+        return min(1.0, max(self.spent / self.calls, self.elapsed / self.seconds))
+
+    def runs(self, part: float) -> int:
+        """How many runs fit into this part of all, at the speed so far and in the time that is left."""
+        wanted = int(part * self.calls)
+        if self.inside > 0 and self.timed:
+            left = max(0.0, min(part * self.seconds, 0.9 * self.seconds - self.elapsed))
+            wanted = min(wanted, int(left * self.timed / self.inside))
+        return wanted
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trial:
+    """What one situation showed: two values of the target, and the event that tells them apart."""
+
+    situation: Situation
+    likelier: float
+    other: float
+    choice: Choice
+
+    @property
+    def score(self) -> float:
+        """How much it seems to leak, carefully."""
+        return self.choice.score
+
+    def split(self, runs: int) -> tuple[int, int]:
+        """Runs for the value that the event speaks for, and for the other, where it is rarer and harder to bound.
+
+        1/√(p·m) + 1/√(q·n) is least, for m + n fixed, where n/m is the cube root of p/q.
+        """
+        share = 1 / (1 + math.exp(min(self.score, _MOST_UNEVEN) / 3))
+        first = max(LEAST, int(runs * share))
+        return first, max(LEAST, runs - first)
+
+
+@dataclass(eq=False)
+class Laboratory:
+    """A mechanism, a budget and a source of data."""
+
+    mechanism: AuditedMechanism
+    budget: Budget
+    generator: np.random.Generator
+    tested: int = 1
+    """Runs that the event will be tested on."""
+
+    def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
+        """Outputs on data drawn for this value of the target, in batches.
+
+        Batches are alike all through an audit: noise that is seeded anew for each then repeats, and is seen.
+        """
+        batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // situation.belief.records))
+        for begin in range(0, size, batch):
+            rows = min(batch, size - begin)
+            started = time.monotonic()
+            found = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
+            self.budget.spent += rows
+            self.budget.timed += rows
+            self.budget.inside += time.monotonic() - started
+            yield _checked(found, rows)
+
+    def pilot(self, situation: Situation) -> None:
+        """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
+        for size in (1, LEAST):
+            if self.budget.inside < 0.1 * self.budget.seconds:
+                self.budget.timed, self.budget.inside = 0, 0.0  # the first may start something; it counts only alone
+                list(self.outputs(situation, situation.values()[0], size))
+
+    def explore(self, situation: Situation, size: int) -> Trial | None:
+        """Run so often for each value of the target, and look for the event that tells two values apart best."""
+        values = situation.values()
+        kept = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
+        best: Trial | None = None
+        for a, b in itertools.combinations(values, 2):
+            choice = choose_event(kept[a], kept[b], self.tested)
+            if choice is not None and (best is None or choice.score > best.score):
+                one, two = (b, a) if choice.swapped else (a, b)
+                best = Trial(situation=situation, likelier=one, other=two, choice=choice)
+        return best
+
+    def refine(self, trial: Trial, runs: int) -> Trial:
+        """Choose the event of a trial again, on more draws of its two values alone."""
+        kept = []
+        for value, size in zip((trial.likelier, trial.other), trial.split(runs), strict=True):
+            parts, room = [], _KEPT_TRIALS
+            for part in self.outputs(trial.situation, value, size):
+                parts.append(part[: max(0, room // part.shape[1])])
+                room -= part.size
+            kept.append(np.concatenate(parts))
+        choice = choose_event(kept[0], kept[1], self.tested)
+        if choice is None:
+            return replace(trial, choice=replace(trial.choice, score=0.0))
+        pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
+        return Trial(situation=trial.situation, likelier=pair[0], other=pair[1], choice=choice)
+
+    def test(self, trial: Trial, runs: int, delta: float) -> Bound:
+        """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before."""
+        sizes = trial.split(runs)
+        hits = [
+            sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
+            for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
+        ]
+        return bound((hits[0], hits[1]), sizes, delta)
+
+
+def _checked(found: Outputs, rows: int) -> Outputs:
+    """One finite output a row, as floats; a single number a row may come without its axis."""
+    table = np.asarray(found, dtype=float)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or len(table) != rows or table.shape[1] == 0:
+        raise DataError(
+            f"the mechanism gave outputs of shape {np.shape(found)} for {rows} data sets; it must give one row each"
+        )
+    if np.isnan(table).any():
+        raise DataError("the mechanism gave an output that is no number; an audit needs numbers")
+    return table
+
+
+def prior_odds(trial: Trial) -> float:
+    """How much likelier the value is than the other before anything is released, to somebody who knows that much."""
+    s = trial.situation
+    logs = [s.belief.log_probability(s.given(value)) for value in (trial.likelier, trial.other)]
+    return math.exp(min(700.0, logs[0] - logs[1]))
+
+
+_KEPT: Final = 8
+"""Situations of the first wave that are run again."""
+_FINALISTS: Final = 3
+_ROUNDS: Final = 4
+"""Steps around the best, at most."""
+_FIRST, _AGAIN, _STEPS, _FINAL, _CHOICE, _TEST = 0.08, 0.08, 0.16, 0.12, 0.16, 0.4
+"""Shares of the budget: first wave, its best again, steps around the best, finalists, choice of the event, test."""
+_MOST_RUNS: Final = 20_000
+"""For one value of one situation while exploring."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Finding:
+    """The worst situation that was found, its event and what fresh runs prove; no trial where nothing shows."""
+
+    trial: Trial | None
+    bound: Bound | None
+    tried: int
+    """Situations that were run."""
+
+    @property
+    def lower(self) -> float:
+        """The leakage that is proved."""
+        return 0.0 if self.bound is None else self.bound.lower
+
+
+def find(
+    laboratory: Laboratory,
+    beliefs: Sequence[Belief],
+    adversary: Adversary,
+    *,
+    targets: Sequence[int] | None,
+    share: float,
+    delta: float,
+    progress: Progress,
+) -> Finding:
+    """Search, choose, test: with this share of the budget, wrong with probability at most delta."""
+    progress("trying windows")
+    wave = [
+        situation
+        for belief in beliefs
+        for situation in first_wave(belief, adversary, targets or targets_of(belief), laboratory.generator)
+        if len(situation.values()) > 1
+    ]
+    if not wave:
+        return Finding(trial=None, bound=None, tried=0)
+    if not laboratory.budget.timed:
+        laboratory.pilot(wave[0])
+    laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
+    search = _Search(laboratory, adversary, targets is None, share)
+    first = search.again(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
+    if not first:
+        return Finding(trial=None, bound=None, tried=len(search.seen))
+    path = search.steps(first[0], progress)
+    progress("choosing the event")
+    finalists = search.again([*path[:2], *first[1:_FINALISTS]], _FINAL)
+    best = laboratory.refine(finalists[0], laboratory.budget.runs(_CHOICE * share))
+    progress("testing the event on fresh runs")
+    tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
+    return Finding(trial=best, bound=tested, tried=len(search.seen))
+
+
+def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
+    """No more situations than the budget has runs for, taken evenly."""
+    return wave if len(wave) <= most else [wave[n * len(wave) // most] for n in range(most)]
+
+
+class _Search:
+    """Situations run so far. Scores of unlike numbers of runs are not compared: fewer runs score less."""
+
+    def __init__(self, laboratory: Laboratory, adversary: Adversary, movable: bool, share: float) -> None:
+        self.laboratory, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
+        self.seen: set[object] = set()
+
+    def run(self, situations: Sequence[Situation], part: float, least: int = 0) -> list[Trial]:
+        """Each with an equal number of runs from this part of the budget, as many as it has runs for; best first."""
+        budget, out = self.laboratory.budget, list[Trial]()
+        until = budget.elapsed + 2 * part * self.share * budget.seconds
+        runs = budget.runs(part * self.share)
+        situations = _spread(situations, max(least, runs // (2 * LEAST)))
+        values = sum(len(s.values()) for s in situations)
+        size = min(_MOST_RUNS, max(LEAST, runs // max(1, values)))
+        for situation in situations:
+            if out and budget.elapsed > until:
+                break
+            self.seen.add(situation.key)
+            trial = self.laboratory.explore(situation, size)
+            if trial is not None:
+                out.append(trial)
+        return sorted(out, key=_score, reverse=True)
+
+    def again(self, trials: Sequence[Trial], part: float) -> list[Trial]:
+        """With more runs each, as far as there are: what looked good by chance falls back."""
+        runs = self.laboratory.budget.runs(part * self.share)
+        top = trials[: runs // (2 * LEAST)]
+        if len(top) < 2:
+            return list(trials[:1])
+        return sorted((self.laboratory.refine(trial, runs // len(top)) for trial in top), key=_score, reverse=True)
+
+    def steps(self, best: Trial, progress: Progress) -> list[Trial]:
+        """From the best to better ones around it, as long as there are any; where it ended first."""
+        path = [best]
+        for _ in range(_ROUNDS):
+            progress(f"looking around the best of {len(self.seen)} adversaries")
+            near = around(path[0].situation, self.adversary, self.movable, self.laboratory.generator)
+            fresh = [s for s in near if s.key not in self.seen]
+            found = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
+            if not found:
+                break
+            winner = self.again([path[0], *found], _STEPS / _ROUNDS / 2)[0]
+            if winner.situation is path[0].situation:
+                break
+            path.insert(0, winner)
+        return path
+
+
+def _score(trial: Trial) -> float:
+    return trial.score

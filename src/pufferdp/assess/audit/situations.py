@@ -1,0 +1,218 @@
+"""Whom to try: what adversaries know, the worst first.
+
+In a series, revealing every record beyond the unknown stretch around the target only helps, whatever the mechanism: the
+law of the output given less is a mixture of those given more, with the same weights for both values of the target. So
+windows come first: nothing known, all but the neighbours, all but a window, all known. Then the values of the known
+records next to it, and last what lies around the best.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pufferdp.assess.audit.beliefs import Belief, ChainBelief, Known, possible
+from pufferdp.basics.adversary import Adversary
+
+MOST_VALUES: Final = 6
+"""Values of a record that are told apart; of more, some from end to end."""
+_MOST_TARGETS: Final = 12
+"""Records looked at in models that are no series."""
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """What somebody believes and knows, and the record they want."""
+
+    belief: Belief
+    target: int
+    known: tuple[tuple[int, float], ...]
+    """Positions and values, sorted."""
+
+    @property
+    def key(self) -> tuple[int, int, tuple[tuple[int, float], ...]]:
+        """Alike for situations that are the same."""
+        return id(self.belief), self.target, self.known
+
+    def given(self, value: float) -> dict[int, float]:
+        """All that is known, were this the value of the target."""
+        return {**dict(self.known), self.target: value}
+
+    def values(self) -> list[float]:
+        """Values of the target that what is known leaves possible, a few of them where there are many."""
+        every = self.belief.values(self.target)
+        chosen = sorted({every[round(n)] for n in np.linspace(0, len(every) - 1, min(len(every), MOST_VALUES))})
+        return [value for value in chosen if possible(self.belief, self.given(value))]
+
+    def knows(self) -> str:
+        """In words."""
+        n = self.belief.records
+        if not self.known:
+            return "no record"
+        if len(self.known) == n - 1:
+            return "all other records"
+        held = dict(self.known)
+        if isinstance(self.belief, ChainBelief):
+            left, right = unknown_stretch(self)
+            said = f"all but {left} records before it and {right} after it"
+            ends = [
+                f"the record {side} these is {self.belief.value(at, held[at])}"
+                for side, at in (("before", self.target - left - 1), ("after", self.target + right + 1))
+                if at in held
+            ]
+            return f"{said}; {' and '.join(ends)}"
+        shown = [f"{self.belief.name(j)} = {self.belief.value(j, x)}" for j, x in self.known[:6]]
+        return ", ".join(shown) + (f" and {len(self.known) - 6} more" if len(self.known) > 6 else "")
+
+
+def first_wave(
+    belief: Belief, adversary: Adversary, targets: Sequence[int], generator: np.random.Generator
+) -> Iterator[Situation]:
+    """Windows of growing width around each target; every other record has one value, or is drawn."""
+    for target in targets:
+        rings = belief.near(target)
+        widths = {
+            Adversary.PUFFERFISH: [len(rings)],
+            Adversary.DP: [0],
+            Adversary.BDP: [0, *_doubling(len(rings))],
+        }[adversary]
+        for width in dict.fromkeys(widths):
+            inside = {target, *itertools.chain.from_iterable(rings[:width])}
+            outside = [j for j in range(belief.records) if j not in inside]
+            if adversary is Adversary.PUFFERFISH:
+                outside = []
+            yield from _filled(belief, target, outside, generator)
+
+
+def _doubling(most: int) -> list[int]:
+    widths = [1]
+    while widths[-1] < most:
+        widths.append(2 * widths[-1])
+    return [min(width, most) for width in widths]
+
+
+def _filled(belief: Belief, target: int, outside: Sequence[int], generator: np.random.Generator) -> Iterator[Situation]:
+    """The known records all at one value, each value in turn; where none can be, as they are drawn."""
+    if not outside:
+        yield Situation(belief, target, ())
+        return
+    every = belief.values(outside[0])
+    fills = [
+        [(j, values[n]) for j in outside if (values := belief.values(j)) and n < len(values)] for n in range(len(every))
+    ]
+    found = [s for fill in fills if len(fill) == len(outside) if (s := _told(belief, target, dict(fill))) is not None]
+    if not found:
+        drawn = belief.draw({}, 4, generator)
+        rows = [_told(belief, target, {j: float(row[j]) for j in outside}) for row in drawn]
+        found = [s for s in rows if s is not None]
+    yield from found[:MOST_VALUES]
+
+
+def _told(belief: Belief, target: int, known: Known) -> Situation | None:
+    """The situation, where it leaves two values of the target possible."""
+    situation = Situation(belief, target, tuple(sorted(known.items())))
+    return situation if len(situation.values()) > 1 else None
+
+
+def targets_of(belief: Belief) -> list[int]:
+    """Records to begin with: the middle and the ends of a series; elsewhere those with most company."""
+    n = belief.records
+    if isinstance(belief, ChainBelief):
+        return list(dict.fromkeys([n // 2, 0, n - 1]))
+    company = [sum(len(ring) for ring in belief.near(j)) for j in range(n)]
+    return sorted(sorted(range(n), key=lambda j: -company[j])[:_MOST_TARGETS])
+
+
+def around(
+    situation: Situation, adversary: Adversary, movable: bool, generator: np.random.Generator
+) -> list[Situation]:
+    """Situations a step away: other known values first, then a window wider or narrower, then another target."""
+    steps = _series_steps if isinstance(situation.belief, ChainBelief) else _table_steps
+    seen = {situation.key}
+    out = []
+    for near in steps(situation, adversary, movable, generator):
+        if near is not None and near.key not in seen:
+            seen.add(near.key)
+            out.append(near)
+    return out
+
+
+def unknown_stretch(situation: Situation) -> tuple[int, int]:
+    """How many records next to the target are unknown, before and after it."""
+    held, i = dict(situation.known), situation.target
+    left = next((d for d in range(i) if i - 1 - d in held), i)
+    n = situation.belief.records
+    return left, next((d for d in range(n - 1 - i) if i + 1 + d in held), n - 1 - i)
+
+
+def _series_steps(
+    situation: Situation, adversary: Adversary, movable: bool, generator: np.random.Generator
+) -> Iterator[Situation | None]:
+    belief, i, n = situation.belief, situation.target, situation.belief.records
+    held, (left, right) = dict(situation.known), unknown_stretch(situation)
+    states = belief.values(i)
+    ends = [held.get(i - left - 1), held.get(i + right + 1)]
+    choices = [states if end is not None else (None,) for end in ends]
+    if adversary is not Adversary.PUFFERFISH:
+        for pair in itertools.product(*choices):
+            yield _window(belief, i, left, right, pair, generator)
+    if adversary is Adversary.BDP:
+        for a, b in ((1, 0), (0, 1), (1, 1), (-1, 0), (0, -1), (-1, -1), (1, -1), (-1, 1)):
+            for share in (0.0, 0.25):
+                width = [
+                    min(max(w + s * max(1, round(w * share)), 0), m)
+                    for w, s, m in ((left, a, i), (right, b, n - 1 - i))
+                ]
+                kept = [end if end is not None else states[0] for end in ends]
+                yield _window(belief, i, width[0], width[1], (kept[0], kept[1]), generator)
+    if movable:
+        for j in {i - 1, i + 1, i // 2, (i + n) // 2}:
+            if 0 <= j < n:
+                whole = adversary is Adversary.PUFFERFISH
+                width = [j, n - 1 - j] if whole else [min(left, j), min(right, n - 1 - j)]
+                kept = [end if end is not None else states[0] for end in ends]
+                yield _window(belief, j, width[0], width[1], (kept[0], kept[1]), generator)
+
+
+def _window(
+    belief: Belief, i: int, left: int, right: int, ends: tuple[float | None, ...], generator: np.random.Generator
+) -> Situation | None:
+    """All but a window known: each side at one state as far as it goes, or drawn where that cannot be."""
+    before, after = range(i - left), range(i + right + 1, belief.records)
+    sides = [(j, end) for side, end in ((before, ends[0]), (after, ends[1])) for j in side if end is not None]
+    alike = _told(belief, i, dict(sides))
+    if alike is not None:
+        return alike
+    border = {j: x for j, x in sides if j in (i - left - 1, i + right + 1)}
+    if not possible(belief, border):
+        return None
+    row = belief.draw(border, 1, generator)[0]
+    return _told(belief, i, {j: float(row[j]) for j, _ in sides})
+
+
+def _table_steps(
+    situation: Situation, adversary: Adversary, movable: bool, generator: np.random.Generator
+) -> Iterator[Situation | None]:
+    """One record known otherwise, no longer or newly; or another target in place of it."""
+    belief, i, held = situation.belief, situation.target, dict(situation.known)
+    company = list(itertools.chain.from_iterable(belief.near(i)))[:_MOST_TARGETS]
+    if adversary is not Adversary.PUFFERFISH:
+        for j in company:
+            rest = {k: x for k, x in held.items() if k != j}
+            if adversary is Adversary.BDP and j in held:
+                yield _told(belief, i, rest)
+            if adversary is Adversary.BDP or j in held:
+                for x in belief.values(j):
+                    yield _told(belief, i, {**rest, j: x})
+    if movable:
+        for j in company:
+            rest = {k: x for k, x in held.items() if k != j}
+            if adversary is Adversary.DP or (adversary is Adversary.BDP and j in held):
+                for x in belief.values(i):
+                    yield _told(belief, j, {**rest, i: x})
+            else:
+                yield _told(belief, j, rest)

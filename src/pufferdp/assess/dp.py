@@ -1,0 +1,227 @@
+"""For those who use differential privacy already: what a DP loss leaks under a model, and what loss may be spent.
+
+The curves hold for every DP algorithm, of any library. For one noisy number, a count, a sum or a mean with Laplace
+noise, the leakage is computed exactly as well.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.words import number, table, up_to
+from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, curves, lowest
+from pufferdp.models.chain_classes import Model, NumberModel, SeriesModel
+from pufferdp.models.groups import AnyGroups
+from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+
+_NEIGHBOURS: Final = (
+    "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakageReport:
+    """What a DP loss leaks, by every curve, or the loss that may be spent. Prints as a table.
+
+    >>> from pufferdp.models.markov import MarkovChain
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
+    >>> found = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
+    >>> found.best, round(found.curves["quilt"], 4), round(found.exact, 4)
+    ('quilt', 1.4169, 0.3893)
+    """
+
+    given: float
+    """The DP loss, or the leakage that is allowed."""
+    inverse: bool
+    """False: leakages for a DP loss. True: DP losses for a leakage."""
+    curves: dict[str, float | None]
+    """A number for every curve; None where it does not apply, or allows no DP loss at all."""
+    reasons: dict[str, str]
+    """Why a number is missing."""
+    exact: float | None
+    """The same for the query with Laplace noise, exactly; None without a query."""
+    witness: Witness | None
+    """Who learns that much, and from what."""
+    best: str
+    """The curve that says most: the lowest leakage, or the largest loss."""
+    query: str | None
+    adversary: Adversary
+    length: int | None
+    holds_for: str = EVERY_ALGORITHM
+    """The algorithms that the best curve bounds, in words."""
+    notes: dict[str, str] = field(default_factory=dict)
+    """What else must be said of a curve."""
+    foreign: frozenset[str] = frozenset()
+    """Curves about another kind of model; a table leaves them out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp leakage --json`` prints."""
+        about = {
+            "witness": None if self.witness is None else asdict(self.witness),
+            "reasons": dict(self.reasons),
+            "best": self.best,
+            "query": self.query,
+            "adversary": str(self.adversary),
+            "length": self.length,
+            "holds_for": self.holds_for,
+            "notes": dict(self.notes),
+        }
+        if self.inverse:
+            return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
+        return {"spent": self.given, "curves": dict(self.curves), "exact": self.exact, **about}
+
+    def __str__(self) -> str:
+        over = f" over {self.length:,} records" if self.length is not None else ""
+        who = f"for an adversary who knows {self.adversary.knows}"
+        what = "A leakage of at most" if self.inverse else "A DP loss of"
+        title = f"{what} {number(self.given)}{over}, {who}"
+        reasons = {name: reason for name, reason in self.reasons.items() if name not in self.foreign}  # JSON has all
+        shown = {name: value for name, value in self.curves.items() if name in reasons or name not in self.reasons}
+        rows = [[name, "best" if name == self.best else "", self._said(value)] for name, value in shown.items()]
+        if self.query is not None:
+            rows.append([f"exact, {self.query}", "", self._said(self.exact)])
+        parts = [textwrap.fill(title, 96), ""]
+        parts += [table(["curve", "", "DP loss to spend" if self.inverse else "leaks at most"], rows, left=2), ""]
+        value = self._said(self.curves[self.best])
+        if self.inverse:
+            said = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
+            said += f"{number(self.given)}."
+        else:
+            said = f"Whatever the DP algorithm, the odds about one record shift by at most e^{value}."
+        if self.holds_for != EVERY_ALGORITHM:
+            said = said.replace("Whatever the DP algorithm, the", "The") + f" This holds for {self.holds_for}."
+        parts.append(textwrap.fill(said, 96))
+        if self.exact is not None:
+            noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
+            noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
+            parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
+        if self.witness is not None:
+            w = self.witness
+            said = f"Most is learnt by someone who knows {w.knows}. A noisy {self.query} of {number(w.output)} over "
+            said += f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
+            parts.append(textwrap.fill(said, 96))
+        parts += [textwrap.fill(f"{name}: {note}.", 96) for name, note in self.notes.items()]
+        parts.append(textwrap.fill(_NEIGHBOURS, 96))
+        if reasons:
+            parts += ["", "No number:"]
+            parts += [textwrap.fill(f"{n}: {r}.", 96, subsequent_indent="  ") for n, r in reasons.items()]
+        return "\n".join(parts)
+
+    def _said(self, value: float | None) -> str:
+        """Four digits, rounded to the safe side: a leakage up, a loss that may be spent down."""
+        return up_to(value, down=self.inverse)
+
+    def _repr_html_(self) -> str:
+        from pufferdp.report.html import notebook_html
+        from pufferdp.report.pages.leakage import leakage_blocks
+
+        return notebook_html("What a DP loss leaks", leakage_blocks(self.to_dict()))
+
+
+def leakage_of(
+    model: Model,
+    *,
+    dp_epsilon: float | None = None,
+    target: float | None = None,
+    length: int | None = None,
+    query: str | Query | None = None,
+    adversary: str = "bdp",
+) -> LeakageReport:
+    """What algorithms with a DP loss leak about one record, or the DP loss that keeps the leakage within a target.
+
+    Args:
+        model: what is believed about the data.
+        dp_epsilon: the DP loss of all that was released, added up, where one record changes its value; or
+        target: the leakage that is allowed.
+        length: records in the longest series, for chains; other models know their records.
+        query: a count, sum or mean that is answered with Laplace noise: its leakage is computed exactly as well.
+        adversary: bdp, pufferfish or dp.
+    """
+    if dp_epsilon is not None and target is None:
+        given = checks.epsilon(dp_epsilon, "dp_epsilon")
+    elif target is not None and dp_epsilon is None:
+        given = checks.epsilon(target, "target")
+    else:
+        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+    who, records = checks.adversary(adversary), _records(model, length)
+    found = curves(model, records, who)
+    values: dict[str, float | None] = dict.fromkeys(found)
+    reasons = {name: curve.reason for name, curve in found.items() if isinstance(curve, Absent)}
+    for name, curve in found.items():
+        if curve.applies:
+            value = curve(given) if target is None else curve.inverse(given)
+            values[name] = value if value > 0 else None
+            if not value > 0:
+                reasons[name] = f"is above {number(given)} however little DP loss is spent"
+    exact: float | None = None
+    witness: Witness | None = None
+    if query is not None and isinstance(model, NumberModel):
+        raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave --query out")
+    if query is not None:
+        asked = Query.parse(query) if isinstance(query, str) else query
+        problem = _problem(model, asked, records, given, who)
+        try:
+            leak = ExactLeakage(problem)
+            exact = leak(given) if target is None else leak.inverse(given)
+            witness = leak.witness(given if target is None else exact)
+        except NotApplicableError as error:
+            reasons["exact"] = str(error)
+    apply = {name: value for name, value in values.items() if value is not None}
+    best = lowest(found).which(given).name if target is None else max(apply, key=lambda name: apply[name])
+    return LeakageReport(
+        given=given,
+        inverse=target is not None,
+        curves=values,
+        reasons=reasons,
+        exact=exact,
+        witness=witness,
+        best=best,
+        query=None if query is None else asked.name,
+        adversary=who,
+        length=records,
+        holds_for=found[best].holds_for,
+        notes={c.name: c.note for c in found.values() if c.note},
+        foreign=frozenset(name for name, c in found.items() if isinstance(c, Absent) and c.foreign),
+    )
+
+
+def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None = None) -> dict[str, Any]:
+    """Curves over a range of DP losses around a report, and exact points: what the figure shows."""
+    found = curves(model, report.length, report.adversary)
+    middle = report.curves[report.best] if report.inverse else report.given
+    assert middle is not None
+    losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
+    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if curve.applies}
+    points: list[dict[str, float]] = []
+    if query is not None and report.exact is not None:
+        asked = Query.parse(query) if isinstance(query, str) else query
+        leak = ExactLeakage(_problem(model, asked, report.length, middle, report.adversary))
+        for tau in losses[::6]:
+            with suppress(NotApplicableError):
+                points.append({"dp_epsilon": tau, "leakage": leak(tau)})
+    return {"dp_epsilon": losses, "curves": lines, "exact": points}
+
+
+def _problem(model: Model, query: Query, records: int | None, epsilon: float, adversary: Adversary) -> Problem:
+    lengths = ((records, 1),) if records is not None else ()
+    return Problem(model=model, query=query, lengths=lengths, epsilon=epsilon, adversary=adversary)
+
+
+def _records(model: Model, length: int | None) -> int | None:
+    if isinstance(model, SeriesModel):
+        if length is None:
+            raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        return checks.length(length)
+    if isinstance(model, AnyGroups):
+        return None if length is None else checks.length(length)
+    if length is not None:
+        raise ParameterError(f"length is {length}; the model knows its records: leave the length out", value=length)
+    return None

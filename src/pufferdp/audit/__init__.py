@@ -1,1 +1,0 @@
-"""What a release gives away in practice: attackers, how often they are right, and what that proves."""

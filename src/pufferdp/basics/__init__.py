@@ -1,0 +1,1 @@
+"""What every room needs and what needs none of them."""

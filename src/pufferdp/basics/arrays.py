@@ -1,0 +1,23 @@
+"""Types of arrays, and arrays that nobody can change."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float64]
+Vector = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The array, which can then no longer be written."""
+    array.setflags(write=False)
+    return array
+
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]

@@ -1,0 +1,108 @@
+"""Domains of the numbers people pass in, checked once, with messages that name value and rule."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, SupportsFloat, SupportsIndex
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import ParameterError
+
+LARGEST: Final = 1e100
+"""Numbers are clipped to no more than this: sums and noise for 2^53 records then still fit a double."""
+MOST_RECORDS: Final = 2**53
+"""The longest chain: whole numbers up to here are exact in a double."""
+SMALLEST_EPSILON: Final = 1e-9
+"""Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
+
+
+def adversary(value: object) -> Adversary:
+    """Read an adversary by name."""
+    try:
+        return Adversary(str(value))
+    except ValueError:
+        raise ParameterError(
+            f"adversary is {value!r}; it must be one of bdp (knows any set of records), "
+            "pufferfish (knows none) or dp (knows all others)",
+            value=value,
+        ) from None
+
+
+def _number(name: str, value: SupportsFloat | SupportsIndex | str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+
+
+def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
+    """A privacy parameter: finite and above zero."""
+    number = _number(name, value)
+    if not math.isfinite(number) or number <= 0:
+        raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+    if number < SMALLEST_EPSILON:
+        raise ParameterError(
+            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
+            value=value,
+        )
+    return number
+
+
+def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
+    """A promise in total variation: above 0 and below 1, where everything would be allowed."""
+    number = _number(name, value)
+    if not 0 < number < 1:
+        raise ParameterError(
+            f"{name} is {number:g}; a total variation lies between 0, which no release reaches, and 1, which promises "
+            "nothing: give a number between them, for example 0.1",
+            value=value,
+        )
+    if number < SMALLEST_EPSILON:
+        raise ParameterError(
+            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
+            value=value,
+        )
+    return number
+
+
+def radius(value: SupportsFloat | str, name: str = "eta") -> float:
+    """The radius of an orbit in total variation: 0 (one kernel) or more, below 1 (every kernel)."""
+    number = _number(name, value)
+    if not 0 <= number < 1:
+        raise ParameterError(f"{name} is {number:g}; it must be 0 or more and below 1, for example 0.01", value=value)
+    return number
+
+
+def probability(value: SupportsFloat | str, name: str) -> float:
+    """A probability strictly between 0 and 1."""
+    number = _number(name, value)
+    if not 0 < number < 1:
+        raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
+    return number
+
+
+def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", least: int = 1) -> int:
+    """A number of records: a whole number from ``least`` up to 2^53."""
+    try:
+        whole = int(value) if isinstance(value, (int, str)) else None  # exact where a double would round
+    except ValueError:
+        whole = None
+    number = _number(name, value) if whole is None else whole
+    if not math.isfinite(number) or number != int(number) or not least <= number <= MOST_RECORDS:
+        raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)
+    return int(number)
+
+
+def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[float, float]:
+    """A clipping range: two finite numbers, the lower first."""
+    a, b = _number("lower clip", low), _number("upper clip", high)
+    if not (math.isfinite(a) and math.isfinite(b)) or a >= b:
+        raise ParameterError(
+            f"clip range is [{a:g}, {b:g}]; it must be two finite numbers with the lower one first", value=(low, high)
+        )
+    if max(abs(a), abs(b)) > LARGEST:
+        raise ParameterError(
+            f"clip range is [{a:g}, {b:g}]; beyond {LARGEST:g} sums and noise are too large for a double",
+            value=(low, high),
+        )
+    return a, b

@@ -1,0 +1,8 @@
+"""How long work says what it is at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Progress = Callable[[str], None]
+"""Called with a few words before each step that may take long."""

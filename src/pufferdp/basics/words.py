@@ -1,0 +1,37 @@
+"""Numbers and tables as people read them."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float | None) -> str:
+    """A number with four significant digits, as short as it can be."""
+    if value is None:
+        return "-"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        digits = max(0, 3 - math.floor(math.log10(abs(value)))) if value else 0
+        text = f"{value:,.{min(digits, 6)}f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{value:.3e}"
+
+
+def up_to(value: float | None, down: bool = False) -> str:
+    """Four digits, rounded to the safe side: what is spent up, what is left down."""
+    if not value:
+        return number(value)
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)
+    return number(steps * unit)
+
+
+def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0) -> str:
+    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide."""
+    widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]
+    widths = [w if n < left else max(w, least) for n, w in enumerate(widths)]
+
+    def line(cells: list[str]) -> str:
+        padded = [c.ljust(w) if n < left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(head), "  ".join("-" * w for w in widths), *(line(r) for r in rows)])

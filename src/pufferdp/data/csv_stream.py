@@ -1,0 +1,235 @@
+"""A series as a stream of text: a header, then one record a line, changed as they pass. Memory stays constant."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import numpy as np
+
+from pufferdp.basics.errors import DataError
+from pufferdp.data.layout import Coding, Layout, shorten
+from pufferdp.data.matching import keys_of, shown
+from pufferdp.data.parts import MISSING_TEXTS
+from pufferdp.data.rewrite import Codes
+
+_BLOCK: Final = 1 << 22
+_ROWS: Final = 1 << 16
+_MISSING, _UNKNOWN = -1, -2
+
+
+@dataclass
+class Passed:
+    """What went through."""
+
+    records: int = 0
+    missing: int = 0
+    line: int = field(default=1, repr=False)
+
+
+def change_lines(
+    source: BinaryIO,
+    sink: BinaryIO,
+    layout: Layout,
+    coding: Coding,
+    labels: Sequence[str],
+    change: Callable[[Codes], Codes],
+    begin: Callable[[], None] = lambda: None,
+) -> Passed:
+    """Read CSV lines, change the states and write them with the columns that say whose and when they are.
+
+    ``begin`` is called once the first block was read and nothing was wrong with it, before anything is written.
+    """
+    header = source.readline()
+    if not header.strip():
+        raise DataError("the stream is empty; a header and one record a line are needed")
+    try:
+        names = next(csv.reader([header.decode("utf-8-sig")]))
+    except UnicodeDecodeError:
+        raise DataError("the header of the stream is not UTF-8 text") from None
+    wanted = [name for name in (layout.by, layout.order, layout.column) if name is not None]
+    for name in wanted:
+        if name not in names:
+            raise DataError(f"there is no column {name!r}; the columns are {shorten(names)}", value=name)
+    places, passed = [names.index(name) for name in wanted], Passed()
+    coder, said = _Coder(coding, layout), [*labels, "", ""]
+    plain = not any(mark in label for label in labels for mark in ',"\n\r')
+    for columns in _columns(source, len(names), passed):
+        codes = coder(columns[places[-1]], passed)
+        if passed.line == 1:
+            begin()
+            out = io.StringIO()
+            csv.writer(out, lineterminator="\n").writerow(wanted)
+            sink.write(out.getvalue().encode())
+        missing = int(np.count_nonzero(codes < 0))
+        passed.missing += missing
+        passed.records += len(codes) - missing
+        passed.line += len(codes)
+        changed = map(said.__getitem__, change(codes).tolist())
+        if plain and len(places) == 1:
+            sink.write(("\n".join(changed) + "\n").encode())
+            sink.flush()
+            continue
+        out = io.StringIO()
+        kept = [columns[p] for p in places[:-1]]
+        csv.writer(out, lineterminator="\n").writerows(zip(*kept, changed, strict=True))
+        sink.write(out.getvalue().encode())
+        sink.flush()
+    if not passed.records:
+        raise DataError("the stream has no records; at least one is needed")
+    return passed
+
+
+def is_plain(path: Path, out: Path, layout: Layout) -> bool:
+    """Whether a file can go line by line: comma-separated text on both sides, one chain in the order of its lines."""
+    if layout.order is not None or layout.by is not None or layout.missing != "refuse":
+        return False
+    if not (path.is_file() and path.name.lower().endswith(".csv") and out.name.lower().endswith(".csv")):
+        return False
+    with path.open("rb") as file:
+        head = file.readline()
+    return layout.column.encode() in head.removeprefix(codecs.BOM_UTF8).rstrip(b"\r\n").split(b",")
+
+
+def count_lines(path: Path) -> int:
+    """Lines after the header, the last one with or without its end."""
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            lines, last = lines + block.count(b"\n"), block[-1:]
+    return lines - (last == b"\n")
+
+
+def check_lines(path: Path, layout: Layout, coding: Coding, labels: Sequence[str]) -> None:
+    """Refuse a file that could not be changed to its end, and write nothing."""
+    with path.open("rb") as source, Path(os.devnull).open("wb") as nowhere:
+        change_lines(source, nowhere, layout, coding, labels, lambda codes: codes)
+
+
+def change_file(
+    path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
+) -> Passed:
+    """The same from file to file, whole or not at all."""
+    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        with path.open("rb") as source, beside.open("wb") as sink:
+            passed = change_lines(source, sink, layout, coding, labels, change)
+        beside.replace(out)
+    except OSError as error:
+        raise DataError(f"out {str(out)!r} cannot be written: {error.strerror}", value=out) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+    return passed
+
+
+def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
+    """The columns of a block of lines at a time; lines with quotes go through the csv module."""
+    rest = b""
+    # What has come so far, and not a whole block: a device that sends a line a minute gets its answers as it goes.
+    read: Callable[[int], bytes] = getattr(source, "read1", source.read)
+    while block := read(_BLOCK):
+        block = rest + block
+        cut = block.rfind(b"\n") + 1
+        rest, block = block[cut:], block[:cut]
+        if b'"' in block or b'"' in rest:
+            lines = itertools.chain(
+                io.BytesIO(block + rest + source.readline()), iter(source.readline, b"")
+            )  # a quoted field may go on over lines
+            yield from _quoted((_text(line, passed) for line in lines), width, passed)
+            return
+        if block:
+            yield _split(block, width, passed)
+    if rest:
+        yield _split(rest + b"\n", width, passed)
+
+
+def _split(block: bytes, width: int, passed: Passed) -> list[Sequence[str]]:
+    text = _text(block, passed)
+    lines = text.removesuffix("\n").split("\n")
+    if "\r" in text:
+        lines = [line.removesuffix("\r") for line in lines]
+    if width == 1:
+        return [lines]
+    rows = [line.split(",") for line in lines]
+    if any(len(row) != width for row in rows):
+        wrong = next(n for n, row in enumerate(rows) if len(row) != width)
+        raise _fields(passed.line + wrong + 1, len(rows[wrong]), width)
+    return list(zip(*rows, strict=True))
+
+
+def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
+    reader = csv.reader(lines)
+    while rows := list(itertools.islice(reader, _ROWS)):
+        for n, row in enumerate(rows):
+            if len(row) != width:
+                raise _fields(passed.line + n + 1, len(row), width)
+        yield list(zip(*rows, strict=True))
+
+
+def _fields(line: int, found: int, width: int) -> DataError:
+    return DataError(f"line {line} has {found} fields; the header has {width}: give every line the same number")
+
+
+def _text(block: bytes, passed: Passed) -> str:
+    try:
+        return block.decode()
+    except UnicodeDecodeError:
+        raise DataError(f"the stream is not UTF-8 text after line {passed.line}") from None
+
+
+class _Codes(dict[str, int]):
+    """A text that is no state has a code as well."""
+
+    def __missing__(self, text: str) -> int:
+        return _UNKNOWN
+
+
+class _Coder:
+    """Texts to states."""
+
+    def __init__(self, coding: Coding, layout: Layout) -> None:
+        self._coding, self._layout = coding, layout
+        self._codes = _Codes() if coding.bins is not None else _Codes(keys_of(coding.labels, text=True))
+        self._codes.update(dict.fromkeys(MISSING_TEXTS, _MISSING))
+
+    def __call__(self, texts: Sequence[str], passed: Passed) -> Codes:
+        """One code a text; refuses what is no state, and missing ones where they are refused."""
+        get = self._codes.__getitem__ if self._coding.bins is None else self._bin
+        codes = np.fromiter(map(get, texts), dtype=np.int16, count=len(texts))
+        least = int(codes.min(initial=0))
+        if least == _UNKNOWN:
+            n = int(np.argmax(codes == _UNKNOWN))
+            raise DataError(
+                f"{shown(texts[n])} on line {passed.line + n + 1} is not a state; "
+                f"the states are {shorten(self._coding.labels)}",
+                value=texts[n],
+            )
+        if least == _MISSING and self._layout.missing == "refuse":
+            n = int(np.argmax(codes == _MISSING))
+            raise DataError(
+                f"{self._layout.column!r} is missing on line {passed.line + n + 1}; "
+                "to start a new chain after each, use --missing break"
+            )
+        return codes
+
+    def _bin(self, text: str) -> int:
+        bins = self._coding.bins
+        assert bins is not None
+        if text in MISSING_TEXTS:
+            return _MISSING
+        try:
+            number = float(text)
+        except ValueError:
+            return _UNKNOWN
+        if not bins[0] <= number <= bins[-1]:
+            return _UNKNOWN
+        return min(int(np.searchsorted(bins, number, side="right")) - 1, len(bins) - 2)

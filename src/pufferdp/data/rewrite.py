@@ -1,0 +1,306 @@
+"""Every row of a source with its state, in the order of the rows, and a file with the states replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.data import files
+from pufferdp.data.expressions import MISSING, coded
+from pufferdp.data.files import reading
+from pufferdp.data.layout import Coding, Columns, Layout, columns_of
+from pufferdp.data.memory import MemoryFile
+from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
+from pufferdp.data.series import Series
+from pufferdp.data.sources import Frame, Source, integers, open_source
+from pufferdp.data.tables import Table, table_of
+
+Codes = npt.NDArray[np.int16]
+CHUNK: Final = 1 << 20
+"""Rows brought to Python at a time."""
+ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
+
+
+def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
+    """The state of each row of a frame; negative where it is missing. A table without row order is sorted first."""
+    by_order = isinstance(source, duckdb.DuckDBPyRelation)
+    columns = columns_of(layout) if by_order else Columns(roles={"value": layout.column}, key="order")
+    plain = layout if by_order else Layout(column=layout.column, missing=layout.missing)
+    frame = coded(table_of(open_source(source, columns), plain), coding)
+    people = ["person"] if by_order and layout.by is not None else []
+    (found,) = integers(frame.sort(*people, "order").select("code"))
+    return found.astype(np.int16)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FileRows:
+    """The rows of a file, kept by DuckDB: in memory, or on disk where that is too small."""
+
+    connection: duckdb.DuckDBPyConnection
+    table: Table
+    layout: Layout
+
+    @classmethod
+    @files.reading()
+    def of(cls, path: str | os.PathLike[str], layout: Layout) -> FileRows:
+        """Read a file once: the column, and those that say whose and when a row is, as they are written."""
+        kept = {"when": layout.order, "person": layout.by}
+        columns = Columns(
+            roles={"value": layout.column, **{role: name for role, name in kept.items() if name is not None}},
+            key="order",
+        )
+        connection = files.load_files(Path(path), columns)
+        plain = Layout(column=layout.column, missing=layout.missing)
+        table = table_of(nw.from_native(connection.table("series")), plain)
+        return cls(connection=connection, table=table, layout=layout)
+
+    @property
+    def series(self) -> Series:
+        """The rows as one chain, in their order."""
+        return Series(table=self.table)
+
+    @files.reading()
+    def chunks(self, coding: Coding) -> Iterator[Codes]:
+        """The states, so many rows at a time."""
+        frame = coded(self.table, coding)
+        total = int(self.connection.execute("SELECT count(*) FROM series").fetchall()[0][0])
+        for begin in range(1, total + 1, CHUNK):
+            part = frame.filter((nw.col("order") >= begin) & (nw.col("order") < begin + CHUNK))
+            order, codes = integers(part.select("order", "code"))
+            if (np.diff(order) <= 0).any():
+                codes = codes[np.argsort(order)]
+            yield codes.astype(np.int16)
+
+    @files.reading("the output")
+    def write(
+        self, path: str | os.PathLike[str], coding: Coding, labels: tuple[str, ...], change: Callable[[Codes], Codes]
+    ) -> None:
+        """The same rows with changed states, as names; whole or not at all. Other columns are not written."""
+        self.connection.execute("CREATE OR REPLACE TEMP TABLE changed (code SMALLINT)")
+        for codes in self.chunks(coding):
+            piece: dict[str, Any] = {"code": change(codes)}
+            self.connection.register("piece", piece)
+            self.connection.execute("INSERT INTO changed SELECT code FROM piece")
+            self.connection.unregister("piece")
+        names = {"person": self.layout.by, "when": self.layout.order}
+        said = ", ".join(literal(label) for label in labels)
+        kept = [f"{identifier(role)} AS {identifier(name)}" for role, name in names.items() if name is not None]
+        name = identifier(self.layout.column)
+        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{said}])[code + 1] END AS {name}"
+        query = f"SELECT {', '.join([*kept, column])} FROM series POSITIONAL JOIN changed"
+        target = Path(path)
+        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            self.connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({_options(target)})")
+            beside.replace(target)
+        except OSError as error:
+            raise DataError(f"out {str(path)!r} cannot be written: {error.strerror}", value=path) from None
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+
+
+def _options(path: Path) -> str:
+    name = path.name.lower()
+    if name.endswith(".parquet"):
+        return "FORMAT parquet"
+    return "FORMAT csv, HEADER" + (", COMPRESSION gzip" if name.endswith(".gz") else "")
+
+
+Span = tuple[int, int]
+"""First and last, counted from 1."""
+Ints = NDArray[np.int64]
+SPELLED: Final = 20
+"""Up to so many spans are spelled out as bounds; more are looked up record by record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Where the rows that were asked about are. All of it is public."""
+
+    count: int
+    """Rows of the source, missing values included."""
+    missing: int
+    chains: tuple[Span, ...]
+    """The chain of each row that was asked about, in positions and in their order; none twice."""
+    positions: tuple[int, ...]
+    """The position of each row that was asked about, as asked."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Placement:
+    """A series opened with its rows, and every position in it."""
+
+    series: Series
+    coding: Coding
+
+    @property
+    def plain(self) -> bool:
+        """Whether positions are rows."""
+        return self.series.table.layout.order is None and self.series.table.layout.by is None
+
+    @cached_property
+    def _frame(self) -> Frame:
+        """Columns row, place, code, start of a chain and record (0 where the value is missing)."""
+        table = self.series.table
+        frame = coded(table, self.coding)
+        if self.plain:
+            # A chain starts where there is nothing before; only missing values cut one.
+            return frame.with_columns(
+                place=nw.col("order"), start=nw.lit(0, nw.Int64), record=(nw.col("code") != MISSING).cast(nw.Int64)
+            )
+        keys = ["order"] if table.layout.by is None else ["person", "order"]
+        place = nw.col("code").cum_count().over(order_by=keys)
+        placed = self.series._linked(frame).with_columns(place=place.cast(nw.Int64))
+        return _kept(placed.select("row", "place", "code", "start", "record").sort("place"))
+
+    @reading()
+    def find(self, asked: Sequence[int]) -> Found:
+        """Check every row of the source, and find those asked about."""
+        counts = self.series.counts(self.coding)
+        count = counts.records + counts.missing
+        for row in asked:
+            if row > count:
+                raise ParameterError(
+                    f"private row is {row}; the data has {count} rows, and they are counted from 1", value=row
+                )
+        if self.plain and not counts.missing:
+            return Found(count=count, missing=0, chains=((1, count),), positions=tuple(asked))
+        number = "order" if self.plain else "row"
+        rows, places, there = integers(
+            self._frame.filter(nw.col(number).is_in(sorted(set(asked)))).select(number, "place", "record")
+        )
+        where = dict(zip(rows.tolist(), zip(places.tolist(), there.tolist(), strict=True), strict=True))
+        for row in asked:
+            if not where[row][1]:
+                raise DataError(f"private row is {row}, and its value is missing; there is nothing to hide", value=row)
+        positions = [where[row][0] for row in asked]
+        edges = self._frame.filter((nw.col("start") == 1) | (nw.col("record") == 0))
+        cuts, record = integers(edges.select("place", "record"))
+        order = np.argsort(cuts)
+        cuts, record = cuts[order], record[order]
+        # A chain runs from its start, or from behind a missing value, to the next of either.
+        found = set()
+        for position in positions:
+            at = int(np.searchsorted(cuts, position, side="right"))
+            first = 1 if at == 0 else int(cuts[at - 1]) + (0 if record[at - 1] else 1)
+            found.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
+        return Found(count=count, missing=counts.missing, chains=tuple(sorted(found)), positions=tuple(positions))
+
+    @reading()
+    def look(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
+        """Rows and states, as positions among the labels, of some stretches of the series, one after the other."""
+        if not spans:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        number = "order" if self.plain else "row"
+        if len(spans) <= SPELLED:
+            hit: nw.Expr = nw.lit(False)
+            for first, last in spans:
+                hit = hit | ((nw.col("place") >= first) & (nw.col("place") <= last))
+        else:
+            hit = nw.col("place").is_in([n for first, last in spans for n in range(first, last + 1)])
+        rows, codes = integers(self._frame.filter(hit).sort("place").select(number, "code"))
+        return rows, codes
+
+
+def _kept(frame: Frame) -> Frame:
+    """The same, computed once: sorting again for every question would cost as much as reading the data."""
+    native: Any = frame.to_native()
+    if isinstance(native, duckdb.DuckDBPyRelation):
+        native.create("pufferdp_placed")
+        kept: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
+        return kept
+    return frame.collect().lazy()
+
+
+FLOW_ENDINGS: Final = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet")
+
+MOST_SPANS: Final = 200
+"""More spans than this are looked up in a table; fewer are spelled out."""
+
+
+def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Span], mark: str, out: str) -> None:
+    """Copy a file, with the mark for the values of one column in these rows."""
+    parts, connection = find_parts(Path(source)), files.connect()
+    scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
+    # NULL is written as an empty field, which reads as missing again.
+    _copy(connection, _query(connection, scan, column, spans, mark), Path(out))
+
+
+def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
+    value = f"CASE WHEN {_hit(connection, spans)} THEN {literal(mark)} ELSE CAST({identifier(column)} AS VARCHAR) END"
+    query = f"SELECT * EXCLUDE (pufferdp_row) REPLACE ({value} AS {identifier(column)}) "
+    query += f"FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
+    # Few spans are looked at row by row, as they stream by; a table of them is joined, which may change the order.
+    return query + (" ORDER BY pufferdp_row" if len(spans) > MOST_SPANS else "")
+
+
+@files.reading()
+def _rewrite_memory(source: MemoryFile, column: str, spans: Sequence[Span], mark: str) -> MemoryFile:
+    with source.parts() as parts, files.connect() as connection:
+        scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
+        found = connection.execute(_query(connection, scan, column, spans, mark))
+        return source.written([name for name, *_ in found.description or ()], iter(found.fetchall()))
+
+
+def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:
+    """A frame of the same kind with the mark in these rows; the column becomes text."""
+    if isinstance(source, MemoryFile):
+        return _rewrite_memory(source, column, spans, mark)
+    frame: Any = nw.from_native(source)
+    if isinstance(frame, nw.LazyFrame):
+        frame = nw.from_native(frame.to_native().with_row_index("pufferdp_row"))
+    else:
+        frame = frame.with_row_index("pufferdp_row")
+    row = nw.col("pufferdp_row").cast(nw.Int64) + 1
+    hit: nw.Expr = nw.lit(False)
+    if len(spans) <= MOST_SPANS:
+        for first, last in spans:
+            hit = hit | ((row >= first) & (row <= last))
+    else:
+        hit = row.is_in([n for first, last in spans for n in range(first, last + 1)])
+    value = nw.when(hit).then(nw.lit(mark)).otherwise(nw.col(column).cast(nw.String))
+    return frame.with_columns(value.alias(column)).drop("pufferdp_row").to_native()
+
+
+def _hit(connection: duckdb.DuckDBPyConnection, spans: Sequence[Span]) -> str:
+    """SQL that is true in these rows."""
+    if len(spans) <= MOST_SPANS:
+        return " OR ".join(f"pufferdp_row BETWEEN {first} AND {last}" for first, last in spans) or "FALSE"
+    both: dict[str, Any] = {"first": np.array([a for a, _ in spans]), "last": np.array([b for _, b in spans])}
+    connection.register("pufferdp_spans", both)
+    connection.execute(
+        'CREATE TEMP TABLE pufferdp_marked AS SELECT unnest(range("first", "last" + 1)) AS marked FROM pufferdp_spans'
+    )
+    return "pufferdp_row IN (SELECT marked FROM pufferdp_marked)"
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:
+    name = target.name.lower()
+    options = "FORMAT parquet" if name.endswith(".parquet") else "FORMAT csv, HEADER"
+    if ".tsv" in name:
+        options += ", DELIMITER '\t'"
+    if name.endswith(".gz"):
+        options += ", COMPRESSION gzip"
+    beside = target.with_name(f".{os.getpid()}.part.{target.name}")
+    try:
+        with files.reading():
+            connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")
+        beside.replace(target)
+    except OSError as error:
+        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()

@@ -1,1 +1,0 @@
-"""What ``pufferdp demo`` shows: a simulated week of one wearer's activity, and the chain it was drawn from."""

@@ -1,0 +1,1 @@
+"""What additive noise leaks, exactly."""

@@ -1,0 +1,61 @@
+"""From a leakage that is allowed back to the DP loss that may be spent, when the leakage is known as a function.
+
+The leakage of additive Laplace noise never falls with the loss. Noise of a larger scale B is noise of a smaller scale b
+plus independent noise: their characteristic functions have the ratio (1+b²t²)/(1+B²t²) = b²/B² + (1−b²/B²)/(1+B²t²),
+that of a law which is 0 with probability b²/B² and Laplace otherwise. What is added to an output tells nothing more
+about the data. Bounds on a leakage need not share this, so the value returned is one that was looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from scipy.optimize import brentq
+
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.chains.powers import UNIT
+
+_NEAR: Final = 1e-7
+"""A loss larger by this share was seen to leak too much."""
+_LEAST: Final = 1e-9
+"""As a share of the largest loss: below it the search is given up."""
+_FAR: Final = 50.0
+"""Logarithms of leakages are cut here: the search for a root cannot use an infinite one."""
+
+
+def largest_loss(leak: Callable[[float], float], allowed: float, most: float) -> float:
+    """The largest loss up to ``most`` that leaks no more than ``allowed``, up to a factor 1+1e-7 and never above it."""
+    seen: dict[float, float] = {}
+
+    def over(loss: float) -> float:
+        """The leakage over what is allowed, as a logarithm: Brent's method needs far fewer steps than bisection."""
+        if loss not in seen:
+            leaks = leak(loss)
+            value = max(-_FAR, min(_FAR, math.log(leaks / allowed))) if leaks > 0 else -_FAR
+            seen[loss] = value if leaks <= allowed else max(value, UNIT)  # a quotient may round to 1
+        return seen[loss]
+
+    if over(most) <= 0:
+        return most
+    low = high = most
+    while over(low) > 0:  # leakages rise about as fast as the loss, seldom more slowly than its root
+        high, low = low, low * max(1 / 16, math.exp(-2 * over(low))) * (1 - _NEAR)
+        if low < most * _LEAST:
+            raise NotApplicableError("no DP loss was found to be small enough")
+    root = brentq(over, low, high, xtol=low * _NEAR / 4, rtol=_NEAR / 4)
+    for tried in (root * (1 - _NEAR / 3), root * (1 + _NEAR / 3)):
+        enough, too_much = _ends(seen)
+        if too_much > enough * (1 + _NEAR) and enough < tried < too_much:
+            over(tried)
+    while True:
+        enough, too_much = _ends(seen)
+        if too_much <= enough * (1 + _NEAR):
+            return enough
+        over((enough + too_much) / 2)
+
+
+def _ends(seen: dict[float, float]) -> tuple[float, float]:
+    """The largest loss that does, and the smallest that does not."""
+    return max(loss for loss in seen if seen[loss] <= 0), min(loss for loss in seen if seen[loss] > 0)

@@ -1,0 +1,188 @@
+"""Exactly what an answer plus Laplace noise leaks: with nothing known from its laws, otherwise by enumeration.
+
+Over a series and for an adversary who may know records, ``windows`` does it without enumeration. As there, the largest
+ratio of two densities of the output is reached at a possible answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.leakage.laws.base import AnswerLaws, Logs, Steps, pairs_of
+from pufferdp.models.base import RecordModel
+
+MOST_CELLS: Final = 2**24
+"""What is known, times the possible answers: a family of ten has 4^10 · 11, and takes a second or two."""
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Who learns most, and from what. Records and states are counted from 0."""
+
+    record: int
+    """The record they want."""
+    known: tuple[tuple[int, int], ...]
+    """Records they know and their states. Unless nothing is known, records that are independent of these and of the
+    target are known as well, whatever they are."""
+    likelier: int
+    """The state of the target that the output speaks for, and"""
+    other: int
+    """the one it speaks against."""
+    output: float
+    """The output they would like to see, in steps, without records that are known to them as independent."""
+
+
+def smoothed(points: Floats, logs: Logs, tau: float) -> Logs:
+    """Log-density of the output at every point, for noise of scale 1/tau; one row a law. Sums only, nothing cancels."""
+    below, above = logs.copy(), np.full_like(logs, -np.inf)
+    fall = tau * np.diff(points)
+    for s in range(1, len(points)):
+        below[:, s] = np.logaddexp(below[:, s], below[:, s - 1] - fall[s - 1])
+    for s in range(len(points) - 2, -1, -1):
+        above[:, s] = np.logaddexp(logs[:, s + 1], above[:, s + 1]) - fall[s]
+    return np.asarray(np.logaddexp(below, above))
+
+
+class NothingKnown:
+    """The adversary who knows no record, over the laws of the answer given each value of each record."""
+
+    def __init__(self, laws: AnswerLaws) -> None:
+        self._points = np.asarray(laws.points, dtype=float)
+        self._error, first, second = laws.error, [], []
+        self._given: list[tuple[int, int]] = []
+        rows = []
+        for given in laws.records():
+            p, q = pairs_of(given)
+            first += [len(self._given) + n for n in p]
+            second += [len(self._given) + n for n in q]
+            rows.append(given.logs)
+            self._given += [(given.record, state) for state in given.states]
+        self._logs, self._first, self._second = np.concatenate(rows), first, second
+
+    def at(self, tau: float) -> float:
+        """The leakage when the noise has scale 1/tau steps."""
+        return self.worst(tau)[0]
+
+    def worst(self, tau: float) -> tuple[float, Learner | None]:
+        """The leakage, and the value of which record it is about; None where every output is equally likely."""
+        if not self._first:
+            return 0.0, None
+        density = smoothed(self._points, self._logs, tau)
+        ratio = density[self._first] - density[self._second]
+        pair, at = (int(n) for n in np.unravel_index(int(np.argmax(np.abs(ratio))), ratio.shape))
+        found = float(ratio[pair, at])
+        both = (self._given[self._first[pair]], self._given[self._second[pair]])
+        (record, likelier), (_, other) = both if found > 0 else both[::-1]
+        who = Learner(record, (), likelier, other, float(self._points[at])) if found else None
+        return abs(found) + 2 * self._error, who
+
+
+class TableLeakage:
+    """Every adversary of a small model: every target, every set of known records, every value they may have.
+
+    Records of other components only blur the answer. Who knows them all loses nothing, and is left with the component
+    of the target; so the worst component decides. For the adversary ``dp`` all other records are known.
+    """
+
+    def __init__(self, model: RecordModel, steps: Steps, adversary: Adversary = Adversary.BDP) -> None:
+        if adversary is Adversary.PUFFERFISH:
+            raise ParameterError("who knows no record does not know the other components either; use NothingKnown")
+        parts: dict[object, _Component] = {}
+        for records in model.components:
+            part = _Component(model, records, steps)
+            parts.setdefault(part.key, part)  # equal families are looked at once
+        self._parts = tuple(parts.values())
+        self._everyone = adversary is Adversary.BDP
+
+    def at(self, tau: float) -> float:
+        """The leakage when the noise has scale 1/tau steps."""
+        return self.worst(tau)[0]
+
+    def worst(self, tau: float) -> tuple[float, Learner | None]:
+        """The leakage and the adversary who reaches it; None where nothing leaks."""
+        return max((part.worst(tau, self._everyone) for part in self._parts), key=lambda found: found[0])
+
+
+class _Component:
+    """Records that may depend on each other, all their states written out."""
+
+    def __init__(self, model: RecordModel, records: tuple[int, ...], steps: Steps) -> None:
+        self._records = records
+        cells = math.prod(1 + model.sizes[i] for i in records)  # a record is unknown, or in one of its states
+        _refuse_many(cells, len(records))
+        self._answers = reduce(np.add.outer, (steps[i] for i in records))
+        self._points = np.unique(self._answers)
+        self._moves = [int(np.ptp(steps[i])) for i in records]
+        _refuse_many(cells * len(self._points), len(records))
+        try:
+            law = model.joint(records, {})
+        except ModelError as error:  # more states than a table may have
+            raise NotApplicableError(str(error), value=error.value) from None
+        with np.errstate(divide="ignore"):
+            self._law: Logs = np.log(law)
+        self.key = (law.shape, law.tobytes(), self._answers.tobytes())
+
+    def worst(self, tau: float, everyone: bool) -> tuple[float, Learner | None]:
+        """The largest log-ratio of two densities of the output, and who sees it."""
+        best, who = 0.0, None
+        noisy = self._law[..., None] - tau * np.abs(self._points - self._answers[..., None])
+        whole = (tuple(range(len(self._records))), noisy, self._law)
+        for shown, seen, law in _smaller(*whole) if everyone else [whole]:
+            # Group privacy: the target and the unknown records together move the answer no farther than this.
+            moves = sum(self._moves) - sum(self._moves[i] for i in shown) + max(self._moves[i] for i in shown)
+            if tau * moves <= best:
+                continue
+            possible = np.isfinite(law)[..., None]
+            with np.errstate(invalid="ignore"):
+                density = seen - law[..., None]  # given what is known, and the target
+            high, low = np.where(possible, density, -np.inf), np.where(possible, density, np.inf)
+            for axis in range(len(shown)):
+                # The target is one of the records shown, the others are known; over its values the ratio is largest
+                # between the likeliest and the least likely.
+                ratio = high.max(axis=axis) - low.min(axis=axis)
+                if ratio.max() > best:
+                    best, at = float(ratio.max()), np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+                    who = self._learner(shown, axis, at, high, low)
+        return best, who
+
+    def _learner(self, shown: tuple[int, ...], axis: int, at: tuple[np.intp, ...], high: Logs, low: Logs) -> Learner:
+        *states, output = (int(n) for n in at)
+        others = shown[:axis] + shown[axis + 1 :]
+        return Learner(
+            record=self._records[shown[axis]],
+            known=tuple((self._records[i], x) for i, x in zip(others, states, strict=True)),
+            likelier=int(np.argmax(np.moveaxis(high, axis, -1)[at])),
+            other=int(np.argmin(np.moveaxis(low, axis, -1)[at])),
+            output=float(self._points[output]),
+        )
+
+
+def _smaller(
+    shown: tuple[int, ...], seen: Logs, law: Logs, least: int = 0
+) -> Iterator[tuple[tuple[int, ...], Logs, Logs]]:
+    """Every set of records, the others unknown: log P(records, output) and log P(records), one axis a record.
+
+    The small sets come first, where most is unknown and most can leak. The whole set comes last.
+    """
+    if len(shown) > 1:
+        for axis in range(least, len(shown)):  # those before were forgotten in other calls: no set comes twice
+            less = [np.logaddexp.reduce(table, axis=axis) for table in (seen, law)]
+            yield from _smaller(shown[:axis] + shown[axis + 1 :], less[0], less[1], axis)
+    yield shown, seen, law
+
+
+def _refuse_many(cells: int, records: int) -> None:
+    if cells > MOST_CELLS:
+        raise NotApplicableError(
+            f"every set of known records is tried, and {records} dependent records have too many; "
+            "the limit is about ten records of three states, or twelve of two"
+        )

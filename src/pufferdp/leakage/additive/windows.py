@@ -1,0 +1,312 @@
+"""Exactly what a sum plus Laplace noise leaks about one record of a chain, whatever else the adversary knows.
+
+Records beyond the nearest known one on either side say nothing more, so an adversary is a window of unknown records
+around the target: so many to the left, so many to the right, and at either end a known record or the end of the series.
+Given the target and both ends, the sum in the window has a law that a small dynamic programme gives. Between two whole
+numbers the ratio of two densities of the output is monotone, and beyond the support it is constant, so its largest
+value is reached at a whole number of the support: exact, no sampling. Laplace and discrete Laplace noise have the same
+ratios there.
+
+Wider windows. Given the record b to the right of the target, everything beyond is independent of the target. So for
+every right side with b or more unknown records
+
+    Leak(left, longer) ≤ max over v of Leak(left, b−1 unknown, then v) + F_b(x,x') + max(0, F_{b+1}(x',x)),
+
+F_b(x,x') = max over y of log P^b(x,y)/P^b(x',y); on the left the same with columns of powers. That closes a bracket
+around the leakage whatever the length of the series.
+
+Who knows all other records has windows of no unknown record, and there is nothing wider to bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.chains.powers import largest_ratios, ratios_of
+from pufferdp.leakage.chains.starts import Supports
+from pufferdp.models.chain import MarkovChain
+
+_FIRST: Final = 2.5e5
+"""So many ratios are taken at first: 24 unknown records to a side for two states and a count. More only where the
+bracket stays open, and only up to"""
+_MOST: Final = 4.9e8
+"""so many, some ten seconds: 300 unknown records to a side for two states and a count, 28 for twelve states."""
+_NARROW: Final = 4
+"""Fewer unknown records to a side are not worth a look of their own."""
+_CLOSED: Final = 1e-10
+"""The bracket is closed when its ends are this near, relative to the leakage."""
+_DEEP: Final = 400.0
+"""Windows are no wider than exp(-400), so that a density times the smallest mass is well above the least double."""
+_TINY: Final = 1e-120
+_LEAST: Final = 1e-20
+"""No step is smaller than this, so no mass falls from above _TINY to 0 unseen."""
+_LINE: Final = 96
+"""Shorter rows of numbers slow numpy down."""
+_AT_ONCE: Final = 100_000
+"""Sides of windows are looked at together up to so many numbers: few calls where windows are small, and no more than a
+cache holds where they are large."""
+
+
+@dataclass(frozen=True)
+class Informed:
+    """Who learns most: how much is unknown around the target, what is known at the ends, and what gives it away."""
+
+    left: int
+    """Unknown records to the left of the target."""
+    right: int
+    left_end: int | None
+    """State of the known record left of the window; None where the window reaches the first record."""
+    right_end: int | None
+    likelier: int
+    """The state of the target that the output speaks for, and"""
+    other: int
+    """the one it speaks against."""
+    output: int
+    """The sum over the window, counted from the smallest possible, that an adversary would like to see."""
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """A bracket around the leakage: it is at least ``lower``, reached by ``adversary``, and at most ``upper``."""
+
+    lower: float
+    upper: float
+    adversary: Informed | None
+
+
+class WindowLeakage:
+    """Sums of ``steps[state]`` over a chain with a definite start, plus noise of scale 1/tau steps."""
+
+    def __init__(
+        self, chain: MarkovChain, length: int, steps: npt.ArrayLike, adversary: Adversary = Adversary.BDP
+    ) -> None:
+        if adversary is Adversary.PUFFERFISH:
+            raise ParameterError("who knows no record has no window; use NothingKnown")
+        if chain.any_start:
+            raise NotApplicableError("exact leakage needs a chain with a definite start")
+        self.chain, self.length, self.adversary = chain, length, adversary
+        self.steps = np.asarray(steps, dtype=np.int64) - int(np.min(np.asarray(steps)))
+        self.start = chain.stationary if chain.given_start is None else chain.given_start
+        self._span = max(1, int(self.steps.max()))
+        self._fitting: dict[int, Mask] = {}
+        self._needed = _NARROW  # how wide windows had to be the last time
+        for table in (chain.transition, self.start):
+            _refuse_below(table, _LEAST)
+
+    def at(self, tau: float) -> Leakage:
+        """The leakage when the noise has scale 1/tau."""
+        deepest = (_DEEP / tau / self._span - 1) / 2 if tau > 0 else math.inf
+        if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
+            return Leakage(0.0, self._all_records(tau), None)
+        if self.adversary is Adversary.DP:
+            found = self._windows(tau, 0)
+            return replace(found, upper=found.lower)
+        widest = int(min(self.length - 1, self._width(_MOST), deepest))
+        wide = min(max(self._needed, self._width(_FIRST)), widest)
+        while True:
+            found = self._windows(tau, wide)
+            if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
+                self._needed = wide
+                return found
+            wide = min(int(wide * 1.4) + 1, widest)
+
+    def _width(self, ratios: float) -> int:
+        """How many unknown records to a side can be looked at: W² windows with their ends, sums up to 2W steps."""
+        k = self.chain.size
+        return int((ratios / max(1, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
+
+    def _all_records(self, tau: float) -> float:
+        """All records together move the sum by no more than this, whatever is known."""
+        return tau * self.length * int(self.steps.max())
+
+    def _windows(self, tau: float, wide: int) -> Leakage:
+        """The leakage of all windows with up to ``wide`` unknown records to a side, and a bound on wider ones."""
+        k = self.chain.size
+        top = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
+        fall = np.exp(-tau * np.arange(top + 1))  # how the density of the noise falls, at whole steps
+        rows, known = self._left_sides(fall, wide)
+        fits = self._fits(wide)
+        best, who = 1.0, None
+        edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
+        for first_left, first_right, density, possible in self._densities(rows, fall, wide):
+            rights, lefts = len(density), density.shape[-1] // (k + 1)
+            here = slice(first_left, first_left + lefts)
+            fit = fits[first_right : first_right + rights, :, here]
+            for x, y in itertools.combinations(range(k), 2):
+                both = fit & (possible[:, :, x] & possible[:, :, y])[..., None, None] & known[x, here] & known[y, here]
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    ratio = density[:, :, x] / density[:, :, y]
+                    largest = ((x, y, ratio.max(axis=2)), (y, x, 1 / ratio.min(axis=2)))
+                for one, other, most in largest:
+                    shift = np.where(both, most.reshape(both.shape), 0.0)
+                    place = int(np.argmax(shift))
+                    if shift.flat[place] > best:
+                        best = float(shift.flat[place])
+                        right, v, left, u = (int(i) for i in np.unravel_index(place, shift.shape))
+                        seen = ratio[right, v, :, left * (k + 1) + u]
+                        seen = seen if one == x else 1 / seen
+                        at = int(np.argmax(seen >= best * (1 - 1e-12)))  # the first: beyond the support all are alike
+                        ends = (None if u == k else u, None if v == k else v)
+                        who = Informed(first_left + left, first_right + right, *ends, one, other, at)
+                    widest_left, widest_right = first_left + lefts > wide, first_right + rights > wide
+                    if widest_left:
+                        edge["left"][one, other] = max(edge["left"][one, other], shift[:, :, -1, :k].max())
+                    if widest_right:
+                        edge["right"][one, other] = max(edge["right"][one, other], shift[-1, :k].max())
+                    if widest_left and widest_right:
+                        edge["both"][one, other] = shift[-1, :k, -1, :k].max()
+        lower = math.log(best)
+        if wide >= self.length - 1:
+            return Leakage(lower, lower, who)
+        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(tau))), who)
+
+    def _left_sides(self, fall: Floats, wide: int) -> tuple[Floats, Mask]:
+        """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].
+
+        And what is possible: [target, unknown, end].
+        """
+        moves = self.chain.transition
+        mass = np.concatenate([moves, self.start[None]]).T  # [target, end]
+        now = mass[:, None, None, :] * fall[:, None]
+        sides, masses = [now], [mass]
+        for _ in range(wide):
+            now = _moved(moves.T, _shifted(now, self.steps, fall))
+            mass = moves.T @ mass
+            sides.append(now)
+            masses.append(mass)
+        whole, weight = np.stack(sides, axis=3)[:, 0], np.stack(masses, axis=1)
+        _refuse_below(weight, _TINY)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            whole = whole / weight[:, None]
+        whole = np.where(weight[:, None] > 0, whole, 0.0).reshape(len(moves), len(fall), -1)
+        return _shifted(whole[:, None], self.steps, fall)[:, 0], weight > 0
+
+    def _densities(self, rows: Floats, fall: Floats, wide: int) -> Iterator[tuple[int, int, Floats, Mask]]:
+        """Densities of the noisy sum over all windows, so many left and right sides at a time as a cache holds.
+
+        The first numbers of unknown records to the left and right, then as from the right sides.
+        """
+        k = self.chain.size
+        lefts = max(_LINE // (k + 1), _AT_ONCE // (k * k * (k + 1) * len(fall)), 1)
+        for first in range(0, wide + 1, lefts):
+            last = min(first + lefts, wide + 1) - 1
+            top = int(self.steps.max()) * (last + wide + 1)  # no sum of these windows is larger
+            part = rows[:, : top + 1, first * (k + 1) : (last + 1) * (k + 1)]
+            for found in self._right_sides(part, fall, wide):
+                yield first, *found
+
+    def _right_sides(self, rows: Floats, fall: Floats, wide: int) -> Iterator[tuple[int, Floats, Mask]]:
+        """Densities of the noisy sum over windows with these left sides, some right sides at a time.
+
+        The first number of unknown records to the right, densities [unknown, end, target, sum, (unknown, end)] and
+        what is possible: [unknown, end, target].
+        """
+        k, moves = self.chain.size, self.chain.transition
+        ends = np.concatenate([moves, np.ones((k, 1))], axis=1).T
+        now, mass = (
+            np.zeros((k, *rows.shape)),
+            np.eye(k),
+        )  # [last state, target, …]: the right side begins at the target
+        now[range(k), range(k)] = rows
+        together = max(1, _AT_ONCE // now.size)
+        waiting, masses = [], []
+        for right in range(wide + 1):
+            waiting.append(now)
+            masses.append(mass)
+            if len(waiting) == together or right == wide:
+                weight = np.matmul(ends, np.stack(masses))
+                _refuse_below(weight, _TINY)
+                density = np.matmul(ends, np.stack(waiting).reshape(len(waiting), k, -1))
+                density = density.reshape(len(waiting), k + 1, *rows.shape)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    density /= weight[..., None, None]
+                yield right + 1 - len(waiting), density, weight > 0
+                waiting, masses = [], []
+            if right < wide:
+                now, mass = _shifted(_moved(moves.T, now), self.steps, fall), moves.T @ mass
+
+    def _fits(self, wide: int) -> Mask:
+        """Which windows fit into the series: [unknown to the right, right end, unknown to the left, left end].
+
+        The last end of each kind is none at all.
+        """
+        if wide not in self._fitting:
+            k, n = self.chain.size, self.length
+            unknown = np.arange(wide + 1)
+            latest = n - 2 - unknown[:, None] - unknown  # the last place for the left end that leaves one for the right
+            fits = np.zeros((wide + 1, k + 1, wide + 1, k + 1), dtype=np.bool_)
+            fits[:, :k, :, k] = (latest >= 0)[:, None]
+            fits[:, k, :, k] = latest == -1
+            fits[:, :k, :, :k] = (self._first <= latest[..., None])[:, None]
+            low = max(0, n - 2 - 2 * wide)
+            possible = np.array([self._supports.at(place + 1) for place in range(low, max(low + 1, n - 1))])
+            fits[:, k, :, :k] = possible[np.maximum(latest - low, 0)] & (latest >= 0)[..., None]
+            self._fitting[wide] = fits
+        return self._fitting[wide]
+
+    @cached_property
+    def _supports(self) -> Supports:
+        return Supports(self.start > 0, self.chain.transition > 0)
+
+    @cached_property
+    def _first(self) -> npt.NDArray[np.int64]:
+        """The first record that can have each state; later than any record where none can."""
+        first = np.full(self.chain.size, np.iinfo(np.int64).max)
+        for position in range(min(self.length, self.chain.size), 0, -1):  # who comes at all comes within k steps
+            first[self._supports.at(position)] = position
+        return first
+
+    def _tail(self, edge: dict[str, Floats], wide: int) -> float:
+        """What windows wider than ``wide`` can leak at most."""
+        powers, shape = ratios_of(self.chain).powers, (self.chain.size, self.chain.size)
+        logs = [powers.log(wide + 1 + more) for more in (0, 1)]
+        rows, columns = ([largest_ratios(m).reshape(shape) for m in ms] for ms in ([m.T for m in logs], logs))
+        right = _plus(rows[0], np.maximum(0.0, rows[1].T))
+        # No 0 on the left: with nothing known the marginals stand in, and their ratio is a mean of these.
+        left = _plus(columns[0], columns[1].T)
+        worst = -math.inf
+        for side, more in (("right", right), ("left", left), ("both", _plus(left, right))):
+            with np.errstate(divide="ignore"):
+                # No end so near may leave both values possible where one farther away does: infinite where it may.
+                whole = np.where((edge[side] > 0) | (more == np.inf), _plus(np.log(edge[side]), more), -np.inf)
+            np.fill_diagonal(whole, -np.inf)
+            worst = max(worst, float(whole.max()))
+        return worst
+
+
+def _moved(moves: Floats, now: Floats) -> Floats:
+    """One step of the chain: the first axis is the state."""
+    return np.asarray((moves @ now.reshape(len(moves), -1)).reshape(now.shape))
+
+
+def _shifted(smooth: Floats, steps: npt.NDArray[np.int64], fall: Floats) -> Floats:
+    """Densities [state, :, sum, :], each state's moved up by its step; below its support one falls geometrically."""
+    out = np.empty_like(smooth)
+    for x, step in enumerate(steps.tolist()):
+        out[x, :, step:] = smooth[x, :, : smooth.shape[2] - step]
+        if step:
+            out[x, :, :step] = smooth[x, :, :1] * fall[step:0:-1, None]
+    return out
+
+
+def _plus(a: Floats, b: Floats) -> Floats:
+    """The sum of two log-ratios; one that is infinite stays so."""
+    with np.errstate(invalid="ignore"):
+        return np.where((a == np.inf) | (b == np.inf), np.inf, a + b)
+
+
+def _refuse_below(probabilities: Floats, least: float) -> None:
+    """What is smaller might be lost among the doubles, and with it a case that is possible."""
+    if ((probabilities > 0) & (probabilities < least)).any():
+        raise NotApplicableError(f"a probability is below {least:g}; exact leakage would not be exact")

@@ -1,0 +1,1 @@
+"""Markov chains: powers, starts, mixing, hidden paths, sums."""

@@ -1,0 +1,1 @@
+"""What flipping record by record leaks, and the best channels."""

@@ -1,0 +1,1 @@
+"""Laws of answers, and how far apart two of them are."""

@@ -1,0 +1,1 @@
+"""Markov quilts: the records that screen one record off from the rest."""

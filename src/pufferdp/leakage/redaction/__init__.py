@@ -1,0 +1,1 @@
+"""What a redacted series leaks, and the best redactions."""

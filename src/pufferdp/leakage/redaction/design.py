@@ -1,0 +1,303 @@
+"""Redaction around private records: the problem, a design, its exact leakage and its utility.
+
+A design gives each record and value a probability of being replaced by a mark; each owner decides alone. The leakage
+about a private record is the largest log-ratio of the law of the output between two of its values. Private records are
+always redacted. Probabilities differ from 0 only near private records, so nothing here grows with the series.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Matrix, Vector, read_only
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.redaction.sides import ANY, Side
+from pufferdp.models.chain import MarkovChain
+
+METHODS = ("window", "3r-relaxed", "3r-numerical", "3r-optimal")
+
+
+def redactable(model: object) -> MarkovChain:
+    """The model, if it is a chain that starts in its stationary law; otherwise a refusal with the way out."""
+    if not isinstance(model, MarkovChain) or model.any_start or model.given_start is not None:
+        raise NotApplicableError(
+            'redaction needs one Markov chain with "start": "stationary"; this model is '
+            f"{model!r}: name its stationary chain, or list the records that are known instead",
+            value=model,
+        )
+    return model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hiding:
+    """What is to be hidden: private records of one series, from whom, and how well."""
+
+    chain: MarkovChain
+    """The belief; it must be stationary, with every state possible."""
+    length: int
+    """Records in the series."""
+    private: tuple[int, ...]
+    """The private records, counted from 1."""
+    epsilon: float
+    """The promise: odds between two values of a private record shift by at most e^epsilon."""
+    adversary: Adversary = Adversary.BDP
+    """What else the adversary knows: any set of other records, nothing, or all of them."""
+    known: tuple[int, ...] = ()
+    """Records that the adversary is known to know, counted from 1; only with ``pufferfish``."""
+
+    def __post_init__(self) -> None:
+        redactable(self.chain)
+        _ = self.chain.reversal  # refuses states of probability 0
+        set_field = object.__setattr__
+        set_field(self, "length", checks.length(self.length))
+        set_field(self, "epsilon", _promise(self.epsilon))
+        set_field(self, "adversary", checks.adversary(self.adversary))
+        set_field(self, "private", self._rows(self.private, "private"))
+        set_field(self, "known", self._rows(self.known, "known"))
+        if not self.private:
+            raise ParameterError("no private record is named; name at least one row with --private")
+        both = sorted(set(self.private) & set(self.known))
+        if both:
+            raise ParameterError(
+                f"record {both[0]} is private and known; what is known cannot be hidden: leave it out of one of them",
+                value=both[0],
+            )
+        if self.known and self.adversary is not Adversary.PUFFERFISH:
+            raise ParameterError(
+                f"known records are listed, and the adversary is {self.adversary}, who may know any: leave them out, "
+                "or make the promise for nobody else with --adversary pufferfish",
+                value=self.known,
+            )
+
+    def _rows(self, rows: Sequence[int], name: str) -> tuple[int, ...]:
+        out = set()
+        for row in rows:
+            number = checks.length(row, f"{name} row")
+            if number > self.length:
+                raise ParameterError(
+                    f"{name} row is {number}; the series has {self.length} records, and rows are counted from 1",
+                    value=row,
+                )
+            out.add(number)
+        return tuple(sorted(out))
+
+    def sides(self, record: int) -> tuple[Side, Side]:
+        """What lies to the left and to the right of a record."""
+        left, right = record - 1, self.length - record
+        if self.adversary is Adversary.BDP:
+            near: tuple[int | None, int | None] = ANY, ANY
+        elif self.adversary is Adversary.DP:
+            near = (1 if left else None, 1 if right else None)
+        else:
+            before, after = [r for r in self.known if r < record], [r for r in self.known if r > record]
+            near = (record - before[-1] if before else None, after[0] - record if after else None)
+        return Side(self.chain.reversal, left, near[0]), Side(self.chain.transition, right, near[1])
+
+    def only(self, *private: int) -> Hiding:
+        """The same with other private records."""
+        return Hiding(
+            chain=self.chain,
+            length=self.length,
+            private=private,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            known=self.known,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A stretch of records that are not all surely released, with one released record or an end on either side."""
+
+    first: int
+    """Its first record, counted from 1."""
+    marks: Matrix
+    """Redaction probabilities, one row a record, one column a value."""
+
+    @property
+    def last(self) -> int:
+        """Its last record."""
+        return self.first + len(self.marks) - 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Design:
+    """Redaction probabilities for a series; records outside the blocks are always released."""
+
+    hiding: Hiding
+    method: str
+    """Which method found it."""
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def leakage(self) -> float:
+        """The exact leakage about the private record that is hardest to hide."""
+        return max(leakage_about(self.hiding, p, self._block(p)) for p in self.hiding.private)
+
+    def leakage_to(self, adversary: Adversary) -> float:
+        """The exact leakage to somebody who knows more, or less."""
+        other = self.hiding
+        hiding = Hiding(
+            chain=other.chain, length=other.length, private=other.private, epsilon=other.epsilon, adversary=adversary
+        )
+        return max(leakage_about(hiding, p, self._block(p)) for p in hiding.private)
+
+    @cached_property
+    def redacted(self) -> float:
+        """Expected number of redacted records."""
+        law = self.hiding.chain.stationary
+        # A law sums to 1 but for rounding; a record that is always redacted counts as one.
+        chances = (1.0 if (row == 1).all() else float(row @ law) for block in self.blocks for row in block.marks)
+        return math.fsum(chances)
+
+    @property
+    def utility(self) -> float:
+        """Expected fraction of records that are released."""
+        return 1 - self.redacted / self.hiding.length
+
+    def _block(self, record: int) -> Block:
+        return next(b for b in self.blocks if b.first <= record <= b.last)
+
+    def probabilities(self) -> list[list[float]]:
+        """One list a record, one redaction probability a value."""
+        out = [[0.0] * self.hiding.chain.size] * self.hiding.length
+        for block in self.blocks:
+            out[block.first - 1 : block.last] = [[float(q) for q in row] for row in block.marks]
+        return out
+
+    def of(self, record: int) -> Vector:
+        """The redaction probabilities of one record."""
+        for block in self.blocks:
+            if block.first <= record <= block.last:
+                return np.asarray(block.marks[record - block.first], dtype=float)
+        return np.zeros(self.hiding.chain.size)
+
+
+def _promise(epsilon: float) -> float:
+    """A finite epsilon above 0. The two ends have a plain answer, and need no design."""
+    if epsilon == 0:
+        raise ParameterError(
+            "epsilon is 0; it must be above 0. Where records depend on each other nothing but marks can be published "
+            "for 0: hold the series back, or promise a little more, for example 0.1",
+            value=epsilon,
+        )
+    if epsilon == math.inf:
+        raise ParameterError(
+            "epsilon is inf; it must be finite. Without a promise everything but the private records can be published: "
+            "take those out, or name the most that may leak, for example 1",
+            value=epsilon,
+        )
+    return checks.epsilon(epsilon)
+
+
+def leakage_about(hiding: Hiding, record: int, block: Block) -> float:
+    """The exact leakage about one private record, in linear time."""
+    return float(leakages(hiding, record, block.first, block.marks))
+
+
+def leakages(hiding: Hiding, record: int, first: int, marks: Matrix) -> Matrix:
+    """The same for several designs of one block: leading axes of ``marks`` are designs."""
+    left, right = hiding.sides(record)
+    at = record - first
+    if hiding.chain.size == 1:
+        return np.zeros(marks.shape[:-2])
+    both = left.worst(marks[..., :at, :][..., ::-1, :]) + right.worst(marks[..., at + 1 :, :])
+    return np.asarray(both.max(axis=(-1, -2)))
+
+
+def drawable(marks: Matrix) -> Matrix:
+    """Probabilities rounded up to multiples of 2^-64, which doubles hold exactly: what is certified is drawn."""
+    return np.asarray(np.clip(np.ceil(np.ldexp(np.asarray(marks, dtype=float), 64)), 0, 2.0**64) / 2.0**64)
+
+
+def blocks_of(hiding: Hiding, first: int, marks: Matrix) -> tuple[Block, ...]:
+    """Cut a stretch where records are surely released; the private records are redacted whatever ``marks`` says."""
+    marks = drawable(marks)
+    for p in hiding.private:
+        if first <= p < first + len(marks):
+            marks[p - first] = 1.0
+    held = np.flatnonzero((marks > 0).any(axis=1))
+    if not len(held):
+        return ()
+    parts = np.split(held, np.flatnonzero(np.diff(held) > 1) + 1)
+    return tuple(Block(first + int(part[0]), read_only(marks[part[0] : part[-1] + 1].copy())) for part in parts)
+
+
+def design_of(hiding: Hiding, method: str, blocks: Sequence[Block]) -> Design | None:
+    """The design, if it keeps the promise."""
+    design = Design(hiding=hiding, method=method, blocks=tuple(blocks))
+    return design if design.leakage <= hiding.epsilon else None
+
+
+def designs_of(
+    hiding: Hiding,
+    *,
+    method: str,
+    chains: Sequence[Sequence[int]],
+    blocks: Sequence[tuple[int, Sequence[Sequence[float]]]],
+) -> list[Design]:
+    """The design of each chain with private records.
+
+    Args:
+        hiding: the promise for the whole series: its length, the private records and those that are known.
+        method: which method found the designs.
+        chains: first and last position of each chain with private records.
+        blocks: first position of a stretch, and the redaction probabilities of each record in it.
+    """
+    out: list[Design] = []
+    parts = [Block(first, _marks(first, rows, hiding.chain.size)) for first, rows in blocks]
+    for a, b in itertools.pairwise(parts):
+        if b.first <= a.last:
+            raise ParameterError(f"the blocks at rows {a.first} and {b.first} overlap or are out of order")
+    placed = 0
+    for span in chains:
+        if len(span) != 2 or not 1 <= span[0] <= span[1] <= hiding.length:
+            raise ParameterError(f"data.chains holds {span}; it must be the first and the last row of a chain")
+        first, last = span
+        own = within(hiding, first, last)
+        mine = tuple(Block(b.first - first + 1, b.marks) for b in parts if first <= b.first and b.last <= last)
+        placed += len(mine)
+        design = Design(hiding=own, method=method, blocks=mine)
+        for p in own.private:
+            if not (design.of(p) == 1).all():
+                raise ParameterError(f"private row {p + first - 1} is not always redacted")
+        out.append(design)
+    if placed < len(parts):
+        raise ParameterError("a block lies outside the chains with private records")
+    if sum(len(d.hiding.private) for d in out) != len(hiding.private) or not out:
+        raise ParameterError("a private row lies in no chain, or in two")
+    return out
+
+
+def within(hiding: Hiding, first: int, last: int) -> Hiding:
+    """The same promise for one chain, its records counted from 1."""
+    return Hiding(
+        chain=hiding.chain,
+        length=last - first + 1,
+        private=tuple(p - first + 1 for p in hiding.private if first <= p <= last),
+        epsilon=hiding.epsilon,
+        adversary=hiding.adversary,
+        known=tuple(p - first + 1 for p in hiding.known if first <= p <= last),
+    )
+
+
+def _marks(first: int, rows: Sequence[Sequence[float]], size: int) -> Matrix:
+    widths = {len(row) for row in rows}
+    if widths == {size}:
+        marks = np.array(rows, dtype=float)
+        if ((marks >= 0) & (marks <= 1)).all():
+            return marks
+    raise ParameterError(f"the block at row {first} must have a probability for each of the {size} states in each row")
+
+
+def shown_alike(design: Design) -> bool:
+    """Whether what is redacted does not depend on the data: in each record all values are, with one probability."""
+    return all(bool((block.marks == block.marks[:, :1]).all()) for block in design.blocks)

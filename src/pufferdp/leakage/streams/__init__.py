@@ -1,0 +1,1 @@
+"""What a stream leaks that spends DP at each step."""

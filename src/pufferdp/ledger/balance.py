@@ -1,0 +1,154 @@
+"""Where a data set stands: what was spent, what is left, and on what the total rests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import LARGEST
+from pufferdp.ledger.flow_budget import FlowBudget, tau_left
+from pufferdp.ledger.totals import Rule, State
+from pufferdp.models.chain_classes import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """Where a charge stands in its ledger: the part ``ledger`` of a certificate."""
+
+    dataset: str
+    position: int
+    """Its row, counted from 1."""
+    previous: str
+    """Hash of the row before."""
+    head: str
+    """Hash of its own row: the head of the ledger at that moment."""
+    charged: str
+    """When, in universal time."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in a certificate."""
+        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """A data set at one moment: what it is, what was spent and what is left."""
+
+    name: str
+    model: Model | None
+    """None until a private fit has given it one."""
+    model_sha256: str | None
+    adversary: Adversary | None
+    """None for flows, whose promise is in total variation."""
+    budget: float
+    """The most that may leak about one record, by all releases together; of flows the total variation."""
+    created: str
+    releases: int
+    spent_dp: float
+    """The DP losses of all releases, added up; infinite where an exact answer was released."""
+    leakage: float | None
+    """What they leak at most; None where there is no model yet."""
+    left_dp: float | None
+    """The DP loss that further releases may have; None before anybody knows how long the chains are."""
+    curve: str | None
+    """The curve that the total rests on, or "own" where it is the promise of the only release."""
+    longest: int
+    private: str | None
+    """The records that the promise is about, once a redaction has released others; None: all."""
+    position: int
+    head: str
+    flows: FlowBudget | None = None
+    """The budget of a data set for transition flows."""
+    spent_tau: float | None = None
+    """Of such a data set: the total variations of its flows, added up."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp ledger show --json`` prints."""
+        if self.flows is not None and self.spent_tau is not None:
+            return {
+                "dataset": self.name,
+                "model_sha256": self.model_sha256,
+                "budget": self.flows.to_dict(),
+                "spent_tau": self.spent_tau,
+                "left_tau": tau_left(self.flows, self.spent_tau),
+                "releases": self.releases,
+                "longest": self.longest,
+                "created": self.created,
+                "position": self.position,
+                "head": self.head,
+            }
+        return {
+            "dataset": self.name,
+            "model_sha256": self.model_sha256,
+            "adversary": str(self.adversary),
+            "budget": self.budget,
+            "leakage": self.leakage,
+            "left": None if self.leakage is None else max(0.0, self.budget - self.leakage),
+            "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
+            "left_dp": self.left_dp,
+            "curve": self.curve,
+            "releases": self.releases,
+            "longest": self.longest,
+            "private": self.private,
+            "created": self.created,
+            "position": self.position,
+            "head": self.head,
+        }
+
+
+def standing(name: str, definition: dict[str, Any], state: State, rule: Rule | None) -> DataSet:
+    """A data set with a budget in epsilon at one moment; without a rule it has no model yet."""
+    leakage = None if rule is None else rule.leakage(state)
+    return DataSet(
+        name=name,
+        model=None if rule is None else rule.model,
+        model_sha256=state.model,
+        adversary=checks.adversary(definition["adversary"]),
+        budget=definition["budget"],
+        created=definition["created"],
+        releases=state.releases,
+        spent_dp=state.spent,
+        leakage=leakage,
+        left_dp=None if rule is None else rule.left(state),
+        curve=_resting_on(rule, state, leakage),
+        longest=state.longest,
+        private=state.private,
+        position=state.position,
+        head=state.head,
+    )
+
+
+def standing_of_flows(name: str, definition: dict[str, Any], state: State, budget: FlowBudget, model: Model) -> DataSet:
+    """A data set for transition flows at one moment."""
+    return DataSet(
+        name=name,
+        model=model,
+        model_sha256=state.model,
+        adversary=None,
+        budget=budget.tau,
+        created=definition["created"],
+        releases=state.releases,
+        spent_dp=state.spent,
+        leakage=None,
+        left_dp=None,
+        curve=None,
+        longest=state.longest,
+        private=None,
+        position=state.position,
+        head=state.head,
+        flows=budget,
+        spent_tau=state.tau,
+    )
+
+
+def _resting_on(rule: Rule | None, state: State, leakage: float | None) -> str | None:
+    if rule is None or not state.releases:
+        return None
+    if state.epsilon is not None and leakage == state.epsilon:
+        return "own"
+    if state.spent > LARGEST:
+        return None
+    return rule.curve(state.longest, state.clipped, state.private is not None).which(state.spent).name

@@ -1,0 +1,301 @@
+"""What each kind of release charges. The table ``KINDS`` is the one in docs/guide/budget.md.
+
+DP losses add up whatever the model, so a charge is a DP loss: how far the odds of any output can move when the value of
+one record changes, all others held fixed. A ledger reads the leakage curve of its data set at the sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+from pufferdp.basics import checks
+from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.files import canonical_json
+
+VERSION: Final = "pufferdp-ledger/1"
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def can_be_name(name: object) -> bool:
+    """Whether a data set may have this name: one line of text that every database can keep."""
+    return isinstance(name, str) and name.isprintable() and name == name.strip() != ""
+
+
+def definition(
+    name: str, model: str | None, adversary: str | None, budget: float | dict[str, Any], created: str
+) -> str:
+    """What a data set is, as canonical JSON. Its digest is the head of an empty data set.
+
+    A budget in total variation is a part of its own, and has no adversary.
+    """
+    content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
+    return canonical_json({"schema": VERSION, **content})
+
+
+def link(previous: str, position: int, created: str, problem: str) -> str:
+    """The hash of a row: of the one before, its place, when it was made and what it charges."""
+    # None of the four can hold a line break, so no two rows have the same text.
+    return hashlib.sha256(f"{previous}\n{position}\n{created}\n{problem}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of release and what it charges."""
+
+    name: str
+    charges: str
+    """In words."""
+
+
+KINDS: Final = {
+    kind.name: kind
+    for kind in (
+        Kind(name="additive", charges="the Lipschitz constant of the query over the noise scale"),
+        Kind(name="fit", charges="4 over the scale of the noise on transition counts: its --dp-epsilon"),
+        Kind(name="flip", charges="the largest log-ratio inside a column of its channel, for each record"),
+        Kind(name="dp", charges="the loss that the author of a pure DP algorithm states"),
+        Kind(
+            name="window-redaction",
+            charges="its leakage about the private records, added to the total; its released records become known",
+        ),
+        Kind(name="3r", charges="all: it closes the data set for releases not made for the tilted chain"),
+        Kind(
+            name="transition-flow",
+            charges="its tau, from a total-variation budget of its own kind, which never mixes with epsilon",
+        ),
+    )
+}
+"""Every kind of release by name."""
+
+
+_REDACTIONS: Final = ("window-redaction", "3r")
+FLOW: Final = "transition-flow"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One release to be charged: what it costs, and the public facts from which the cost follows."""
+
+    kind: str
+    """One of ``KINDS``."""
+    dp_loss: float
+    """Infinite for a release that no DP loss bounds, such as an exact answer; it uses up its data set."""
+    longest: int
+    """Records in the longest chain; for other models as many as belong together."""
+    epsilon: float | None = None
+    """The release's own promise about single records under ``model``; None where it makes none."""
+    width: float | None = None
+    """The clipping width of a sum or mean of real numbers: the Gaussian curves hold for these alone."""
+    leakage: float = 0.0
+    """Of a redaction by window: what it leaks about the private records, added to the total."""
+    private: str | None = None
+    """Of a redaction: which records stay private, in words; the data set's promise is about these from then on."""
+    together: str | None = None
+    """Of a redaction that was designed together with the one before: which records that one kept private, in words.
+    Its leakage is part of this one's."""
+    tau: float | None = None
+    """Of a transition flow: the total variation that it spends. Its Gaussian noise has no DP loss."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """From what the loss follows. Public, and in JSON's types."""
+    model: str | None = None
+    """Digest of the model that the release was made for; None where it was made for none."""
+    adversary: str | None = None
+    """For whom, likewise."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ParameterError(f"kind is {self.kind!r}; it must be one of {', '.join(KINDS)}", value=self.kind)
+        if (self.kind in _REDACTIONS) != (self.private is not None):
+            raise ParameterError("a redaction names its private records, and no other release does", value=self.private)
+        if self.together is not None and self.private is None:
+            raise ParameterError("only a redaction is designed together with another", value=self.together)
+        if (self.kind == FLOW) != (self.tau is not None):
+            raise ParameterError("a transition flow has a tau, and no other release does", value=self.tau)
+        if self.tau is not None:
+            checks.total_variation(self.tau)
+            object.__setattr__(self, "dp_loss", math.inf)
+        window = self.kind == "window-redaction"
+        if window:
+            # What it publishes is exact, but about records that are no secret any more; the others move nothing.
+            object.__setattr__(self, "dp_loss", 0.0)
+        if not 0 <= self.leakage < math.inf or (self.leakage and not window):
+            raise ParameterError(f"leakage is {self.leakage:g}; it must be a number from 0, for window redactions only")
+        if self.private is not None and (self.model is None or self.adversary is None):
+            raise ParameterError("a redaction is made for a model and an adversary: a charge must name them")
+        if not (self.dp_loss > 0 or window):  # NaN too
+            raise ParameterError(f"dp_loss is {self.dp_loss:g}; it must be a number above 0", value=self.dp_loss)
+        if self.dp_loss > LARGEST:
+            object.__setattr__(self, "dp_loss", math.inf)
+        checks.length(self.longest, "longest")
+        if self.epsilon is not None:
+            checks.epsilon(self.epsilon)
+            if self.model is None or self.adversary is None:
+                raise ParameterError("a promise of its own is about a model and an adversary: a charge must name them")
+
+    @cached_property
+    def content(self) -> str:
+        """What a ledger keeps of it, as canonical JSON; the model and the adversary are the data set's."""
+        content = {
+            "kind": self.kind,
+            "dp_loss": self.dp_loss if math.isfinite(self.dp_loss) else None,
+            "longest": self.longest,
+            "epsilon": self.epsilon,
+            "width": self.width,
+            "leakage": self.leakage,
+            "private": self.private,
+            "facts": dict(self.facts),
+        }
+        content |= {} if self.tau is None else {"tau": self.tau}
+        return canonical_json(content | ({} if self.together is None else {"together": self.together}))
+
+    @cached_property
+    def problem(self) -> str:
+        """Digest of the content: releases of the same kind, size and noise share it."""
+        return digest(self.content)
+
+    @classmethod
+    def from_content(cls, content: str, model: str | None, adversary: str | None) -> Charge:
+        """A charge as a ledger kept it."""
+        raw = json.loads(content)
+        raw["dp_loss"] = math.inf if raw["dp_loss"] is None else raw["dp_loss"]
+        return cls(**raw, model=model, adversary=adversary)
+
+
+def additive(
+    *,
+    model: str,
+    adversary: str,
+    query: str,
+    clip: Sequence[float] | None,
+    lipschitz: float,
+    coordinates: int,
+    mechanism: str,
+    sigma: float,
+    epsilon: float,
+    lengths: Sequence[Sequence[int]],
+    framework: Mapping[str, Any] | None,
+    numbers: bool,
+) -> Charge:
+    """Noise on an answer, as a certificate describes it.
+
+    Args:
+        model: digest of the model.
+        adversary: for whom the promise is.
+        query: name of the query.
+        clip: range of a sum or mean.
+        lipschitz: the most the answer moves when one record changes.
+        coordinates: how many numbers the answer has.
+        mechanism: name of the mechanism.
+        sigma: the noise multiplier; 0 for an exact answer.
+        epsilon: the promise of this release.
+        lengths: pairs of a chain length and how many chains have it.
+        framework: secrets of one's own.
+        numbers: whether records are real numbers.
+    """
+    return Charge(
+        kind="additive",
+        dp_loss=loss_of(sigma),
+        longest=max((length for length, _ in lengths), default=1),
+        # A promise about secrets of one's own says nothing about single records, which a ledger is about.
+        epsilon=epsilon if framework is None else None,
+        width=clip[1] - clip[0] if numbers and clip is not None else None,
+        facts={
+            "query": query,
+            "clip": None if clip is None else [float(v) for v in clip],
+            "lipschitz": lipschitz,
+            "coordinates": coordinates,
+            "mechanism": mechanism,
+            "sigma": sigma,
+            "epsilon": epsilon,
+            "lengths": [list(pair) for pair in lengths],
+            "framework": None if framework is None else dict(framework),
+        },
+        model=model,
+        adversary=adversary,
+    )
+
+
+def loss_of(sigma: float) -> float:
+    """1/sigma, rounded up where it is not exact."""
+    if sigma <= 0:
+        return math.inf
+    loss = 1 / sigma
+    if not math.isfinite(loss):
+        return math.inf
+    return loss if Fraction(loss) * Fraction(sigma) >= 1 else math.nextafter(loss, math.inf)
+
+
+def flip(
+    channel: Sequence[Sequence[float]],
+    *,
+    longest: int,
+    epsilon: float | None = None,
+    model: str | None = None,
+    adversary: str | None = None,
+) -> Charge:
+    """A series each of whose records went through a channel: P(out | in), one row for each state."""
+    rows = [[float(p) for p in row] for row in channel]
+    return Charge(
+        kind="flip",
+        dp_loss=channel_loss(rows),
+        longest=longest,
+        epsilon=epsilon,
+        facts={"channel": rows},
+        model=model,
+        adversary=adversary,
+    )
+
+
+def channel_loss(channel: Sequence[Sequence[float]]) -> float:
+    """The largest log-ratio of two entries of a column, rounded up; infinite where one of them is 0."""
+    widest = 0.0
+    for column in zip(*channel, strict=True):
+        if max(column) > 0:
+            if min(column) <= 0:
+                return math.inf
+            widest = max(widest, math.log(max(column) / min(column)))
+    # The entries, their quotient and its logarithm are each off by half an ulp; below 1 all but the last count in full.
+    return math.nextafter(widest + 2**-51 * (1 + widest), math.inf)
+
+
+def redaction(
+    *,
+    window: bool,
+    leakage: float,
+    private: str,
+    longest: int,
+    model: str,
+    adversary: str,
+    facts: Mapping[str, Any] | None = None,
+    together: str | None = None,
+) -> Charge:
+    """A redacted series: what it leaks about its private records to the adversary.
+
+    By window, which records are released does not depend on the data: given those, whatever else is released leaks no
+    more than to an adversary who knows them, so leakages add. With three regions redaction depends on values, the
+    hidden records follow another chain from then on, and no curve of the model holds: nothing else may be released.
+    """
+    return Charge(
+        kind="window-redaction" if window else "3r",
+        dp_loss=math.inf,
+        longest=longest,
+        epsilon=max(leakage, checks.SMALLEST_EPSILON),
+        leakage=leakage if window else 0.0,
+        private=private,
+        together=together,
+        facts=dict(facts or {}),
+        model=model,
+        adversary=adversary,
+    )

@@ -1,0 +1,208 @@
+"""Ledgers and their data sets: made, charged, shown.
+
+A charge is one transaction, and it is on disk before noise is drawn. So an answer never exists without its charge; a
+crash in between loses the answer, not the budget.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from pufferdp.basics import checks
+from pufferdp.basics.errors import LedgerError, ParameterError, RefusedError
+from pufferdp.basics.files import canonical_json
+from pufferdp.ledger import apply as requests
+from pufferdp.ledger import charge as chain
+from pufferdp.ledger.apply import Found, Settlement, adopt, keep, now
+from pufferdp.ledger.balance import DataSet, Receipt, standing, standing_of_flows
+from pufferdp.ledger.charge import FLOW, Charge
+from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
+from pufferdp.ledger.store.base import WAIT, Session, open_store
+from pufferdp.ledger.totals import Rule, State, refuse_other_model
+from pufferdp.models.chain_classes import Model
+from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.verify import LedgerCheck
+
+
+class Ledger:
+    """Budgets in a SQLite file, or in PostgreSQL by URL.
+
+    >>> from pufferdp import MarkovChain
+    >>> import tempfile, pathlib
+    >>> ledger = Ledger(pathlib.Path(tempfile.mkdtemp()) / "books.db", create=True)
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
+    >>> made = ledger.create("week", model=chain, adversary="bdp", budget=2.0)
+    >>> receipt = ledger.charge("week", Charge(kind="dp", dp_loss=0.01, longest=50))
+    >>> found = ledger.dataset("week")
+    >>> found.releases, round(found.leakage, 4), found.head == receipt.head
+    (1, 0.2258, True)
+    >>> ledger.close()
+    """
+
+    def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:
+        self.store = open_store(place, create=create, wait=wait)
+        self._models: dict[str, Model] = {}
+        self._rules: dict[tuple[str, str, float], Rule] = {}
+        self._known: set[str] = set()
+        self._definitions: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.store.place!r})"
+
+    def close(self) -> None:
+        """Let go of the file or the server."""
+        self.store.close()
+
+    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float | FlowBudget) -> DataSet:
+        """A new data set with its model, its adversary and its budget; none of them can be changed later.
+
+        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
+        for transition flows has a ``FlowBudget`` in total variation, and no adversary.
+        """
+        if not chain.can_be_name(name):
+            raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
+        sha = None if model is None else model_digest(model)
+        if isinstance(budget, FlowBudget):
+            refuse_no_flow(model, budget)
+            definition = chain.definition(name, sha, None, budget.to_dict(), now())
+        else:
+            who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+            definition = chain.definition(name, sha, str(who), most, now())
+        with self.store.writing() as session:
+            if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
+                raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
+            if model is not None:
+                keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+            session.run(
+                "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)",
+                name,
+                definition,
+                State(chain.digest(definition), sha).to_json(),
+            )
+        return self.dataset(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The data sets, by name."""
+        with self.store.reading() as session:
+            return tuple(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets")))
+
+    def dataset(self, name: str) -> DataSet:
+        """A data set as it stands now."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+            flows = FlowBudget.of(definition["budget"])
+            if flows is not None and state.model is not None:
+                return standing_of_flows(name, definition, state, flows, self.model(session, state.model))
+            rule = self._rule(session, definition, state)
+        return standing(name, definition, state, rule)
+
+    def expect(self, name: str, *, model: Model, adversary: str) -> None:
+        """Refuse early what a charge would refuse: another model or adversary than the data set's."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
+        refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+
+    def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
+        """The same for a transition flow."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        budget = FlowBudget.of(definition["budget"])
+        refuse_other_kind(name, budget, FLOW)
+        refuse_other_model(name, definition, state, model_digest(model), None)
+        if budget is not None:
+            refuse_other_promise(name, budget, promise)
+
+    def has_fitted(self, name: str) -> bool:
+        """Whether the data set's model comes from a private fit that it was charged for."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+        return definition["model"] is None and state.model is not None
+
+    def charge(self, name: str, charge: Charge) -> Receipt:
+        """Charge one release, before its noise is drawn. When this returns the charge is on disk."""
+        return self.charge_many([(name, charge)])[0]
+
+    def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
+        """Charge releases from one or several data sets together: all of them, or none."""
+        try:
+            can_share = self.store.shares and all(chain.can_be_name(name) for name, _ in charges)
+            request = requests.encode(charges) if can_share else None
+            if request is not None:
+                return requests.receipts(self.store.share(request, self._settle))
+            with self.store.writing() as session:
+                settlement = self._settlement(session)
+                receipts = settlement.charge(charges)
+                settlement.write()
+            return receipts
+        except BaseException:
+            self._known.clear()  # what was kept in a transaction that failed is not there
+            raise
+
+    def _settle(self, session: Session, asked: list[bytes]) -> list[bytes]:
+        return self._settlement(session).settle(asked)
+
+    def _settlement(self, session: Session) -> Settlement:
+        def find(name: str) -> Found:
+            definition, state = self._find(session, name, lock=True)
+            return definition, state, self._rule(session, definition, state)
+
+        return Settlement(session, find, self._known)
+
+    def adopt(self, name: str, model: Model) -> Receipt:
+        """Give a data set that has none its model. Once only; later releases must be made for it."""
+        with self.store.writing() as session:
+            _, state = self._find(session, name, lock=True)
+            if state.model is not None:
+                raise RefusedError(f"data set {name!r} has a model already; a data set has one", value=name)
+            keep(session, "ledger_models", canonical_json(model_to_dict(model)))
+            return adopt(session, name, state, model_digest(model))
+
+    def verify(self, head: str | None = None) -> LedgerCheck:
+        """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
+        from pufferdp.ledger.verify import check
+
+        return check(self, head)
+
+    def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
+        sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
+        for definition, state in session.rows(sql, name) if chain.can_be_name(name) else ():
+            try:
+                if definition not in self._definitions:
+                    self._definitions[definition] = json.loads(definition)
+                return self._definitions[definition], State.from_json(state)
+            except (ValueError, TypeError, KeyError):
+                raise LedgerError(f"data set {name!r} is damaged; see ledger verify, restore a backup") from None
+        known = ", ".join(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets"))[:10])
+        raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
+
+    def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
+        if state.model is None or isinstance(definition["budget"], dict):
+            return None
+        key = state.model, definition["adversary"], definition["budget"]
+        if key not in self._rules:
+            model = self.model(session, state.model)
+            self._rules[key] = Rule(model, checks.adversary(definition["adversary"]), definition["budget"])
+        return self._rules[key]
+
+    def model(self, session: Session, sha: str) -> Model:
+        """A model by its digest."""
+        if sha not in self._models:
+            for (content,) in session.rows("SELECT content FROM ledger_models WHERE sha256 = ?", sha):
+                self._models[sha] = model_from_dict(json.loads(content))
+                break
+            else:
+                raise LedgerError(f"the model {sha} is missing from the ledger; restore a backup", value=sha)
+        return self._models[sha]

@@ -1,0 +1,83 @@
+"""How numbers become states: edges people write down, never edges computed from the data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.models.chain import bin_edges
+from pufferdp.models.chain_classes import MarkovClass, Model, SeriesModel
+
+_MOST: Final = 10_000
+
+
+def parse_bins(text: str, *, count: int | None = None, span: tuple[float, float] | None = None) -> tuple[float, ...]:
+    """Edges from ``0,200,400``, ``width:200:LOW:HIGH`` or ``width:200``.
+
+    With a bare width the bins are multiples of it: ``count`` of them from 0, or those that touch ``span``.
+    """
+    word, colon, rest = text.partition(":")
+    if not colon:
+        try:
+            edges = bin_edges([float(part) for part in text.split(",")])
+        except (ValueError, ModelError):
+            raise _not_edges(text) from None
+        assert edges is not None
+        return edges
+    if word != "width":
+        raise _not_edges(text)
+    try:
+        numbers = [Decimal(part) for part in rest.split(":")]
+    except InvalidOperation:
+        raise _not_edges(text) from None
+    if len(numbers) not in (1, 3) or not all(n.is_finite() for n in numbers) or numbers[0] <= 0:
+        raise _not_edges(text)
+    width = numbers[0]
+    if len(numbers) == 3:
+        low, high = numbers[1], numbers[2]
+        steps = (high - low) / width
+        if steps < 1 or steps != int(steps):
+            raise ParameterError(
+                f"bins is {text!r}; the range must be a whole number of widths, one or more", value=text
+            )
+        first, n = low, int(steps)
+    elif count is not None:
+        first, n = Decimal(0), count
+    elif span is not None:
+        start = math.floor(Decimal(repr(span[0])) / width)
+        first, n = start * width, math.floor(Decimal(repr(span[1])) / width) - start + 1
+    else:
+        raise ParameterError(f"bins is {text!r}; say from where to where, as in width:{width}:0:1000", value=text)
+    if n > _MOST:
+        raise ParameterError(f"bins is {text!r}, which makes {n} states; at most {_MOST} are allowed", value=text)
+    # Decimal steps: 3 × 0.2 is 0.6 here, as it is in the file, and not 0.6000000000000001.
+    return tuple(float(first + width * j) for j in range(n + 1))
+
+
+def _not_edges(text: str) -> ParameterError:
+    return ParameterError(
+        f"bins is {text!r}; it must be rising edges such as 0,200,400, or width:200 - "
+        "edges computed from the data (quantiles, automatic) would leak it and are refused",
+        value=text,
+    )
+
+
+def with_bins(model: Model, text: str | None) -> Model:
+    """The model with the bins that were asked for; refused when it has others."""
+    if text is None:
+        return model
+    if not isinstance(model, SeriesModel):
+        raise ParameterError(f"bins is {text!r}; bins are for series, and the model is not a chain", value=text)
+    edges = parse_bins(text, count=model.size)
+    if model.bins is not None:
+        if edges != model.bins and not set(edges) <= set(model.bins):
+            raise ParameterError(
+                f"bins is {text!r}, but the model was made with other edges; leave --bins out", value=text
+            )
+        return model
+    if isinstance(model, MarkovClass):
+        return MarkovClass(models=tuple(replace(m, bins=edges) for m in model.models))
+    return replace(model, bins=edges)

@@ -1,0 +1,267 @@
+"""One belief about a series: a Markov chain with a start."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
+from pufferdp.basics.errors import ModelError
+
+Start = str | Sequence[float] | Vector
+
+ROW_TOLERANCE: Final = 1e-9
+"""A row of probabilities may miss 1 by this much; it is then scaled to sum to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarkovChain:
+    """A Markov chain over named states, the start included.
+
+    >>> MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", "active"])
+    MarkovChain(2 states: rest, active; start stationary)
+    """
+
+    transition: Matrix
+    """Row x holds the probabilities of the next state after state x."""
+    start: Start = "stationary"
+    """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the law of the first record."""
+    states: tuple[str, ...] | None = None
+    """Names of the states; without them states are 0..k-1."""
+    values: tuple[float, ...] | None = None
+    """A number for each state, for sums and means."""
+    bins: tuple[float, ...] | None = None
+    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    fitted: dict[str, Any] | None = field(default=None, repr=False)
+    """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
+
+    def __post_init__(self) -> None:
+        transition = probability_rows(self.transition, "transition")
+        k = len(transition)
+        set_field = object.__setattr__
+        set_field(self, "transition", transition)
+        if isinstance(self.start, str):
+            if self.start not in ("stationary", "any"):
+                raise ModelError(
+                    f'start is {self.start!r}; it must be "stationary", "any" or a list of {k} probabilities',
+                    value=self.start,
+                )
+        else:
+            set_field(self, "start", _law(self.start, k))
+        set_field(self, "states", state_names(self.states, k))
+        set_field(self, "values", state_values(self.values, k))
+        set_field(self, "bins", bin_edges(self.bins, k, self.states))
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return len(self.transition)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the states, or their numbers."""
+        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
+
+    @property
+    def chains(self) -> tuple[MarkovChain, ...]:
+        """The chains of the class: a model is a class of one."""
+        return (self,)
+
+    @property
+    def any_start(self) -> bool:
+        """Whether the guarantee is for every start."""
+        return isinstance(self.start, str) and self.start == "any"
+
+    @property
+    def given_start(self) -> Vector | None:
+        """The law of the first record, where one was given."""
+        return None if isinstance(self.start, str) else np.asarray(self.start, dtype=float)
+
+    @cached_property
+    def closed_classes(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of states that are never left, each irreducible."""
+        reach = self._reach
+        mutual = reach & reach.T
+        classes = {tuple(int(j) for j in np.flatnonzero(mutual[x])) for x in range(self.size)}
+        return tuple(sorted(c for c in classes if not reach[c[0]][[j for j in range(self.size) if j not in c]].any()))
+
+    @cached_property
+    def _reach(self) -> Mask:
+        """Which states can be reached from which, in any number of steps (0 included)."""
+        reach = (self.transition > 0) | np.eye(self.size, dtype=bool)
+        while True:
+            wider = (reach.astype(np.uint8) @ reach.astype(np.uint8)) > 0
+            if np.array_equal(wider, reach):
+                return np.asarray(reach, dtype=np.bool_)
+            reach = wider
+
+    @property
+    def irreducible(self) -> bool:
+        """Every state can be reached from every other."""
+        return bool(self._reach.all())
+
+    @cached_property
+    def primitive(self) -> bool:
+        """Some power of the transition matrix is positive: irreducible and aperiodic."""
+        pattern = (self.transition > 0).astype(np.uint8)
+        # Wielandt: a primitive pattern is positive at the power (k-1)^2+1, and stays so.
+        for _ in range(int((self.size - 1) ** 2 + 1).bit_length()):
+            pattern = ((pattern @ pattern) > 0).astype(np.uint8)
+        return bool(pattern.all())
+
+    @cached_property
+    def stationary(self) -> Vector:
+        """The stationary law, by a linear solve; transient states are exactly 0.
+
+        With several closed classes it is not unique. The average over the classes is returned: which mixture is
+        taken does not matter for a guarantee, because states of different classes never meet again.
+        """
+        law = np.zeros(self.size)
+        for members in self.closed_classes:
+            index = np.asarray(members)
+            block = self.transition[np.ix_(index, index)]
+            law[index] += _stationary_of_irreducible(block) / len(self.closed_classes)
+        return read_only(law)
+
+    @cached_property
+    def reversal(self) -> Matrix:
+        """The chain read backwards, P*(x,y) = π(y)·P(y,x)/π(x); needs every stationary probability positive."""
+        law = self.stationary
+        if not (law > 0).all():
+            state = self.labels[int(np.argmin(law))]
+            raise ModelError(f"state {state!r} has stationary probability 0; a reversal needs an irreducible chain")
+        return read_only(law[None, :] * self.transition.T / law[:, None])
+
+    @property
+    def reversible(self) -> bool:
+        """Detailed balance holds up to rounding: π(x)·P(x,y) = π(y)·P(y,x)."""
+        flow = self.stationary[:, None] * self.transition
+        return bool(np.allclose(flow, flow.T, rtol=1e-9, atol=1e-15))
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.labels[:6]) + (", …" if self.size > 6 else "")
+        start = self.start if isinstance(self.start, str) else "given"
+        return f"MarkovChain({self.size} state{'s' * (self.size != 1)}: {names}; start {start})"
+
+
+def _stationary_of_irreducible(block: Matrix) -> Vector:
+    """π of an irreducible block by the GTH elimination: no subtraction, so every entry is right to many digits."""
+    a = np.array(block)
+    k = len(a)
+    for n in range(k - 1, 0, -1):
+        a[:n, n] /= a[n, :n].sum()
+        a[:n, :n] += np.outer(a[:n, n], a[n, :n])
+    law = np.zeros(k)
+    law[0] = 1.0
+    for n in range(1, k):
+        law[n] = law[:n] @ a[:n, n]
+    return np.asarray(law / law.sum(), dtype=float)
+
+
+def probability_rows(value: object, name: str) -> Matrix:
+    """A square matrix whose rows are probabilities, as a read-only array."""
+    matrix = number_array(value, name)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        shape = "×".join(str(n) for n in matrix.shape) or "a single number"
+        raise ModelError(f"{name} is {shape}; it must be a square table, one row and one column a state", value=value)
+    for x, row in enumerate(matrix):
+        check_law(row, f"row {x + 1} of {name}")
+    return read_only(scaled(matrix))
+
+
+def check_law(row: Vector, where: str) -> None:
+    """Refuse a row that is no law: an entry that is no probability, or a sum that is not 1."""
+    wrong = np.flatnonzero(~(np.isfinite(row) & (row >= 0)))
+    if len(wrong):
+        p = float(row[wrong[0]])
+        raise ModelError(f"entry {wrong[0] + 1} of {where} is {p:g}; a probability lies between 0 and 1", value=p)
+    with np.errstate(over="ignore"):
+        total = float(row.sum())
+    if abs(total - 1) > ROW_TOLERANCE:
+        raise ModelError(f"{where} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}", value=total)
+
+
+def _law(value: object, k: int) -> Vector:
+    law = number_array(value, "start")
+    if law.shape != (k,):
+        raise ModelError(
+            f"start has {law.size} probabilities; it must have one for each of the {k} states", value=value
+        )
+    check_law(law, "start")
+    return read_only(scaled(law))
+
+
+def scaled(laws: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Laws along the last axis scaled to sum to 1, or untouched where only rounding is off.
+
+    So reading a model twice changes nothing.
+    """
+    total = laws.sum(axis=-1, keepdims=True)
+    return np.where(abs(total - 1) <= laws.shape[-1] * 2.0**-52, laws, laws / total)
+
+
+def number_array(value: object, name: str) -> npt.NDArray[np.float64]:
+    """Nested lists of numbers as an array; refuses text, booleans, gaps and ragged rows."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "iuf":
+            raise ValueError
+        return np.array(raw, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} must be a table of numbers, every row equally long", value=value) from None
+
+
+def state_names(value: object, k: int) -> tuple[str, ...] | None:
+    """Names of k states, all different; whole numbers become their text."""
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)):
+        raise ModelError(f"states is {value!r}; it must be a list of {k} names", value=value)
+    names = tuple(str(v) for v in value)
+    if len(names) != k:
+        raise ModelError(f"states has {len(names)} names; the transition table has {k} rows", value=value)
+    if "" in names:
+        raise ModelError("a state has an empty name; in a file that reads as missing, so give it another", value=value)
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise ModelError(f"state {repeated[0]!r} is named twice; every state needs its own name", value=value)
+    return names
+
+
+def state_values(value: object, k: int) -> tuple[float, ...] | None:
+    """A finite number for each of k states."""
+    if value is None:
+        return None
+    numbers = number_array(value, "values")
+    if numbers.shape != (k,) or not np.isfinite(numbers).all():
+        raise ModelError(f"values must be {k} finite numbers, one for each state", value=value)
+    return tuple(float(v) for v in numbers)
+
+
+def bin_edges(value: object, k: int | None = None, states: Sequence[str] | None = None) -> tuple[float, ...] | None:
+    """Edges of the bins, rising: as many bins as states, or states named after the bins they are."""
+    if value is None:
+        return None
+    edges = number_array(value, "bins")
+    if edges.ndim != 1 or len(edges) < 2 or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+        raise ModelError("bins must be two or more finite edges in rising order, for example 0,200,400", value=value)
+    if k is not None and len(edges) != k + 1:
+        names = bin_names(tuple(edges))
+        if states is None or not set(states) <= set(names):
+            raise ModelError(
+                f"bins has {len(edges)} edges, so {len(edges) - 1} states; the model has {k}, "
+                f"and they are not named after bins, as in {names[0]!r}",
+                value=value,
+            )
+    return tuple(float(e) for e in edges)
+
+
+def bin_names(edges: Sequence[float]) -> tuple[str, ...]:
+    """A name for each bin: its edges."""
+    return tuple(f"{a:.12g}..{b:.12g}" for a, b in itertools.pairwise(edges))

@@ -1,0 +1,1 @@
+"""Models on disk: JSON, BIF networks, PED pedigrees, one model a person."""

@@ -1,0 +1,62 @@
+"""Families from PLINK files: .ped and .fam begin alike."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Final, NoReturn
+
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.files.bif import file_text
+from pufferdp.models.pedigree import Member
+
+_UNKNOWN: Final = "0"
+_COLUMNS: Final = "family, individual, father, mother, sex and phenotype"
+
+
+def read_ped(path: str | os.PathLike[str]) -> tuple[Member, ...]:
+    """The members, in the order of the file.
+
+    Ids are unique within a family only, so where two families share one, their members are named family:individual.
+    """
+    rows: dict[tuple[str, str], tuple[int, str, str]] = {}
+    for number, line in enumerate(file_text(path, "PED").splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        columns = line.split(None, 6)
+        if '"' in line:
+            _fail(path, number, f"the line holds quotes; take them out, and the header with them: a row has {_COLUMNS}")
+        if len(columns) < 6:
+            _fail(path, number, f"the line has {len(columns)} columns; it must begin with {_COLUMNS}")
+        family, person, father, mother = columns[:4]
+        if person == _UNKNOWN:
+            _fail(path, number, "the individual is 0, which stands for an unknown parent; give it another id")
+        if (family, person) in rows:
+            first = rows[family, person][0]
+            _fail(path, number, f"individual {person!r} of family {family!r} has a row already, line {first}")
+        rows[family, person] = (number, father, mother)
+    if not rows:
+        raise ModelError(f"{os.fspath(path)}: the file has no rows; a row has {_COLUMNS}", value=path)
+    shared = Counter(person for _, person in rows)
+    names = {(family, person): person if shared[person] == 1 else f"{family}:{person}" for family, person in rows}
+    members = []
+    for (family, person), (number, *parents) in rows.items():
+        for parent, what in zip(parents, ("father", "mother"), strict=True):
+            if parent != _UNKNOWN and (family, parent) not in names:
+                # Unknown parents are taken to be different people; this one has a name, and may have other children.
+                _fail(
+                    path,
+                    number,
+                    f"individual {person!r} has the {what} {parent!r}, who has no row in family {family!r}; "
+                    f"add a row for {parent!r}, or set the {what} to 0 if nobody else is a child of {parent!r}",
+                )
+        known = [names.get((family, parent)) for parent in parents]
+        try:
+            members.append(Member(names[family, person], *known))
+        except ModelError as error:
+            _fail(path, number, str(error))
+    return tuple(members)
+
+
+def _fail(path: str | os.PathLike[str], line: int, said: str) -> NoReturn:
+    raise ModelError(f"{os.fspath(path)}, line {line}: {said}", value=line)

@@ -1,0 +1,56 @@
+"""Tables and figures of papers, computed again: what the paper says and, beside it, what this package finds.
+
+A paper has a module with its list of experiments; a new paper is one more line in ``EXPERIMENTS``. Seeds are fixed:
+experiments draw from numpy's generators and never from the noise of a release.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.words import table
+from pufferdp.papers import flips as local_bdp
+from pufferdp.papers import flows as poster
+from pufferdp.papers import redaction, thesis
+from pufferdp.papers.base import Experiment, Result, Setting
+
+__all__ = ["EXPERIMENTS", "Experiment", "Result", "Setting", "experiment", "listing", "to_dict"]
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    *thesis.EXPERIMENTS,
+    *local_bdp.EXPERIMENTS,
+    *redaction.EXPERIMENTS,
+    *poster.EXPERIMENTS,
+)
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name."""
+    names = {known: one for one in EXPERIMENTS for known in (one.name, one.also) if known is not None}
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        way_out = f"did you mean {near[0]!r}?" if near else "see pufferdp reproduce --list"
+        raise ParameterError(f"there is no experiment {name!r}; {way_out}", value=name)
+    return names[name]
+
+
+def listing() -> str:
+    """Every experiment, by paper."""
+    parts = []
+    for paper in dict.fromkeys(one.paper for one in EXPERIMENTS):
+        rows = [[one.name, one.also or "", one.about] for one in EXPERIMENTS if one.paper == paper]
+        parts.append(f"{paper}\n\n{table(['name', 'or', 'about'], rows, left=3)}")
+    return "\n\n".join(parts)
+
+
+def to_dict(one: Experiment, result: Result) -> dict[str, Any]:
+    """What ``pufferdp reproduce NAME --json`` prints."""
+    return {
+        "name": one.name,
+        "paper": one.paper,
+        "about": one.about,
+        "rows": [dict(row) for row in result.rows],
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,1 @@
+"""One private answer: queries, mechanisms, plan, release."""

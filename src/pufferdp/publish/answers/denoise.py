@@ -1,0 +1,297 @@
+"""What the noisy answer says about the true one: its posterior under the model.
+
+The model is public, so this costs no privacy: everything here follows from the released answer and from facts that are
+public already. No function of this module is given an exact answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import NotApplicableError, PufferdpError
+from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
+from pufferdp.leakage.chains.sums import TotalLaw, chain_total
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, NumberModel
+from pufferdp.models.gaussian import Gaussian
+from pufferdp.models.groups import AnyGroups
+from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import BoundQuery, QueryKind
+from pufferdp.publish.noise import NoiseKind
+from pufferdp.report.text import LEAST_SURPRISE
+
+Answer = int | float | list[int] | list[float]
+
+
+def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
+    """The nearest answer that could be true: counts between 0 and T, histograms that add up to T, sums in range."""
+    kind = bound.query.kind
+    if kind is QueryKind.FUNCTION:
+        return answer
+    values = np.asarray(answer if isinstance(answer, list) else [answer], dtype=float)
+    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        total = float(records) if kind is QueryKind.HISTOGRAM else 1.0
+        values = simplex(values, total) if bound.extent is None else _box(values, total, np.array(bound.extent))
+    elif bound.extent is not None:
+        values = np.clip(values, *bound.extent[0])
+    elif kind is QueryKind.COUNT:
+        values = np.clip(values, 0, records)
+    elif bound.range is not None:
+        low, high = bound.range
+        many = records if kind is QueryKind.SUM else 1
+        values = np.clip(values, low * many, high * many)
+    numbers = [float(v) for v in values]
+    return numbers if isinstance(answer, list) else numbers[0]
+
+
+def _box(values: Floats, total: float, extent: Floats) -> Floats:
+    """Euclidean projection onto {low ≤ v ≤ high, Σv = total}: move all by one amount, cut at both ends."""
+    low, high = extent.T
+    # The sum falls as the amount rises, by straight lines between these bends.
+    bends = np.unique(np.concatenate([values - low, values - high]))
+    sums = np.array([np.clip(values - bend, low, high).sum() for bend in bends])
+    amount = np.interp(-total, -sums, bends)
+    return np.asarray(np.clip(values - amount, low, high))
+
+
+def simplex(values: Floats, total: float) -> Floats:
+    """Euclidean projection onto {v ≥ 0, Σv = total}: lower all by one amount, cut at 0 (Held, Wolfe & Crowder 1974).
+
+    Along the last axis: one vector, or many at once.
+    """
+    ordered = np.sort(values, axis=-1)[..., ::-1]
+    excess = np.cumsum(ordered, axis=-1) - total
+    rank = np.arange(1, values.shape[-1] + 1)
+    last = len(rank) - 1 - np.argmax((ordered - excess / rank > 0)[..., ::-1], axis=-1, keepdims=True)
+    amount = np.take_along_axis(excess, last, axis=-1) / (last + 1)
+    return np.asarray(np.maximum(values - amount, 0.0))
+
+
+PROBABILITY: Final = 0.95
+"""What a credible interval holds at least."""
+_TAIL: Final = (1 - PROBABILITY) / 2 - 1e-9
+"""Mass that may be cut off at each end: a little less, so that ties are not decided by rounding."""
+_MOST_SHIFT: Final = 1e-6
+"""The share of the posterior that rounding of the law may move. Where it could be more, there is no estimate."""
+Numbers = float | None | list[float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Denoised:
+    """The posterior of the true answer given the noisy one: a number each, or one for each label.
+
+    ``mean``, ``low`` and ``high`` are None where the answer lies so far out that nothing can be said under the model.
+    """
+
+    mean: Numbers
+    """The posterior mean: of all estimates the one with the least expected squared error, if the model is right."""
+    low: Numbers
+    high: Numbers
+    """The ends of the credible interval: equal-tailed, both ends inside. It holds at least ``probability``."""
+    probability: float = PROBABILITY
+    surprise: float | list[float] = 1.0
+    """How likely the model thinks an answer at least this far out, on either side. A free check of the model."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON content."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerPrior:
+    """The law of one coordinate of the exact answer under the model, in the answer's units."""
+
+    points: Floats
+    law: TotalLaw
+    unit: float
+    """The distance between two answers that discrete noise keeps apart."""
+    kind: NoiseKind
+
+
+def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
+    """The posterior of the true answer given the noisy one; None where the answer has no one law, or a costly one.
+
+    ``scale`` is that of the calibration. The noise drawn is wider by what its rounding may cost: about 1e-15 of the
+    scale, which shows in no digit that is printed.
+    """
+    kind, labels = problem.query.kind, problem.bound.labels
+    noisy = [float(v) for v in answer] if isinstance(answer, list) else [float(answer)]
+    try:
+        if isinstance(problem.model, Gaussian):
+            return _of_numbers(problem, problem.model, noisy[0], scale)
+        if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+            prior = answer_prior(problem)
+            return None if prior is None else _one(prior, noisy[0], scale)
+        if len(labels) == 2:
+            prior = answer_prior(problem, labels[1])
+            return None if prior is None else _two(prior, noisy, scale, problem.records * problem.bound.unit)
+        found = []
+        for label, value in zip(labels, noisy, strict=True):
+            prior = answer_prior(problem, label)
+            if prior is None:
+                return None
+            found.append(_one(prior, value, scale))
+    except NotApplicableError:
+        return None
+    return _beside(found)
+
+
+def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | None:
+    """The law of the exact answer, or of one label's number in a histogram. None where there is no one law.
+
+    Raises NotApplicableError where it takes too long.
+    """
+    model, query = problem.model, problem.query
+    if label is not None:
+        numbers: Sequence[float] | None = [float(other == label) for other in model.labels]
+    elif query.kind is QueryKind.FUNCTION or query.reads_numbers(model):
+        return None
+    else:
+        numbers = query.numbers(model)
+    if numbers is None or isinstance(model, (AnyGroups, BinaryInterval, MarkovInterval, NumberModel)):
+        return None
+    value = dict(zip(model.labels, numbers, strict=True))
+    if isinstance(model, (MarkovChain, MarkovClass)):
+        if len(model.chains) > 1:
+            return None
+        found = grid_of(value, [model.labels], problem.records)
+        shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
+        law = chain_total(model.chains[0], problem.lengths, found.steps[0], shares)
+        places = np.arange(len(law.masses))
+    else:
+        if len(model.beliefs) > 1:
+            return None
+        belief = model.beliefs[0]
+        found = grid_of(value, belief.domains, problem.records)
+        try:
+            laws = laws_of_records(belief, found)
+            logs = laws.event([{}])
+        except PufferdpError as error:  # too many outcomes to list, too large a table
+            raise NotApplicableError(str(error)) from error
+        assert logs is not None
+        # These laws are sums of products of positive numbers: right to many digits however small.
+        law, places = TotalLaw(np.exp(logs[0])), np.asarray(laws.points)
+    share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
+    return AnswerPrior(_answers(found, places) / share, law, problem.bound.unit, problem.bound.noise)
+
+
+def _answers(found: Grid, places: npt.NDArray[Any]) -> Floats:
+    return np.asarray(float(found.least) + float(found.unit) * places, dtype=float)
+
+
+def posterior(prior: AnswerPrior, distances: Floats, scale: float) -> Floats | None:
+    """P(true answer | noisy answer), for noise that falls like exp(−distance/scale): Laplace and discrete Laplace.
+
+    None where the weight rests on masses that are rounding. That is a matter of use, not of privacy: a wrong law here
+    would make a poor estimate, but still one that follows from the noisy answer and public facts alone.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        heights = -distances / scale
+        logs = np.log(prior.law.masses) + heights
+    if not np.isfinite(logs).any():
+        return None
+    # What every mass could add by rounding, against what there is; largest terms first, so that nothing underflows.
+    top = heights.max()
+    possible = prior.law.rounding * float(np.exp(heights - top).sum())
+    if possible > _MOST_SHIFT * float(np.exp(logs - top).sum()):
+        return None
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum())
+
+
+def surprise(prior: AnswerPrior, noisy: float, scale: float) -> float:
+    """P(an answer at least this far out, on the side where it lies), twice: under the model, noise included."""
+    above = float(prior.law.masses @ _at_least(prior, noisy - prior.points, scale))
+    below = float(prior.law.masses @ _at_least(prior, prior.points - noisy, scale))
+    return min(1.0, max(LEAST_SURPRISE, 2 * min(above, below)))
+
+
+def _at_least(prior: AnswerPrior, gaps: Floats, scale: float) -> Floats:
+    """P(noise ≥ gap)."""
+    if scale == 0:
+        # The answer is one of the points, up to the rounding of a sum.
+        return np.asarray(gaps <= 1e-9 * max(1.0, float(np.abs(prior.points).max())), dtype=float)
+    if prior.kind is NoiseKind.LAPLACE:
+        # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
+        inner, steps, top = gaps <= 0, np.abs(gaps), 0.5
+    else:
+        # P(X ≥ m) = q^m/(1+q) for whole m ≥ 1, and P(X ≥ m) = 1 − P(X ≥ 1−m).
+        whole = np.rint(gaps / prior.unit)
+        inner, top = whole <= 0, 1 / (1 + math.exp(-prior.unit / scale))
+        steps = np.where(inner, 1 - whole, whole) * prior.unit
+    with np.errstate(over="ignore"):
+        tail = top * np.exp(-steps / scale)
+    return np.asarray(np.where(inner, 1 - tail, tail))
+
+
+def summary(points: Floats, law: Floats) -> tuple[float, float, float]:
+    """Mean and equal-tailed interval: at most 2.5 % lie below ``low`` and at most 2.5 % above ``high``."""
+    low = int(np.searchsorted(np.cumsum(law), _TAIL, side="right"))
+    high = len(law) - 1 - int(np.searchsorted(np.cumsum(law[::-1]), _TAIL, side="right"))
+    mean = min(max(float(points @ law), float(points[0])), float(points[-1]))
+    return mean, float(points[low]), float(points[high])
+
+
+def _one(prior: AnswerPrior, noisy: float, scale: float) -> Denoised:
+    far = surprise(prior, noisy, scale)
+    if scale == 0:
+        return Denoised(mean=noisy, low=noisy, high=noisy, surprise=far)
+    law = posterior(prior, np.abs(noisy - prior.points), scale)
+    mean, low, high = (None, None, None) if law is None else summary(prior.points, law)
+    return Denoised(mean=mean, low=low, high=high, surprise=far)
+
+
+def _two(prior: AnswerPrior, noisy: list[float], scale: float, total: float) -> Denoised:
+    """Two labels: c of the second and total − c of the first, each with its own noise. Both tell of c."""
+    other = replace(prior, points=total - prior.points)
+    far = [surprise(other, noisy[0], scale), surprise(prior, noisy[1], scale)]
+    if scale == 0:
+        same: list[float | None] = [*noisy]
+        return Denoised(mean=same, low=same, high=same, surprise=far)
+    law = posterior(prior, np.abs(noisy[1] - prior.points) + np.abs(noisy[0] - other.points), scale)
+    if law is None:
+        none: list[float | None] = [None, None]
+        return Denoised(mean=none, low=none, high=none, surprise=far)
+    mean, low, high = summary(prior.points, law)
+    return Denoised(mean=[total - mean, mean], low=[total - high, low], high=[total - low, high], surprise=far)
+
+
+def denoise_normal(mean: float, variance: float, noisy: float, scale: float) -> Denoised:
+    """The same for an answer whose law is normal, with Laplace noise.
+
+    A sum of jointly normal records is normal. Where records are clipped it is only nearly so (`clipped_moments`), and
+    then the posterior is an approximation. Still, nothing but the noisy answer and public numbers goes into it.
+    """
+    far = max(LEAST_SURPRISE, normal_surprise(mean, variance, noisy, scale))
+    middle, low, high = normal_posterior(mean, variance, noisy, scale, _TAIL)
+    return Denoised(mean=middle, low=low, high=high, surprise=far)
+
+
+def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -> Denoised | None:
+    """A sum or mean of clipped numbers over independent copies of a family, taken as normal."""
+    if problem.query.clip is None or problem.bound.range is None:
+        return None
+    mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
+    copies = sum(count for _, count in problem.lengths)
+    share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
+    found = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
+    if scale == 0:
+        return found
+    # The normal law has no ends and the answer has: what lies beyond them is moved to them.
+    low, high = (end * problem.records * share for end in problem.bound.range)
+    ends = [min(max(v, low), high) for v in (found.mean, found.low, found.high) if isinstance(v, float)]
+    return replace(found, mean=ends[0], low=ends[1], high=ends[2])
+
+
+def _beside(found: Sequence[Denoised]) -> Denoised:
+    """Coordinates as lists."""
+    mean, low, high, far = ([getattr(d, name) for d in found] for name in ("mean", "low", "high", "surprise"))
+    return Denoised(mean=mean, low=low, high=high, surprise=far)

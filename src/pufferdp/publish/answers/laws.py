@@ -1,0 +1,269 @@
+"""For a problem: the laws of its answer given a secret, in whole steps, whatever the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.leakage.chains.sums import ChainLaws
+from pufferdp.leakage.laws.base import AnswerLaws, GroupLaws, Logs, TableLaws, log_convolve
+from pufferdp.leakage.laws.networks import NetworkLaws
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel
+from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.secrets import Condition, Secret
+
+_WIDEST: Final = 20_000
+"""An answer with more possible values than this has no law that can be carried along."""
+_LEAST: Final = 1e-30
+"""Chains with smaller probabilities have laws that fall too steeply to be carried along in reasonable time."""
+_MOST_STEPS: Final = 5 * 10**9
+"""Products that the laws over a chain may take: a few seconds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """An answer in whole steps."""
+
+    steps: tuple[npt.NDArray[np.int64], ...]
+    """For each record, or once for all: how many steps each of its states adds."""
+    unit: Fraction
+    """Size of a step in the answer's units, in L1."""
+    inexact: float = 0.0
+    """How far rounding of the values can move the answer, in its units."""
+    least: Fraction = Fraction(0)
+    """The answer at no step, for a sum of numbers."""
+
+    def answers(self, outcomes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The answer in steps on each outcome (a row of state numbers, one a record)."""
+        return np.asarray(sum(steps[outcomes[:, i]] for i, steps in enumerate(self.steps)))
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Laws of the answer under one belief, and what a distance between them means."""
+
+    laws: AnswerLaws
+    unit: float
+    inexact: float
+
+
+def answer_laws(problem: Problem) -> Iterator[Given]:
+    """The laws under every belief of the class. Raises NotApplicableError where they cannot be had."""
+    model = problem.model
+    if isinstance(model, AnyGroups):
+        raise NotApplicableError("anything may hold inside a group, so no law of the answer can be given")
+    if isinstance(model, NumberModel):
+        raise NotApplicableError("compares laws over states, and the records of this model are real numbers")
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        raise NotApplicableError("the class is a box of chains, which cannot be listed")
+    if isinstance(model, (MarkovChain, MarkovClass)):
+        for chain in model.chains:
+            yield from _of_chain(problem, chain)
+        return
+    for member in model.beliefs:
+        yield _of_records(problem, member)
+
+
+def grid(problem: Problem, domains: Sequence[Sequence[str]]) -> Grid | None:
+    """The answer in whole steps, if it is one number or as good as one."""
+    kind, labels = problem.query.kind, problem.model.labels
+    share = Fraction(1, problem.records) if kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else Fraction(1)
+    if kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        if len(labels) > 2 or any(len(domain) != len(labels) for domain in domains):
+            return None
+        # Two bins that add up to the number of records: one count says it all, and moves twice in L1.
+        return Grid(tuple(np.array([int(s == labels[-1]) for s in domain]) for domain in domains), 2 * share)
+    numbers = problem.query.numbers(problem.model)
+    if kind is QueryKind.FUNCTION or numbers is None:
+        return None
+    return grid_of(dict(zip(labels, numbers, strict=True)), domains, problem.records, share)
+
+
+def grid_of(
+    numbers: Mapping[str, float], domains: Sequence[Sequence[str]], records: int, share: Fraction = Fraction(1)
+) -> Grid:
+    """A sum of the numbers of the states, times ``share``, in whole steps from its least value."""
+    for exact in (True, False):
+        # Decimal fractions such as 0.1 have a common step as they are written, not as doubles.
+        value = {s: Fraction(v) if exact else Fraction(repr(v)) for s, v in numbers.items()}
+        rows = [[value[s] for s in domain] for domain in domains]
+        found = _common_step(rows)
+        if found is not None:
+            steps, unit = found
+            largest = max(abs(v) for v in numbers.values())
+            inexact = 0.0 if exact else 4 * records * largest * 2.0**-53 * float(share)
+            least = sum((min(row) for row in rows), Fraction(0)) * (records if len(rows) == 1 else 1)
+            return Grid(steps, unit * share, inexact, least * share)
+    raise NotApplicableError(f"the values of the states have no common step that divides them into {_WIDEST} or fewer")
+
+
+def _common_step(values: list[list[Fraction]]) -> tuple[tuple[npt.NDArray[np.int64], ...], Fraction] | None:
+    above = [[v - least for v in row] for row, least in ((row, min(row)) for row in values)]
+    places = [v for row in above for v in row if v]
+    if not places:
+        return tuple(np.zeros(len(row), dtype=np.int64) for row in above), Fraction(1)
+    scale = math.lcm(*(v.denominator for v in places))
+    unit = Fraction(math.gcd(*(int(v * scale) for v in places)), scale)
+    if max(places) / unit > _WIDEST:
+        return None
+    return tuple(np.array([int(v / unit) for v in row]) for row in above), unit
+
+
+def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
+    found = grid(problem, [chain.labels])
+    if found is None:
+        if problem.query.kind is QueryKind.FUNCTION and problem.records > problem.longest:
+            raise NotApplicableError("a function of one's own sees all chains together; its law is known for one only")
+        for length, _ in problem.lengths:
+            yield _of_paths(problem, chain, length)
+        return
+    least = min(
+        float(law[law > 0].min())
+        for law in (chain.transition, chain.stationary if chain.given_start is None else chain.given_start)
+    )
+    if least < _LEAST:
+        raise NotApplicableError(f"a probability of the chain is {least:.1g}; laws are compared down to {_LEAST:g}")
+    steps = found.steps[0]
+    widest = int(steps.max()) * problem.records + 1
+    starts = chain.size if chain.any_start else 1
+    for length, _ in problem.lengths:
+        width = int(steps.max()) * length + 1
+        work = float(starts * chain.size * length) * width**2
+        pairs = length * (starts * chain.size) ** 2 / 2 * width
+        if work > _MOST_STEPS or width > _WIDEST or pairs * 40 > _MOST_STEPS:
+            raise NotApplicableError(
+                f"the law of the answer over {length:,} records of {chain.size} states takes too many steps "
+                f"({max(work, pairs * 40):.1g}; the limit is {_MOST_STEPS:.0g})"
+            )
+        # Other chains only blur the answer: leaving them out is sound. So they are left out where they cost much, and
+        # where their law is not known: another start, another chain of the class.
+        known = not chain.any_start and isinstance(problem.model, MarkovChain)
+        together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
+        rest = _rest(chain, problem.lengths, length, steps) if together else None
+        yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(found.unit), found.inexact)
+
+
+def _rest(
+    chain: MarkovChain, lengths: Sequence[tuple[int, int]], own: int, steps: npt.NDArray[np.int64]
+) -> Logs | None:
+    """The law of the sum over all chains but one of length ``own``."""
+    law: Logs | None = None
+    for length, count in lengths:
+        one = ChainLaws(chain, length, steps.tolist()).total() if count > (length == own) else None
+        for _ in range(count - (length == own)):
+            assert one is not None
+            law = one if law is None else log_convolve(law, one)
+    return law
+
+
+def _of_paths(problem: Problem, chain: MarkovChain, length: int) -> Given:
+    """Answers of several numbers over a chain: every path, where there are few enough."""
+    if chain.any_start:
+        raise NotApplicableError("an answer of several numbers needs a chain with a definite start")
+    if length * math.log2(chain.size) > 16:
+        raise NotApplicableError(
+            f"an answer of several numbers over {length} records of {chain.size} states has more than 65,536 paths"
+        )
+    return _of_records(problem, as_network(chain, length))
+
+
+def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
+    """A chain with a definite start as a network whose records are named 1, 2, and so on."""
+    from pufferdp.models.network import Node
+
+    law = chain.stationary if chain.given_start is None else chain.given_start
+    nodes = [Node(name="1", states=chain.labels, table=law)]
+    nodes += [
+        Node(name=str(t), states=chain.labels, parents=(str(t - 1),), table=chain.transition)
+        for t in range(2, length + 1)
+    ]
+    return BayesianNetwork(nodes=tuple(nodes))
+
+
+def _of_records(problem: Problem, model: RecordModel) -> Given:
+    found = grid(problem, model.domains)
+    if found is not None:
+        return Given(laws_of_records(model, found), float(found.unit), found.inexact)
+    rows, _ = model.outcomes()
+    return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
+
+
+def laws_of_records(model: RecordModel, found: Grid) -> AnswerLaws:
+    """The laws of an answer in whole steps. Raises NotApplicableError where they take too long."""
+    if isinstance(model, Groups):
+        if len(model.records) > 5000:
+            raise NotApplicableError(f"the law over {len(model.records):,} records takes too long; the limit is 5,000")
+        return GroupLaws(model, int(found.steps[0][1] - found.steps[0][0]))
+    if isinstance(model, BayesianNetwork):
+        return NetworkLaws(model.tree, model.factors, found.steps)
+    return TableLaws(model, found.answers(model.outcomes()[0]))
+
+
+def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Answers of several numbers, or of a function of one's own, on every outcome."""
+    query = problem.query
+    if query.kind is QueryKind.FUNCTION:
+        assert query.function is not None
+        function = query.function
+        found = [np.atleast_1d(np.asarray(function([row]), dtype=float)).ravel() for row in rows]
+        answers = np.array(found)
+        return answers[:, 0] if answers.shape[1] == 1 else answers
+    place = {label: n for n, label in enumerate(problem.model.labels)}
+    labels = [np.array([place[s] for s in domain]) for domain in model.domains]
+    counts = np.zeros((len(rows), len(place)))
+    for i, label in enumerate(labels):
+        counts[np.arange(len(rows)), label[rows[:, i]]] += 1
+    return counts / problem.records if query.kind is QueryKind.FREQUENCY else counts
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerLaw:
+    """The possible answers and their probabilities. Follows from the model alone; no data is read."""
+
+    answers: npt.NDArray[np.float64]
+    """The values of the answer, rising; one row each for an answer of several numbers. Sums count from their least."""
+    probabilities: npt.NDArray[np.float64]
+
+    def __repr__(self) -> str:
+        return f"AnswerLaw({len(self.answers)} answers)"
+
+
+def answer_law(
+    model: Model, query: Query | str, *, length: int | None = None, given: Condition | None = None
+) -> AnswerLaw:
+    """The law of the exact answer to a query, given what is known of some records.
+
+    >>> from pufferdp import Groups
+    >>> clique = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])
+    >>> answer_law(clique, "count:1", given={"1": "0"}).probabilities.round(3).tolist()
+    [0.2, 0.225, 0.5, 0.075, 0.0]
+    """
+    problem = Problem(
+        model=model,
+        query=Query.parse(query) if isinstance(query, str) else query,
+        lengths=() if length is None else ((length, 1),),
+        epsilon=1.0,
+    )
+    beliefs = list(answer_laws(problem))
+    if len(beliefs) > 1:
+        raise ParameterError("the model is a class; the law of an answer needs one belief")
+    cells = [{}] if given is None else Secret(name="what is known", when=given).cells(problem.domains)
+    found = beliefs[0].laws.event(cells)
+    if found is None:
+        raise ModelError(f"{given} has probability 0; nothing can be said given it", value=given)
+    if len(found) > 1:
+        raise ParameterError("the chain may start anywhere; the law of an answer needs a definite start")
+    points = np.asarray(beliefs[0].laws.points, dtype=float) * beliefs[0].unit
+    return AnswerLaw(points, np.exp(found[0]))

@@ -1,0 +1,126 @@
+"""What no mechanism can do for a problem: the error that any of them must make, and how often."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.laws.lower_bounds import apart_records, apart_series
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, NumberModel
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.laws import grid
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import QueryKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """Two data sets with answers ``apart`` must look alike: for one of them an error of half of it is frequent."""
+
+    apart: float
+    """How far the two answers are apart."""
+    error: float
+    """Half of that."""
+    probability: float
+    """For one of the two data sets an error of at least this size has at least this probability: 1/(e^epsilon + 1)."""
+    hopeless: bool
+    """Whether the two are half the range of the answer apart, or more: the answer then tells hardly anything."""
+    way_out: str
+    """What would make it possible."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of the command line's JSON."""
+        return {
+            "apart": self.apart,
+            "error": self.error,
+            "probability": self.probability,
+            "hopeless": self.hopeless,
+            "way_out": self.way_out,
+        }
+
+
+def limit_of(problem: Problem) -> Limit | None:
+    """The limit for one number: a count, a sum or a mean; None where nothing is known but that one record is hidden.
+
+    >>> from pufferdp import AnyGroups, Query
+    >>> everyone = Problem(model=AnyGroups(largest=100), query=Query.parse("count:1"), lengths=((100, 1),), epsilon=1)
+    >>> found = limit_of(everyone)
+    >>> found.error, round(found.probability, 3), found.hopeless
+    (50.0, 0.269, True)
+    """
+    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) or problem.secrets is not None:
+        return None
+    far = _apart(problem)
+    if far <= problem.bound.lipschitz * (1 + 1e-9):
+        return None  # one record can always move the answer so far, and that is what a promise hides
+    whole = _range(problem)
+    return Limit(
+        apart=far,
+        error=far / 2,
+        probability=1 / (math.exp(problem.epsilon) + 1) if problem.epsilon < 700 else 0.0,
+        hopeless=whole is not None and far >= whole / 2,
+        way_out=_way_out(problem),
+    )
+
+
+def _apart(problem: Problem) -> float:
+    """How far two answers are apart that must look alike, in the answer's units."""
+    model, lipschitz = problem.model, problem.bound.lipschitz
+    if isinstance(model, AnyGroups):
+        together = min(model.largest, problem.records or model.largest)
+        return lipschitz * (1 if problem.adversary is Adversary.DP else together)
+    if isinstance(model, NumberModel):
+        return 0.0  # normal records can be anything, whatever is known
+    try:
+        found = grid(problem, model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels])
+    except NotApplicableError:
+        return 0.0
+    if found is None:
+        return 0.0
+    if isinstance(model, (RecordModel, ModelClass)):
+        steps = max(apart_records(belief, found.steps, problem.adversary) for belief in model.beliefs)
+    elif problem.adversary is Adversary.DP or _blurred(problem):
+        steps = 0
+    else:
+        steps = max((apart_series(chain, problem.longest, found.steps[0]) for chain in _chains(problem)), default=0)
+    return steps * float(found.unit)
+
+
+def _blurred(problem: Problem) -> bool:
+    """Whether other chains move the answer, which this adversary does not know."""
+    return problem.adversary is Adversary.PUFFERFISH and sum(count for _, count in problem.lengths) > 1
+
+
+def _chains(problem: Problem) -> tuple[MarkovChain, ...]:
+    model = problem.model
+    if isinstance(model, (BinaryInterval, MarkovInterval)):
+        box = model.box if isinstance(model, BinaryInterval) else model
+        still = np.eye(box.size)  # of a box only the chain that never moves is looked at
+        return (MarkovChain(transition=still, start="any"),) if ((box.low <= still) & (still <= box.high)).all() else ()
+    assert not isinstance(model, (AnyGroups, RecordModel, ModelClass, NumberModel))
+    return model.chains
+
+
+def _range(problem: Problem) -> float | None:
+    """How far apart any two answers are; None where the number of records is open."""
+    if problem.bound.extent is not None:
+        low, high = problem.bound.extent[0]
+        return high - low
+    return problem.records * problem.bound.lipschitz or None
+
+
+def _way_out(problem: Problem) -> str:
+    rarer = f"a larger epsilon (at {problem.epsilon + 3:g} it is {1 / (math.exp(problem.epsilon + 3) + 1):.2g})"
+    if isinstance(problem.model, AnyGroups):
+        return f"smaller groups, many more of them, a model of what holds inside a group, or {rarer}"
+    if isinstance(problem.model, (RecordModel, ModelClass)):
+        return f"many more records that are independent of these, or {rarer}"
+    return f"a chain that moves at random, many more series, or {rarer}"

@@ -1,0 +1,90 @@
+"""What every plan shows beside the rest: plain differential privacy, and group privacy."""
+
+from __future__ import annotations
+
+import math
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.curves import CURVES, Absent, curve
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain_classes import NumberModel, dependent
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_own_secrets
+
+
+class PerRecord(Mechanism):
+    """Noise L/ε, as if records were independent: what differential privacy asks for, and not enough here."""
+
+    name = "per-record-dp"
+    theorem = "Dwork, McSherry, Nissim & Smith 2006, Proposition 1 (independent records)"
+
+    def find(self, problem: Problem) -> Finding:
+        """1/ε where records are independent or the adversary knows all the others."""
+        refuse_own_secrets(problem)
+        longest = problem.longest if problem.lengths else 0
+        if problem.adversary is not Adversary.DP and dependent(problem.model, longest) > 1:
+            raise NotApplicableError("records are correlated: one record shows in others, and this noise ignores it")
+        return self.nominal(problem)
+
+    @staticmethod
+    def nominal(problem: Problem) -> Finding:
+        """The σ that is shown whether it applies or not."""
+        return Finding(sigma=1 / problem.epsilon)
+
+
+class Group(Mechanism):
+    """Group privacy: anything may hold among records that depend on each other, so all may change at once."""
+
+    name = "group"
+    theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
+
+    def find(self, problem: Problem) -> Finding:
+        """The most that records which depend on each other can move the answer, over ε."""
+        return Finding(sigma=self._together(problem) / problem.epsilon)
+
+    @staticmethod
+    def _together(problem: Problem) -> float:
+        model = problem.model
+        if isinstance(model, AnyGroups):
+            return float(model.largest)
+        if isinstance(model, NumberModel):
+            return float(dependent(model, problem.longest))
+        if not isinstance(model, (RecordModel, ModelClass)):
+            return float(problem.longest)
+        sets = [math.fsum(problem.moves[i] for i in component) for component in model.components]
+        if problem.secrets is None:
+            return max(sets)
+        # A pair of secrets may speak of several independent sets; those it leaves out are the same under both.
+        home = {i: n for n, component in enumerate(model.components) for i in component}
+        scopes = {s.name: {home[i] for cell in s.cells(model) for i in cell} for s in problem.secrets.secrets}
+        return max(math.fsum(sets[n] for n in scopes[a] | scopes[b]) for a, b in problem.secrets.pairs)
+
+
+class CurveNoise(Mechanism):
+    """The DP loss τ with q(τ) = ε, spent on the query: noise L/τ."""
+
+    theorem = "a leakage curve, read backwards (docs/guide/leakage.md)"
+
+    def __init__(self, name: str) -> None:
+        self.curve = name
+        self.name = f"curve-{name}"
+
+    def find(self, problem: Problem) -> Finding:
+        """One over the DP loss that may be spent."""
+        refuse_own_secrets(problem)
+        longest = problem.longest if problem.lengths else None
+        found = curve(self.curve, problem.model, longest, problem.adversary)
+        if isinstance(found, Absent):
+            raise NotApplicableError(found.reason)
+        loss = found.inverse(min(problem.epsilon, LARGEST))
+        if loss <= 0:
+            raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
+        # A DP loss of 1/σ that is not above the one that was checked.
+        return Finding(sigma=math.nextafter(1 / loss, math.inf), theorem=found.theorem)
+
+
+CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)
+"""One mechanism a curve."""

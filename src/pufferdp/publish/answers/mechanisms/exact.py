@@ -1,0 +1,199 @@
+"""The least Laplace noise that keeps the promise: the leakage computed exactly, and the loss it allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.additive.inverse import largest_loss
+from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
+from pufferdp.leakage.additive.windows import Informed, WindowLeakage
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import MarkovClass
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.laws import Grid, answer_laws, grid
+from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.queries import QueryKind
+
+MOST_LOSS: Final = 100.0
+"""Beyond it there is hardly any noise, and densities of the output fall below what a double can hold."""
+_MOST_STATES: Final = 8
+"""Windows of chains with more states take minutes."""
+_MOST_WINDOWS: Final = 50
+"""Chains of a class times different lengths: each takes some ten milliseconds, some ten times."""
+_SPARE: Final = 1e-10
+"""More than rounding can take from a leakage: it is left over, so the noise is wider by it."""
+
+
+class ExactLaplace(Mechanism):
+    """The least scale at which the leakage, over all adversaries of the kind, is epsilon."""
+
+    name = "exact-laplace"
+    theorem = "exact leakage of a noisy number, over every adversary of the kind (docs/theory/windows.md)"
+
+    def find(self, problem: Problem) -> Finding:
+        """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""
+        refuse_own_secrets(problem)
+        return Finding(sigma=1 / ExactLeakage(problem).inverse(problem.epsilon))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Witness:
+    """The adversary who learns most, in words, and what they would like to see."""
+
+    record: str
+    """The record they want."""
+    knows: str
+    likelier: str
+    """The value that the output speaks for, and"""
+    other: str
+    """the one it speaks against."""
+    output: float
+    """The noisy answer over the records named in ``over``, in its units."""
+    over: str
+
+
+class ExactLeakage:
+    """The leakage of an answer with Laplace noise of scale L/tau, by tau, under the worst belief of a class."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._grid = problem, _grid(problem)
+        self._worst = _by_belief(problem, self._grid)
+        self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
+        # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
+        exact = problem.query.kind is QueryKind.COUNT
+        self._rounding = 0.0 if exact else math.ulp(_largest(problem)) / problem.bound.lipschitz
+
+    def __call__(self, tau: float) -> float:
+        """The leakage at a DP loss."""
+        if tau > MOST_LOSS:
+            raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
+        found = max(worst(tau * self._share)[0] for worst in self._worst) + tau * self._rounding
+        if not math.isfinite(found):
+            raise NotApplicableError("the leakage is not a number that a double can hold")
+        return found
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest DP loss that leaks no more than epsilon; it has been checked."""
+        allowed, most = epsilon - _SPARE, min(epsilon, MOST_LOSS)
+        if allowed <= 0:
+            raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
+        # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
+        # knows no record, records that make up for each other hide each other.
+        while most < MOST_LOSS and self(most) <= allowed:
+            most = min(2 * most, MOST_LOSS)
+        return largest_loss(self, allowed, most)
+
+    def witness(self, tau: float) -> Witness | None:
+        """Who reaches the leakage; None where nothing leaks."""
+        who = max((worst(tau * self._share) for worst in self._worst), key=lambda found: found[0])[1]
+        if isinstance(who, Informed):
+            return self._in_series(who)
+        return None if who is None else self._among_records(who)
+
+    def _in_series(self, who: Informed) -> Witness:
+        labels = self._problem.model.labels
+        alone = who.left == who.right == 0
+        said = f"all but {who.left} records before the target and {who.right} after it"
+        said, these = ("all other records", "it") if alone else (said, "these")
+        ends = [
+            f"the record {side} {these} is {labels[end]}" if end is not None else f"the series {edge} with {these}"
+            for side, edge, end in (("before", "begins", who.left_end), ("after", "ends", who.right_end))
+        ]
+        return Witness(
+            record="the target",
+            knows=f"{said}; {' and '.join(ends)}",
+            likelier=labels[who.likelier],
+            other=labels[who.other],
+            output=self._value((0,) * (who.left + who.right + 1), who.output),
+            over="the target" if alone else "the target and the unknown records",
+        )
+
+    def _among_records(self, who: Learner) -> Witness:
+        problem = self._problem
+        states, nobody = problem.states_at(who.record), problem.adversary is Adversary.PUFFERFISH
+        home = tuple(range(problem.records)) if nobody else self._component(who.record)
+        known = [f"that {problem.value_name(i, x)}" for i, x in who.known]
+        if len(home) < problem.records:
+            known.append("all records that are independent of these" if known else "all independent records")
+        return Witness(
+            record=f"record {problem.record_name(who.record)}",
+            knows=", ".join(known) or "no record",
+            likelier=states[who.likelier],
+            other=states[who.other],
+            output=self._value(home, int(who.output)),
+            over="all records" if len(home) == problem.records else "the record and those that depend on it",
+        )
+
+    def _component(self, record: int) -> tuple[int, ...]:
+        model = self._problem.model
+        assert isinstance(model, (RecordModel, ModelClass))
+        return next(component for component in model.components if record in component)
+
+    def _value(self, records: tuple[int, ...], steps: int) -> float:
+        """An answer over some records, in its units: their least possible sum, and so many steps more."""
+        problem = self._problem
+        numbers = problem.query.numbers(problem.model) or ()
+        value = dict(zip(problem.model.labels, numbers, strict=True))
+        least = math.fsum(min(value[s] for s in problem.states_at(i)) for i in records)
+        share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
+        return least * share + steps * float(self._grid.unit)
+
+
+Worst = Callable[[float], tuple[float, "Learner | Informed | None"]]
+"""The leakage when the noise has scale 1/tau steps, and who reaches it."""
+
+
+def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
+    """One leakage for each belief, and each length of a series."""
+    model = problem.model
+    if problem.adversary is Adversary.PUFFERFISH:
+        return [NothingKnown(given.laws).worst for given in answer_laws(problem)]
+    if isinstance(model, (MarkovChain, MarkovClass)):
+        # Other chains only blur the answer, and the adversary may know them: each chain by itself.
+        lengths = [length for length, _ in problem.lengths]
+        if model.size > _MOST_STATES or len(lengths) * len(model.chains) > _MOST_WINDOWS:
+            raise NotApplicableError(
+                f"{model.size} states, {len(model.chains)} chain(s) and {len(lengths)} length(s) take too long; the "
+                f"limits are {_MOST_STATES} states and {_MOST_WINDOWS} chains times lengths"
+            )
+        windows = [
+            WindowLeakage(chain, n, steps.steps[0], problem.adversary) for chain in model.chains for n in lengths
+        ]
+        return [_of_window(window) for window in windows]
+    if isinstance(model, (RecordModel, ModelClass)):
+        return [TableLeakage(one, steps.steps, problem.adversary).worst for one in model.beliefs]
+    raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
+
+
+def _of_window(window: WindowLeakage) -> Worst:
+    def worst(tau: float) -> tuple[float, Informed | None]:
+        found = window.at(tau)
+        return found.upper, found.adversary
+
+    return worst
+
+
+def _largest(problem: Problem) -> float:
+    """The largest answer there can be, its sign apart."""
+    if problem.bound.extent is not None:
+        return max(abs(end) for end in problem.bound.extent[0])
+    low, high = problem.bound.range or (0.0, 1.0)
+    return max(abs(low), abs(high)) * (problem.records if problem.query.kind is QueryKind.SUM else 1)
+
+
+def _grid(problem: Problem) -> Grid:
+    """The answer in whole steps, or the reason why there is no exact leakage."""
+    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
+        raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
+    model = problem.model
+    domains = model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels]
+    found = grid(problem, domains)
+    if found is None:
+        raise NotApplicableError("needs states with values; the numbers are in the data alone")
+    return found

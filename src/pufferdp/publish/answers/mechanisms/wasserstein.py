@@ -1,0 +1,115 @@
+"""The Wasserstein mechanism: noise as wide as the law of the answer must be carried when a secret changes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.leakage.laws.base import Logs, RecordLaws, pairs_of
+from pufferdp.leakage.laws.wasserstein import MOST_POINTS, Pairs, Worst, worst_flow
+from pufferdp.publish.answers.laws import Given, answer_laws
+from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, Transport, refuse_known_records
+
+_BATCH: Final = 2_000_000
+"""Masses looked at together."""
+
+
+class Wasserstein(Mechanism):
+    """Noise W/ε, W the largest W∞ between the laws of the answer given two secrets of a pair."""
+
+    name = "wasserstein"
+    theorem = "Song et al. 2017, Theorem 3.2"
+
+    def find(self, problem: Problem) -> Finding:
+        """The worst pair of secrets under the worst belief."""
+        refuse_known_records(problem)
+        worst: Transport | None = None
+        paid = 0.0
+        for given in answer_laws(problem):
+            if given.laws.points.ndim == 2 and len(given.laws.points) > MOST_POINTS:
+                raise NotApplicableError(
+                    f"the answer has {len(given.laws.points):,} possible values of several numbers; "
+                    f"the limit is {MOST_POINTS}"
+                )
+            search = _Search(problem, given, worst)
+            worst = search.own_secrets() if problem.secrets is not None else search.records()
+            paid = max(paid, search.paid)
+        if worst is None:
+            return Finding(sigma=0.0, transport=Transport(distance=0.0, first=None, second=None))
+        sigma = worst.distance / (problem.epsilon - paid) / problem.bound.lipschitz
+        return Finding(sigma=sigma, transport=replace(worst, paid=paid))  # whichever belief has the worst rounding
+
+
+class _Search:
+    """The worst pair under one belief, if it is worse than the worst so far."""
+
+    def __init__(self, problem: Problem, given: Given, worst: Transport | None) -> None:
+        self.problem, self.given, self.worst = problem, given, worst
+        # Two masses that are equal in truth may each be off by the error, and so may their logarithms.
+        self.slack = 4 * given.laws.error
+        self.paid = math.log1p(self.slack) + 2 * given.laws.error
+        if self.paid > problem.epsilon / 1000:
+            raise NotApplicableError(
+                f"rounding may cost {self.paid:.1g} of epsilon {problem.epsilon:g}, more than a thousandth"
+            )
+        self._first: list[Logs] = []
+        self._second: list[Logs] = []
+        self._names: list[tuple[str, str]] = []
+
+    def records(self) -> Transport | None:
+        """Every two values of every record."""
+        for laws in self.given.laws.records():
+            p, q = pairs_of(laws)
+            if p:
+                self._first.append(laws.logs[p])
+                self._second.append(laws.logs[q])
+                self._names += [(self._name(laws, a), self._name(laws, b)) for a, b in zip(p, q, strict=True)]
+            if len(self._names) * len(self.given.laws.points) > _BATCH:
+                self._compare()
+        self._compare()
+        return self.worst
+
+    def own_secrets(self) -> Transport | None:
+        """The pairs that were named."""
+        secrets = self.problem.secrets
+        assert secrets is not None
+        found: dict[str, Logs] = {}
+        for secret in secrets.secrets:
+            rows = self.given.laws.event(secret.cells(self.problem.domains))
+            if rows is None:
+                raise ModelError(
+                    f"secret {secret.name!r} has probability 0 under the model; it cannot be a secret",
+                    value=secret.name,
+                )
+            found[secret.name] = rows
+        for a, b in secrets.pairs:
+            for row in found[a]:
+                for other in found[b]:
+                    self._first.append(row[None])
+                    self._second.append(other[None])
+                    self._names.append((a, b))
+        self._compare()
+        return self.worst
+
+    def _name(self, laws: RecordLaws, row: int) -> str:
+        return self.problem.value_name(laws.record, laws.states[row])
+
+    def _compare(self) -> None:
+        if not self._names:
+            return
+        points, unit, inexact = self.given.laws.points, self.given.unit, self.given.inexact
+        first, second = np.concatenate(self._first), np.concatenate(self._second)
+        floor = 0.0 if self.worst is None else max(0.0, (self.worst.distance - inexact) / unit)
+        found: Worst | None
+        if points.ndim == 2:
+            found = worst_flow(np.asarray(points, dtype=float), first, second, self.slack, floor)
+        else:
+            found = Pairs(points, first, second, self.slack).worst(floor)
+        if found is not None:
+            a, b = self._names[found.pair]
+            self.worst = Transport(distance=found.distance * unit + inexact, first=a, second=b)
+        self._first, self._second, self._names = [], [], []

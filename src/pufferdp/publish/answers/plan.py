@@ -1,0 +1,261 @@
+"""Before a release: every mechanism on the same problem, ranked by error, with reasons where one does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
+
+from pufferdp.basics import checks
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress
+from pufferdp.leakage.quilts.networks import NetworkQuilt
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain_classes import Model, NumberModel
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.limits import Limit, limit_of
+from pufferdp.publish.answers.mechanisms import MECHANISMS
+from pufferdp.publish.answers.mechanisms.baselines import PerRecord
+from pufferdp.publish.answers.problem import Calibration, Lengths, Mechanism, Problem
+from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.noise import Accuracy
+from pufferdp.report import text
+
+
+class Ranked(Protocol):
+    """A mechanism on a problem."""
+
+    @property
+    def mechanism(self) -> str:
+        """Its name."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether it keeps the promise."""
+
+
+C = TypeVar("C", bound=Ranked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking(Paged, Generic[C]):
+    """What a plan is: candidates, those with the least expected error first."""
+
+    candidates: tuple[C, ...]
+
+    @property
+    def best(self) -> C:
+        """The least expected error among those that keep the promise."""
+        return next(c for c in self.candidates if c.applies)
+
+    def candidate(self, mechanism: str) -> C:
+        """A candidate by name."""
+        for candidate in self.candidates:
+            if candidate.mechanism == mechanism:
+                return candidate
+        known = ", ".join(sorted(c.mechanism for c in self.candidates))
+        raise ParameterError(f"mechanism is {mechanism!r}; it must be one of {known}", value=mechanism)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One mechanism on the problem."""
+
+    mechanism: str
+    applies: bool
+    """Whether the guarantee holds."""
+    reason: str | None
+    """Why it does not apply."""
+    calibration: Calibration | None
+    """The noise; for per-record-dp it is shown even where it is not enough."""
+    accuracy: Accuracy | None
+    epsilon: float
+
+    @property
+    def factor(self) -> float | None:
+        """How many times as wide the noise is as for independent records."""
+        return self.calibration.sigma * self.epsilon if self.calibration else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of the command line's JSON."""
+        c = self.calibration
+        return {
+            "mechanism": self.mechanism,
+            "applies": self.applies,
+            "reason": self.reason,
+            "scale": c.scale if c else None,
+            "sigma": c.sigma if c else None,
+            "lipschitz": c.lipschitz if c else None,
+            "noise": str(c.law.kind) if c else None,
+            "expected_l1_error": c.law.expected_l1_error if c else None,
+            "mean_squared_error": c.law.mean_squared_error if c else None,
+            "factor": self.factor,
+            "accuracy": {"alpha": self.accuracy.alpha, "beta": self.accuracy.beta} if self.accuracy else None,
+            "quilt": quilt_to_dict(c) if c else None,
+            "transport": transport_to_dict(c) if c else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Ranking[Candidate]):
+    """All mechanisms on one problem, the best first. Prints as a table; ``chart()`` is a bar chart."""
+
+    problem: Problem
+    beta: float
+
+    def with_more(self, other: Plan) -> Plan:
+        """The same problem with the mechanisms of another plan as well, for those that were tried later."""
+        return replace(self, candidates=_ranked([*self.candidates, *other.candidates]))
+
+    @cached_property
+    def limit(self) -> Limit | None:
+        """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
+        return limit_of(self.problem)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp plan --json`` prints."""
+        p = self.problem
+        return {
+            "query": p.query.name,
+            "records": p.records or None,
+            "longest_chain": p.longest if p.records else None,
+            "epsilon": p.epsilon,
+            "adversary": str(p.adversary),
+            "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
+            "candidates": [c.to_dict() for c in self.candidates],
+            "best": self.best.mechanism,
+            "limit": None if self.limit is None else self.limit.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return text.plan_table(self.to_dict())
+
+    def chart(self, width: int = 60) -> str:
+        """Expected error of each mechanism as bars, on a logarithmic scale."""
+        return text.plan_chart(self.to_dict(), width)
+
+
+def quilt_to_dict(calibration: Calibration) -> dict[str, Any] | None:
+    """The record that decides and its active quilt: positions in a chain, names otherwise."""
+    q = calibration.quilt
+    if q is None:
+        return None
+    if isinstance(q, NetworkQuilt):
+        ends: list[int] | list[str] = list(q.ends)
+        return {"node": q.node, "ends": ends, "nearby": q.nearby, "influence": q.influence, "skipped": q.skipped}
+    ends = [q.node - q.left] if q.left is not None else []
+    ends += [q.node + q.right] if q.right is not None else []
+    return {"node": q.node, "ends": ends, "nearby": q.nearby, "influence": q.influence, "skipped": 0}
+
+
+def transport_to_dict(calibration: Calibration) -> dict[str, Any] | None:
+    """The pair of secrets that decides and how far apart the laws of the answer are."""
+    t = calibration.transport
+    return None if t is None else {"distance": t.distance, "first": t.first, "second": t.second}
+
+
+def plan(
+    model: Model,
+    query: Query | str,
+    *,
+    epsilon: float,
+    length: int | None = None,
+    lengths: Sequence[int] | Lengths | None = None,
+    adversary: str = "bdp",
+    beta: float = 0.05,
+    clip: tuple[float, float] | None = None,
+    secrets: Secrets | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Try every mechanism.
+
+    Args:
+        model: what is believed of the records, one model or a class.
+        query: a Query, or its name as on the command line.
+        epsilon: the promise.
+        length: records in one chain; or
+        lengths: records in each of several independent chains or families. Models that are not chains know their size.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        beta: accuracy is shown at probability 1−beta.
+        clip: range of the numbers of a sum or mean.
+        secrets: secrets of one's own and their pairs; by default every record's value is a secret.
+        progress: called with a few words before each mechanism.
+    """
+    problem = Problem(
+        model=model,
+        query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
+        lengths=count_lengths(model, length, lengths),
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+        secrets=secrets,
+    )
+    return plan_problem(problem, beta=beta, progress=progress)
+
+
+def plan_problem(
+    problem: Problem, *, beta: float = 0.05, progress: Progress | None = None, only: Sequence[str] | None = None
+) -> Plan:
+    """Try every mechanism, or those named, on a problem."""
+    beta = checks.probability(beta, "beta")
+    chosen = MECHANISMS if only is None else tuple(m for m in MECHANISMS if m.name in only)
+    tried = []
+    for mechanism in chosen:
+        if progress is not None:
+            progress(f"calibrating {mechanism.name}")
+        tried.append(_try(mechanism, problem, beta))
+    return Plan(problem=problem, beta=beta, candidates=_ranked(tried))
+
+
+def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    # In the order of the list first, and sorting is stable: mechanisms that do not apply keep their order.
+    places = {mechanism.name: n for n, mechanism in enumerate(MECHANISMS)}
+    listed = sorted(tried, key=lambda c: places[c.mechanism])
+    return tuple(sorted(listed, key=lambda c: (not c.applies, _error(c) if c.applies else 0.0)))
+
+
+def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
+    try:
+        calibration, reason = mechanism.calibrate(problem), None
+    except NotApplicableError as error:
+        if not isinstance(mechanism, PerRecord):
+            return Candidate(
+                mechanism=mechanism.name,
+                applies=False,
+                reason=str(error),
+                calibration=None,
+                accuracy=None,
+                epsilon=problem.epsilon,
+            )
+        calibration, reason = mechanism.with_finding(problem, mechanism.nominal(problem)), str(error)
+    return Candidate(
+        mechanism=mechanism.name,
+        applies=reason is None,
+        reason=reason,
+        calibration=calibration,
+        accuracy=calibration.law.accuracy(beta),
+        epsilon=problem.epsilon,
+    )
+
+
+def _error(candidate: Candidate) -> float:
+    return candidate.calibration.law.expected_l1_error if candidate.calibration else 0.0
+
+
+def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
+    """Chain lengths as (length, how many chains), from either way of saying them."""
+    if length is None and lengths is None and isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
+        return ()
+    if (length is None) == (lengths is None):
+        raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
+    if length is not None:
+        return ((checks.length(length), 1),)
+    counted: dict[int, int] = {}
+    for item in lengths or ():
+        one, count = item if isinstance(item, tuple) else (item, 1)
+        one = checks.length(one)
+        counted[one] = counted.get(one, 0) + checks.length(count, "number of chains")
+    return tuple(sorted(counted.items()))

@@ -1,0 +1,245 @@
+"""What every mechanism does: turn a problem into a calibration, or say why it does not apply."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.leakage.quilts.chains import WorstRecord
+from pufferdp.leakage.quilts.networks import NetworkQuilt
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain_classes import Model, NumberModel
+from pufferdp.models.gaussian import Gaussian
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
+from pufferdp.publish.answers.secrets import Domains, Secrets
+from pufferdp.publish.noise import NoiseLaw
+
+Lengths = tuple[tuple[int, int], ...]
+"""Independent chains: (length, how many of that length)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One release to be planned: what is believed, what is asked, what is promised to whom."""
+
+    model: Model
+    query: Query
+    lengths: Lengths = ()
+    """For series, and for copies of a family of real numbers; other models know their records."""
+    epsilon: float
+    adversary: Adversary = Adversary.BDP
+    secrets: Secrets | None = None
+    """Secrets of one's own; without them every record's value is one."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        object.__setattr__(self, "adversary", checks.adversary(self.adversary))
+        object.__setattr__(self, "lengths", _lengths(self.model, self.lengths, self.query))
+        for length, count in self.lengths:
+            checks.length(length)
+            checks.length(count, "number of chains")
+        _ = self.bound  # a query that does not fit the model is refused here, before any data is read
+        if self.secrets is not None:
+            if isinstance(self.model, NumberModel):
+                raise ParameterError(
+                    "secrets of one's own name states, and the records of this model are real numbers: leave them out"
+                )
+            if self.adversary is not Adversary.PUFFERFISH:
+                raise ParameterError(
+                    f"adversary is {self.adversary}; secrets of one's own are kept from an adversary who knows no "
+                    "record: use pufferfish",
+                    value=self.adversary,
+                )
+            if isinstance(self.model, AnyGroups):
+                raise ParameterError("secrets of one's own name records, and groups of any kind do not know theirs")
+            if len(self.lengths) > 1 or self.lengths[0][1] > 1:
+                raise ParameterError("secrets of one's own need one chain; there are several")
+            for secret in self.secrets.secrets:
+                secret.cells(self.domains)  # refuses names the model does not have
+
+    @property
+    def records(self) -> int:
+        """Records in all chains together; 0 where a class of groups leaves it open."""
+        return sum(length * count for length, count in self.lengths)
+
+    @property
+    def longest(self) -> int:
+        """Records in the longest chain. Noise never falls as a chain grows, so it decides."""
+        return max(length for length, _ in self.lengths)
+
+    @cached_property
+    def bound(self) -> BoundQuery:
+        """The query on this model and these records."""
+        return self.query.on(self.model, self.records)
+
+    @cached_property
+    def domains(self) -> Domains:
+        """Records by name and their states."""
+        if isinstance(self.model, (RecordModel, ModelClass)):
+            return self.model
+        return _Positions(self.longest, self.model.labels)
+
+    @property
+    def moves(self) -> tuple[float, ...]:
+        """How far each record can move the answer, as a share of L, where the model knows its records."""
+        return self.bound.moves or (1.0,) * self.records
+
+    def value_name(self, record: int, state: int) -> str:
+        """A value of a record in words; records counted from 0."""
+        return f"record {self.record_name(record)} is {self.states_at(record)[state]}"
+
+    def record_name(self, record: int) -> str:
+        """A record by name, or by its position in a series."""
+        return self.model.records[record] if isinstance(self.model, (RecordModel, ModelClass)) else str(record + 1)
+
+    def states_at(self, record: int) -> tuple[str, ...]:
+        """The states of a record."""
+        if isinstance(self.model, (RecordModel, ModelClass)):
+            return self.model.domains[record]
+        return self.model.labels
+
+
+@dataclass(frozen=True)
+class _Positions:
+    """The records of a series: their positions, counted from 1."""
+
+    length: int
+    labels: tuple[str, ...]
+
+    def states_of(self, position: int) -> tuple[str, ...]:
+        return self.labels
+
+    def position(self, record: str) -> int:
+        if not record.isdecimal() or not 1 <= int(record) <= self.length:
+            raise ModelError(f"there is no record {record!r}; the series has 1 to {self.length}", value=record)
+        return int(record) - 1
+
+
+def _lengths(model: Model, given: Lengths, query: Query) -> Lengths:
+    if isinstance(model, (RecordModel, ModelClass)):
+        known = ((len(model.records), 1),)
+        if given and given != known:
+            said = ", ".join(str(length) for length, count in given for _ in range(min(count, 10)))
+            raise ParameterError(
+                f"length is {said}; the model knows its {len(model.records)} records: leave the length out", value=given
+            )
+        return known
+    if isinstance(model, NumberModel):
+        return _families(model, given)
+    if not given and isinstance(model, AnyGroups):
+        if query.kind in (QueryKind.FREQUENCY, QueryKind.MEAN):
+            raise ParameterError(f"a {query.kind} divides by the number of records; give it with --length")
+        return ()  # the noise does not depend on how many groups there are
+    if not given:
+        raise ParameterError("there is no chain; a release needs at least one record")
+    return given
+
+
+def _families(model: NumberModel, given: Lengths) -> Lengths:
+    """Independent families, one of them where nothing is said; each is whole where the model names its records."""
+    n = model.family
+    for length, _ in given:
+        if length > n or (length < n and isinstance(model, Gaussian)):
+            whole = f"has {n}" if isinstance(model, Gaussian) else f"allows at most {n}"
+            raise ParameterError(
+                f"length is {length}; a family of this model {whole} record{'s' * (n != 1)}: give a number for each "
+                f"independent family, as in --lengths {n},{n}",
+                value=length,
+            )
+    return given or ((n, 1),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport:
+    """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
+
+    distance: float
+    """W-infinity, in the answer's units."""
+    first: str | None
+    second: str | None
+    paid: float = 0.0
+    """What rounding may take from epsilon; the noise is wider by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A noise multiplier and what it rests on."""
+
+    sigma: float
+    quilt: WorstRecord | NetworkQuilt | None = None
+    transport: Transport | None = None
+    theorem: str | None = None
+    """Where this very finding comes from, if the mechanism has several theorems."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The noise that keeps a promise, and everything that explains it."""
+
+    mechanism: str
+    theorem: str
+    """Where the guarantee comes from."""
+    sigma: float
+    """Noise multiplier: the scale for a query with Lipschitz constant 1."""
+    lipschitz: float
+    """L of the query."""
+    law: NoiseLaw
+    """The noise that will be drawn."""
+    quilt: WorstRecord | NetworkQuilt | None = None
+    """The record that decides and its active quilt, for quilt mechanisms."""
+    transport: Transport | None = None
+    """The pair of secrets that decides, for the Wasserstein mechanism."""
+
+    @property
+    def scale(self) -> float:
+        """Noise scale of one coordinate in the answer's units: L·σ."""
+        return self.law.scale
+
+
+class Mechanism(ABC):
+    """A way to choose noise. Subclasses say how much, or raise NotApplicableError with the reason."""
+
+    name: str
+    theorem: str
+
+    @abstractmethod
+    def find(self, problem: Problem) -> Finding:
+        """σ and what it rests on. Raises NotApplicableError when there is no guarantee."""
+
+    def calibrate(self, problem: Problem) -> Calibration:
+        """The noise for this problem. Raises NotApplicableError when there is no guarantee."""
+        return self.with_finding(problem, self.find(problem))
+
+    def with_finding(self, problem: Problem, finding: Finding) -> Calibration:
+        """A calibration at a given σ."""
+        bound = problem.bound
+        law = NoiseLaw(
+            kind=bound.noise, scale=bound.lipschitz * finding.sigma, coordinates=len(bound.labels), unit=bound.unit
+        )
+        return Calibration(
+            mechanism=self.name,
+            theorem=finding.theorem or self.theorem,
+            sigma=finding.sigma,
+            lipschitz=bound.lipschitz,
+            law=law,
+            quilt=finding.quilt,
+            transport=finding.transport,
+        )
+
+
+def refuse_known_records(problem: Problem) -> None:
+    """For mechanisms whose proof is for an adversary who knows no record."""
+    if problem.adversary is not Adversary.PUFFERFISH:
+        raise NotApplicableError("holds only for an adversary who knows no record (pufferfish)")
+
+
+def refuse_own_secrets(problem: Problem) -> None:
+    """For mechanisms whose proof is for the values of single records."""
+    if problem.secrets is not None:
+        raise NotApplicableError("protects the values of single records, not secrets of one's own")

@@ -1,0 +1,1 @@
+"""A series flipped record by record."""

@@ -1,0 +1,110 @@
+"""Certificates of sanitised series: the same promise as for an answer, and the channel every record went through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import SeriesModel
+from pufferdp.publish.certificate import (
+    SECRETS,
+    CertificatePart,
+    DataPart,
+    Guarantee,
+    LedgerPart,
+    MechanismPart,
+    SealedCertificate,
+)
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.charge import Charge
+
+
+ONCE: Final = (
+    "the promise is for one release: whoever sees the same series flipped twice can average the noise away, and each "
+    "further release adds its dp_loss for every record"
+)
+
+CHARGED: Final = (
+    "the promise is for this release alone; the data set of the ledger adds the dp_loss of each further release for "
+    "every record, and its budget is the promise for all of them together"
+)
+
+
+class ChannelPart(CertificatePart):
+    """The law of the output of a record, given its state."""
+
+    matrix: list[list[float]] = Field(description="one row a state, one column an output")
+    thresholds: list[list[str]] = Field(description="the same in whole 2^-64ths, as it was drawn")
+    loss: float = Field(description="how much one record leaks at most: the worst output, record and adversary")
+    dp_loss: float = Field(description="largest log-ratio of the channel: what a ledger of DP losses adds")
+    expected_noise: float = Field(description="share of records that change, in the long run")
+    length: int | None = Field(description="records of the longest chain the loss is for; null: any number")
+
+
+class SeriesCertificate(SealedCertificate):
+    """Everything needed to check a sanitised series later, without the data."""
+
+    schema_: Literal["pufferdp-series-certificate/1"] = Field(alias="schema")
+    pufferdp: str = Field(description="package version")
+    created: str
+    guarantee: Guarantee
+    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
+    model_sha256: str
+    mechanism: MechanismPart
+    channel: ChannelPart
+    data: DataPart
+    public: list[str]
+    labels: list[str]
+    once: str
+    warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+
+
+def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -> dict[str, Any]:
+    """The promise of a sanitised series."""
+    several = "" if isinstance(model, MarkovChain) else ", whichever model of the class is true"
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf
+    return {
+        "adversary": str(adversary),
+        "knows": adversary.knows,
+        "epsilon": epsilon,
+        "secrets": SECRETS,
+        "framework": None,
+        "statement": (
+            f"Whoever believes the model{several}, knows {adversary.knows} and sees this series can shift their odds "
+            f"between two values of any one record by a factor of at most e^{epsilon:g} = {factor:.4g}."
+        ),
+    }
+
+
+def series_once(row: object) -> str:
+    """What the certificate says of a second release: somebody has to count."""
+    return ONCE if row is None else CHARGED
+
+
+def series_charge(
+    matrix: Sequence[Sequence[float]], length: int | None, epsilon: float, model: str, adversary: str
+) -> Charge:
+    """What a sanitised series charges, as its certificate describes it; a stream counts as long as any chain may be."""
+    from pufferdp.ledger.charge import flip
+
+    longest = MOST_RECORDS if length is None else length
+    return flip(matrix, longest=longest, epsilon=epsilon, model=model, adversary=adversary)
+
+
+def series_public(records: int) -> list[str]:
+    """What a sanitised series takes to be known to everyone."""
+    return [
+        f"how many records there are ({records}) and how they fall into chains",
+        "where gaps and missing values lie",
+        "the model, the channel and every number in this certificate but the records",
+        "the columns that say whose and when a record is, where they are written beside it",
+    ]

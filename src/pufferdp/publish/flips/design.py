@@ -1,0 +1,150 @@
+"""Local release of a series: the channel every record goes through, chosen for a model, a promise and a length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Matrix
+from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.leakage.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
+from pufferdp.leakage.channels.two_states import Flips, class_loss
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import MarkovClass, Model
+from pufferdp.publish.noise import drawn_channel, thresholds
+
+FLIPS: Final = "flips"
+RESPONSE: Final = "randomised-response"
+CHANNEL: Final = "channel"
+THEOREMS: Final = {
+    FLIPS: "exact: largest and smallest likelihood ratio over all outputs, for every known record (two states)",
+    RESPONSE: "upper bound: cone of attainable ratio vectors, k-ary randomised response",
+    CHANNEL: "upper bound: cone of attainable ratio vectors, channel made for the model",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlipDesign:
+    """A channel and what it promises. No data was read."""
+
+    model: MarkovChain | MarkovClass
+    epsilon: float
+    adversary: Adversary
+    length: int | None
+    """Records of the longest chain; None: the promise holds for any number."""
+    mechanism: str
+    thresholds: tuple[tuple[int, ...], ...]
+    """The channel in whole 2^-64ths, as it is drawn."""
+    loss: float
+    """How much one record leaks at most: exact for two states, an upper bound otherwise."""
+    dp_loss: float
+    """The largest log-ratio of the channel."""
+    expected_noise: float
+    """The share of records that change, in the long run; for a class where it is largest."""
+
+    @property
+    def channel(self) -> Matrix:
+        """The law of the output of a record, one row a state."""
+        return drawn_channel(self.thresholds)
+
+    @property
+    def rho(self) -> list[float] | list[list[float]]:
+        """Probabilities of a flip of either state; with more than two states the channel."""
+        rows: list[list[float]] = self.channel.tolist()
+        return [rows[0][1], rows[1][0]] if len(rows) == 2 else rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp flip --length N --json`` prints."""
+        return {
+            "rho": self.rho,
+            "loss": self.loss,
+            "expected_noise": self.expected_noise,
+            "dp_loss": self.dp_loss,
+            "mechanism": self.mechanism,
+            "epsilon": self.epsilon,
+            "adversary": str(self.adversary),
+            "length": self.length,
+            "labels": list(self.model.labels),
+        }
+
+
+def design_flips(
+    model: Model, epsilon: float, *, length: int | None = None, adversary: str = "bdp", optimise: bool = False
+) -> FlipDesign:
+    """The least noise on each record that keeps the promise.
+
+    Args:
+        model: a chain or a list of chains.
+        epsilon: the promise.
+        length: records of the longest chain; None for series of any length.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        optimise: with more than two states, search for a better channel than k-ary randomised response.
+    """
+    epsilon, who = checks.epsilon(epsilon), checks.adversary(adversary)
+    length = None if length is None else checks.length(length)
+    chains = flip_chains(model)
+    assert isinstance(model, (MarkovChain, MarkovClass))
+    if model.size == 2:
+        weights = np.mean([chain.stationary for chain in chains], axis=0)
+        rho0, rho1 = best_flips(chains, epsilon, length, who, (float(weights[0]), float(weights[1])))
+        name, channel = FLIPS, np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])
+    else:
+        name, make = (CHANNEL, better_channel) if optimise else (RESPONSE, least_response)
+        channel = make(chains, epsilon, length, who)
+    shares = thresholds(channel)
+    return describe(model, epsilon, who, length, name, shares)
+
+
+def describe(
+    model: MarkovChain | MarkovClass,
+    epsilon: float,
+    adversary: Adversary,
+    length: int | None,
+    mechanism: str,
+    shares: tuple[tuple[int, ...], ...],
+) -> FlipDesign:
+    """What a channel promises; refuses one that does not keep the promise."""
+    chains, drawn = flip_chains(model), drawn_channel(shares)
+    loss = flip_bound(chains, drawn, length, adversary)
+    if not loss <= epsilon:
+        raise NotApplicableError(f"the channel leaks up to {loss:.6g}, more than {epsilon:g}; it needs more noise")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(drawn)
+        dp_loss = float(np.nanmax(logs[:, None, :] - logs[None, :, :]))
+    return FlipDesign(
+        model=model,
+        epsilon=epsilon,
+        adversary=adversary,
+        length=length,
+        mechanism=mechanism,
+        thresholds=shares,
+        loss=loss,
+        dp_loss=dp_loss,
+        expected_noise=expected_noise(chains, drawn),
+    )
+
+
+def flip_bound(chains: tuple[MarkovChain, ...], channel: Matrix, length: int | None, adversary: Adversary) -> float:
+    """The loss of a channel for the worst chain: exact for two states, an upper bound otherwise."""
+    if len(channel) == 2:
+        return class_loss(chains, Flips.of(float(channel[0, 1]), float(channel[1, 0])), length, adversary).worst
+    return upper_loss(chains, channel, length, adversary)
+
+
+def flip_chains(model: Model) -> tuple[MarkovChain, ...]:
+    """The chains of a model; refuses what has none, or infinitely many."""
+    if isinstance(model, (MarkovChain, MarkovClass)):
+        if model.size < 2:
+            raise ModelError("the chain has one state; there is nothing to flip")
+        return model.chains
+    what = type(model).__name__
+    if "Interval" in what:
+        raise NotApplicableError(
+            f"the model is a {what}, infinitely many chains, and no one of them is proved to be the worst for flips; "
+            "list the chains that matter in a markov_class"
+        )
+    raise NotApplicableError(f"the model is a {what}; only series of states are flipped record by record: use a chain")

@@ -1,0 +1,246 @@
+"""The certificate of a private flow: a sibling of the one for answers, with a promise in total variation."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from pufferdp.leakage.orbits import Privacy
+from pufferdp.ledger.flow_budget import TOTAL_VARIATION, FlowBudget, flow_charge
+from pufferdp.models.files.json import model_digest, model_to_dict
+from pufferdp.publish.certificate import (
+    FLOW_SCHEMA,
+    AccuracyPart,
+    CertificatePart,
+    DataPart,
+    LedgerPart,
+    MechanismPart,
+    NoisePart,
+    SealedCertificate,
+)
+from pufferdp.publish.flows.calibrate import SEED, FlowCalibration, FlowProblem
+from pufferdp.publish.flows.estimate import FlowEstimates
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.balance import Receipt
+    from pufferdp.ledger.charge import Charge
+
+
+class FlowGuarantee(CertificatePart):
+    """The promise."""
+
+    privacy: Literal["orbit", "record", "joint"]
+    tau: float = Field(description="largest total variation between the laws of two releases")
+    eta: float = Field(description="radius of the orbit: largest total variation between rows")
+    kernels: Literal["orbit", "centre"] = Field(description="which kernels the record promise holds for")
+    start: str
+    statement: str
+    not_promised: str
+
+
+class FlowQueryPart(CertificatePart):
+    """What was asked."""
+
+    name: Literal["flow"]
+    transitions: int = Field(ge=1, description="n, in all chains together")
+    coordinates: int
+
+
+class FlowCalibrationPart(CertificatePart):
+    """The constants the noise rests on."""
+
+    rule: Literal["ours", "poster"]
+    dobrushin: float = Field(description="alpha(K0)")
+    alpha_orbit: float
+    alpha_record: float
+    orbit: float = Field(description="b_orb: how far the flow moves, on average, with the kernel")
+    record: float = Field(description="b_rec: how far it moves with one transition")
+    sum: bool = Field(description="whether both are added; the larger is enough")
+    distance: float
+    sigma: float = Field(description="standard deviation of the noise for the flow itself")
+
+
+class RepairPart(CertificatePart):
+    """How the noisy numbers became a point of the simplex."""
+
+    name: Literal["simplex", "log"]
+    kappa: float | None = Field(description="for log: noise of sigma/kappa on log(flow+kappa)")
+
+
+class SimulationPart(CertificatePart):
+    """Where the errors come from: flows drawn from the model. No data was looked at."""
+
+    seed: int
+    draws: int
+    standard_error: float
+
+
+class BudgetPart(CertificatePart):
+    """What a ledger writes down."""
+
+    kind: Literal["total-variation"]
+    tau: float
+
+
+class FlowCertificate(SealedCertificate):
+    """Everything needed to check a private flow later, without the data."""
+
+    schema_: Literal["pufferdp-flow-certificate/1"] = Field(alias="schema")
+    pufferdp: str = Field(description="package version")
+    created: str
+    guarantee: FlowGuarantee
+    budget: BudgetPart
+    model: dict[str, Any] = Field(description="the centre of the orbit by value, as in a model file")
+    model_sha256: str
+    query: FlowQueryPart
+    mechanism: MechanismPart
+    calibration: FlowCalibrationPart
+    noise: NoisePart
+    repair: RepairPart
+    expected_l1_error: float = Field(description="of the released flow under the model, simulated")
+    accuracy: AccuracyPart
+    simulation: SimulationPart
+    data: DataPart
+    public: list[str]
+    labels: list[str]
+    flow: list[list[float]]
+    estimates: dict[str, Any] = Field(description="what the flow says of the chain, with ranges for the noise")
+    warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+
+
+def guarantee(problem: FlowProblem) -> dict[str, Any]:
+    """The promise, in numbers and in words."""
+    own = isinstance(problem.model.start, str) and problem.model.start == "stationary"
+    kernels = "centre" if problem.centre_only else "orbit"
+    eta, tau = f"{problem.eta:g}", f"{problem.tau:g}"
+    parts = []
+    if problem.privacy is not Privacy.RECORD:
+        parts.append(
+            f"Whichever chain with rows within a total variation of {eta} of the model's made the data, the law of "
+            f"this release differs from that under the model by a total variation of at most {tau}."
+        )
+    if problem.privacy is not Privacy.ORBIT:
+        made = "the model" if problem.centre_only else f"any chain with rows within {eta} of the model's"
+        parts.append(
+            f"For data made by {made}: for two values of any one record given the record before it, the laws of this "
+            f"release differ by a total variation of at most {tau}."
+        )
+    parts.append(
+        f"Whoever must guess between two such laws is right with a probability of at most {_success(problem)}."
+    )
+    return {
+        "privacy": str(problem.privacy),
+        "tau": problem.tau,
+        "eta": problem.eta,
+        "kernels": kernels,
+        "start": "each law starts in its own stationary law" if own else "both laws start alike",
+        "statement": " ".join(parts),
+        "not_promised": NOT_PROMISED[problem.privacy],
+    }
+
+
+_LATER: Final = "nothing is promised towards somebody who knows records after the one that is hidden"
+NOT_PROMISED: Final = {
+    Privacy.ORBIT: "nothing is promised about single records, nor about chains outside the orbit",
+    Privacy.RECORD: f"nothing is promised about the chain itself, whose transition matrix may be learnt; {_LATER}",
+    Privacy.JOINT: (
+        "each promise holds on its own; nothing is promised about a change of the chain and of a record at the same "
+        f"time, because knowing a record turns the past around and the two distances need not add up; {_LATER}"
+    ),
+}
+
+
+def public_facts(problem: FlowProblem) -> list[str]:
+    """What a release of a flow takes to be known to everyone."""
+    return [
+        f"how many records there are ({problem.records}), how they fall into chains, and so how many transitions "
+        f"({problem.transitions})",
+        "where gaps and missing values lie",
+        "the model, the radius of the orbit and every number in this certificate but the records",
+    ]
+
+
+def certify(
+    problem: FlowProblem,
+    calibration: FlowCalibration,
+    facts: dict[str, Any],
+    flow: npt.NDArray[np.float64],
+    estimates: FlowEstimates,
+    warnings: list[str],
+    receipt: Receipt | None,
+) -> FlowCertificate:
+    """The certificate of a release, with its hash."""
+    content = {
+        "schema": FLOW_SCHEMA,
+        "pufferdp": importlib.metadata.version("pufferdp"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "guarantee": guarantee(problem),
+        "budget": {"kind": TOTAL_VARIATION, "tau": problem.tau},
+        "model": model_to_dict(problem.model),
+        "model_sha256": model_digest(problem.model),
+        "query": {"name": "flow", "transitions": problem.transitions, "coordinates": int(flow.size)},
+        "mechanism": {"name": calibration.mechanism, "theorem": calibration.theorem},
+        "calibration": calibration_part(problem, calibration),
+        "noise": {"kind": str(calibration.law.kind), "scale": calibration.law.scale},
+        "repair": {"name": str(calibration.repair), "kappa": calibration.kappa},
+        "expected_l1_error": calibration.expected_l1_error,
+        "accuracy": {"alpha": calibration.accuracy.alpha, "beta": calibration.accuracy.beta},
+        "simulation": {
+            "seed": SEED,
+            "draws": len(problem.trial.noise),
+            "standard_error": calibration.standard_error,
+        },
+        "data": facts,
+        "public": public_facts(problem),
+        "labels": list(problem.labels),
+        "flow": flow.tolist(),
+        "estimates": estimates.to_dict(),
+        "warnings": warnings,
+        "ledger": None if receipt is None else receipt.to_dict(),
+    }
+    return FlowCertificate.seal(content)
+
+
+def promise_of(problem: FlowProblem) -> FlowBudget:
+    """What a flow promises, as a ledger takes it."""
+    return FlowBudget(tau=problem.tau, eta=problem.eta, privacy=str(problem.privacy), centre_only=problem.centre_only)
+
+
+def charge_of(problem: FlowProblem, calibration: FlowCalibration) -> Charge:
+    """What a flow charges."""
+    return flow_charge(
+        model=model_digest(problem.model),
+        promise=promise_of(problem),
+        add=problem.add,
+        mechanism=calibration.mechanism,
+        kappa=calibration.kappa,
+        sigma=calibration.noise.sigma,
+        lengths=problem.lengths,
+    )
+
+
+def calibration_part(problem: FlowProblem, calibration: FlowCalibration) -> dict[str, Any]:
+    """The constants of a calibration."""
+    noise = calibration.noise
+    return {
+        "rule": noise.rule,
+        "dobrushin": problem.dobrushin,
+        "alpha_orbit": noise.alpha_orbit,
+        "alpha_record": noise.alpha_record,
+        "orbit": noise.orbit,
+        "record": noise.record,
+        "sum": problem.add,
+        "distance": noise.distance,
+        "sigma": noise.sigma,
+    }
+
+
+def _success(problem: FlowProblem) -> str:
+    return f"(1+{problem.tau:g})/2 = {(1 + problem.tau) / 2:.4g}"

@@ -1,0 +1,142 @@
+"""What a released flow says of the chain: transition matrix, stationary law and mixing, and how far noise blurs it.
+
+Nothing but the release and what is public goes in, so it costs no privacy. The repair ``log`` flattens a flow in a
+known way, and that is undone first. The ranges come from a simulation: the flow found stands for the true one, gets the
+noise of the release again and again, and the middle 95 % of what is then found is the range. That is an approximation,
+good where noise is small beside the flow. It is about the noise alone: another year's data would differ by more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats
+from pufferdp.leakage.orbits import dobrushin
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.simulate import seeded
+from pufferdp.publish.fits.fit import states_with_rows
+from pufferdp.publish.flows.calibrate import repaired
+from pufferdp.publish.noise import NoiseLaw
+
+Table = tuple[tuple[float | None, ...], ...]
+
+COVERAGE: Final = 0.95
+_SEED: Final = 88
+_MOST: Final = 400
+_CELLS: Final = 400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A number found from the release, and where the noise leaves it; None where there is no answer."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def to_dict(self) -> dict[str, float | None]:
+        """Plain JSON content."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowEstimates:
+    """What the release says of the chain. A state without any released mass has no row: None."""
+
+    transition: tuple[tuple[Range, ...], ...]
+    stationary: tuple[Range, ...]
+    dobrushin: Range
+    """The coefficient of the matrix found: 1/(1−it) is how long a change is remembered, at most."""
+    relaxation_time: Range
+    """1/(1−|second eigenvalue|): steps in which what is left of the past falls by about a factor of e."""
+    draws: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON content."""
+
+        def table(name: str) -> list[list[float | None]]:
+            return [[getattr(cell, name) for cell in row] for row in self.transition]
+
+        def law(name: str) -> list[float | None]:
+            return [getattr(cell, name) for cell in self.stationary]
+
+        names = ("value", "low", "high")
+        return {
+            "transition": {name: table(name) for name in names},
+            "stationary": {name: law(name) for name in names},
+            "dobrushin": self.dobrushin.to_dict(),
+            "relaxation_time": self.relaxation_time.to_dict(),
+            "coverage": COVERAGE,
+            "draws": self.draws,
+        }
+
+
+def estimate_chain(flow: Floats, law: NoiseLaw, kappa: float | None) -> FlowEstimates:
+    """Estimates from a released flow (k×k), given the noise and the repair it was made with."""
+    k = len(flow)
+    found = _flattened_back(flow.ravel(), kappa)
+    draws = int(min(_MOST, max(50, _CELLS // (k * k))))
+    noise = law.scale * seeded(_SEED).standard_normal((draws, k * k))
+    if kappa is None:
+        again = repaired(found + noise, None)
+    else:
+        again = _flattened_back(repaired(np.log(found + kappa) + noise, kappa), kappa)
+    value, others = _read(found.reshape(k, k)), np.array([_read(one.reshape(k, k)) for one in again])
+    low, high = _quantiles(others)
+    cells = [_range(*numbers) for numbers in zip(value, low, high, strict=True)]
+    return FlowEstimates(
+        transition=tuple(tuple(cells[x * k : (x + 1) * k]) for x in range(k)),
+        stationary=tuple(cells[k * k : k * k + k]),
+        dobrushin=cells[-2],
+        relaxation_time=cells[-1],
+        draws=draws,
+    )
+
+
+def _flattened_back(flow: Floats, kappa: float | None) -> Floats:
+    """Softmax of log(F+kappa) is (F+kappa)/(1+d²·kappa) without noise; solved for F, and onto the simplex."""
+    if kappa is None:
+        return flow
+    return repaired(flow * (1 + flow.shape[-1] * kappa) - kappa, None)
+
+
+def _read(flow: Floats) -> Floats:
+    """Matrix, stationary law, coefficient and relaxation time of a flow in one row; nan where there is none."""
+    k = len(flow)
+    out = np.full(k * k + k + 2, np.nan)
+    flow = np.where(flow < 2.0**-45, 0.0, flow)  # so little is what rounding leaves of nothing
+    kept = np.array(states_with_rows(flow), dtype=np.int64)
+    if not len(kept):
+        return out
+    inside = flow[np.ix_(kept, kept)]
+    chain = MarkovChain(transition=inside / inside.sum(axis=1, keepdims=True))
+    matrix = out[: k * k].reshape(k, k)
+    matrix[kept] = 0.0
+    matrix[np.ix_(kept, kept)] = chain.transition
+    law = np.zeros(k)
+    law[kept] = chain.stationary
+    out[k * k : k * k + k] = law
+    out[-2] = dobrushin(chain.transition)
+    sizes = np.sort(np.abs(np.linalg.eigvals(chain.transition)))
+    second = float(sizes[-2]) if len(sizes) > 1 else 0.0
+    out[-1] = 1 / (1 - second) if second < 1 - 1e-12 else np.nan
+    return out
+
+
+def _quantiles(values: Floats) -> tuple[Floats, Floats]:
+    """Outer quantiles of each column, those without an answer left out; nan where no row has one."""
+    tail = (1 - COVERAGE) / 2
+    some = ~np.isnan(values).all(axis=0)
+    low, high = np.full(values.shape[1], np.nan), np.full(values.shape[1], np.nan)
+    low[some], high[some] = np.nanquantile(values[:, some], [tail, 1 - tail], axis=0)
+    return low, high
+
+
+def _range(value: float, low: float, high: float) -> Range:
+    if np.isnan(value):
+        return Range(value=None, low=None, high=None)
+    # The number found is always inside, also where the repair pushes all others to one side.
+    return Range(value=float(value), low=float(np.fmin(value, low)), high=float(np.fmax(value, high)))

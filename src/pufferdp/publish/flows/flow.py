@@ -1,0 +1,299 @@
+"""A private transition flow: planned before any data is read, then released with its certificate.
+
+The exact flow never leaves this module.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress
+from pufferdp.data.layout import Layout
+from pufferdp.leakage.orbits import FlowNoise
+from pufferdp.ledger import charged, opened
+from pufferdp.models.bins import with_bins
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import Model
+from pufferdp.publish.answers.plan import Ranking, count_lengths
+from pufferdp.publish.answers.problem import Lengths
+from pufferdp.publish.fingerprint import fitted_warning
+from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, Repair, calibrate, privacy_of, repaired
+from pufferdp.publish.flows.certificate import FlowCertificate, certify, charge_of, promise_of
+from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
+from pufferdp.publish.noise import Sampler, SystemSampler, draw
+from pufferdp.publish.reading import check_reading, read_flow
+from pufferdp.report.pages import flows as report
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowCandidate:
+    """One noise and one repair on the problem."""
+
+    calibration: FlowCalibration
+    reason: str | None
+    """Why it does not keep the promise; None where it does."""
+
+    @property
+    def mechanism(self) -> str:
+        """``flow-…`` for ours, ``poster-…`` for the poster's noise; then the repair."""
+        return self.calibration.mechanism
+
+    @property
+    def applies(self) -> bool:
+        """Whether the promise holds."""
+        return self.reason is None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of the command line's JSON."""
+        c = self.calibration
+        return {
+            "mechanism": self.mechanism,
+            "applies": self.applies,
+            "reason": self.reason,
+            "scale": c.law.scale,
+            "sigma": c.noise.sigma,
+            "lipschitz": c.lipschitz,
+            "noise": str(c.law.kind),
+            "repair": str(c.repair),
+            "kappa": c.kappa,
+            "expected_l1_error": c.expected_l1_error,
+            "standard_error": c.standard_error,
+            "accuracy": {"alpha": c.accuracy.alpha, "beta": c.accuracy.beta},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowPlan(Ranking[FlowCandidate]):
+    """Both noises and both repairs on one problem, the best first. Prints as a table."""
+
+    problem: FlowProblem
+    beta: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp plan --query flow --json`` prints."""
+        p = self.problem
+        return {
+            "query": "flow",
+            "records": p.records,
+            "transitions": p.transitions,
+            "privacy": str(p.privacy),
+            "tau": p.tau,
+            "eta": p.eta,
+            "sum": p.add,
+            "centre_only": p.centre_only,
+            "dobrushin": p.dobrushin,
+            "constants": {"ours": _constants(p.ours), "poster": _constants(p.poster)},
+            "candidates": [c.to_dict() for c in self.candidates],
+            "best": self.best.mechanism,
+            "guess": p.trial.guess,
+        }
+
+    def __str__(self) -> str:
+        return report.plan_table(self.to_dict())
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowRelease(Paged):
+    """A private flow with its certificate."""
+
+    flow: Floats
+    """Shares of transitions, row: from, column: to. Never below 0, and 1 in all."""
+    estimates: FlowEstimates
+    """What it says of the chain; follows from ``flow`` and what is public."""
+    certificate: FlowCertificate
+    guess: float | None
+    """Expected L1 error of the model's own flow, published without looking at the data; None where nobody knows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp flow --json`` prints."""
+        c = self.certificate
+        return {
+            "sigma": c.calibration.sigma,
+            "dobrushin": c.calibration.dobrushin,
+            "flow": self.flow.tolist(),
+            "labels": c.labels,
+            "repair": c.repair.model_dump(),
+            "estimates": self.estimates.to_dict(),
+            "guess": self.guess,
+            "certificate": c.to_dict(),
+        }
+
+    def __str__(self) -> str:
+        return report.release_table(self.certificate.to_dict(), self.guess)
+
+
+def plan_flow(
+    model: Model,
+    *,
+    eta: float,
+    tau: float,
+    privacy: str = "joint",
+    length: int | None = None,
+    lengths: Sequence[int] | Lengths | None = None,
+    add: bool = False,
+    centre_only: bool = False,
+    beta: float = 0.05,
+    progress: Progress | None = None,
+) -> FlowPlan:
+    """How accurate a private flow will be, with our noise and with the poster's, by both repairs.
+
+    Args:
+        model: the chain in the centre of the orbit.
+        eta: radius of the orbit: the largest total variation between rows.
+        tau: the promise, a total variation between the laws of two releases.
+        privacy: ``orbit``, ``record`` or ``joint``.
+        length: records in one chain; or
+        lengths: records in each of several chains.
+        add: noise for the sum of both parts of joint, as in the poster.
+        centre_only: the record promise for data made by the centre alone.
+        beta: accuracy is shown at probability 1−beta.
+        progress: called with a few words before each step.
+    """
+    problem = FlowProblem(
+        model=_chain(model),
+        lengths=count_lengths(model, length, lengths),
+        eta=eta,
+        tau=tau,
+        privacy=privacy_of(privacy),
+        add=add,
+        centre_only=centre_only,
+    )
+    return _plan(problem, beta, progress or (lambda words: None))
+
+
+def flow(
+    data: object,
+    *,
+    model: Model,
+    column: str,
+    eta: float,
+    tau: float,
+    privacy: str = "joint",
+    order: str | None = None,
+    by: str | None = None,
+    gap: str | float | None = None,
+    missing: str = "refuse",
+    bins: str | None = None,
+    add: bool = False,
+    centre_only: bool = False,
+    mechanism: str | None = None,
+    beta: float = 0.05,
+    sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+) -> FlowRelease:
+    """Release the transition flow of one or several chains.
+
+    Args:
+        data: a CSV or Parquet file, or a frame, as for a release.
+        model: the chain in the centre of the orbit.
+        column: the column with states or numbers.
+        eta: radius of the orbit: the largest total variation between rows.
+        tau: the promise, a total variation between the laws of two releases.
+        privacy: ``orbit``, ``record`` or ``joint``.
+        order: the column to sort by; without it a file is taken in row order.
+        by: the column that tells people apart: one independent chain each.
+        gap: a longer step in ``order`` starts a new chain.
+        missing: ``"refuse"`` or ``"break"``.
+        bins: edges that turn numbers into states, where the model has none.
+        add: noise for the sum of both parts of joint, as in the poster.
+        centre_only: the record promise for data made by the centre alone.
+        mechanism: a candidate of the plan by name; the best by default.
+        beta: accuracy is certified at probability 1−beta.
+        sampler: where noise comes from; the operating system by default.
+        ledger: where the flow is charged before its noise is drawn: a Ledger, its file or its URL.
+        dataset: which data set of the ledger; one with a budget in total variation.
+        progress: called with a few words before each step.
+    """
+    tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
+    centre = _chain(with_bins(model, bins))
+    promise: dict[str, Any] = {
+        "model": centre, "eta": eta, "tau": tau, "privacy": privacy, "add": add, "centre_only": centre_only,
+    }  # fmt: skip
+    # Whatever can be refused without the data is refused before it is read.
+    asked = FlowProblem(lengths=((2, 1),), **promise)
+    checks.probability(beta, "beta")
+    check_reading(centre, {"order": order, "by": by, "gap": gap}, missing, None)
+    with opened(ledger, dataset) as books:
+        if books is not None and dataset is not None:
+            books.expect_flow(dataset, model=centre, promise=promise_of(asked))
+    tell("reading")
+    exact = read_flow(data, centre, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
+    problem = FlowProblem(lengths=exact.lengths, **promise)
+    plan = _plan(problem, beta, tell)
+    chosen = plan.best if mechanism is None else plan.candidate(mechanism)
+    if not chosen.applies:
+        raise NotApplicableError(f"{mechanism} does not apply: {chosen.reason}; leave --mechanism out", value=mechanism)
+    receipt, counted = charged(ledger, dataset, lambda: charge_of(problem, chosen.calibration))
+    tell("drawing noise")
+    released = _noisy(problem, chosen.calibration, exact.transitions, sampler)
+    estimates = estimate_chain(released, chosen.calibration.law, chosen.calibration.kappa)
+    counts = dict(zip(centre.labels, exact.histogram, strict=True))
+    warnings = [w for w in (sampler.warning, fitted_warning(centre.fitted, counts, counted)) if w]
+    certificate = certify(problem, chosen.calibration, exact.facts, released, estimates, warnings, receipt)
+    return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=problem.trial.guess)
+
+
+def _plan(problem: FlowProblem, beta: float, tell: Progress) -> FlowPlan:
+    beta = checks.probability(beta, "beta")
+    tell("simulating flows under the model")
+    candidates = []
+    for noise in (problem.ours, problem.poster):
+        for repair in Repair:
+            found = calibrate(problem, noise, repair, beta)
+            candidates.append(FlowCandidate(calibration=found, reason=shortfall(problem, noise)))
+    ranked = sorted(candidates, key=lambda c: (not c.applies, c.calibration.expected_l1_error))
+    return FlowPlan(problem=problem, beta=beta, candidates=tuple(ranked))
+
+
+def shortfall(problem: FlowProblem, noise: FlowNoise) -> str | None:
+    """Why a noise does not keep the promise: it is below what our proof needs."""
+    if noise.sigma >= problem.ours.sigma:
+        return None
+    return (
+        f"its noise of {noise.sigma:.4g} is below the {problem.ours.sigma:.4g} that the promise needs: it takes the "
+        "Dobrushin coefficient of two kernels only, and the record promise is for every kernel of the orbit"
+    )
+
+
+def _noisy(
+    problem: FlowProblem, calibration: FlowCalibration, transitions: npt.NDArray[np.int64], sampler: Sampler
+) -> Floats:
+    counts, kappa = transitions.ravel(), calibration.kappa
+    if kappa is None:
+        noisy = np.asarray(draw(calibration.law, [int(c) for c in counts], sampler)) / problem.transitions
+    else:
+        scores = np.log(counts / problem.transitions + kappa)
+        noisy = np.asarray(draw(calibration.law, [float(s) for s in scores], sampler))
+    return repaired(noisy, kappa).reshape(transitions.shape)
+
+
+def _chain(model: Model) -> MarkovChain:
+    if isinstance(model, MarkovChain):
+        return model
+    raise ModelError(f"the model is {model!r}; a flow needs one Markov chain, the centre of the orbit", value=model)
+
+
+def _constants(noise: FlowNoise) -> dict[str, float]:
+    return {
+        "alpha_orbit": noise.alpha_orbit,
+        "alpha_record": noise.alpha_record,
+        "orbit": noise.orbit,
+        "record": noise.record,
+        "distance": noise.distance,
+        "sigma": noise.sigma,
+    }

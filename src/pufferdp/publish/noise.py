@@ -1,0 +1,286 @@
+"""The only door through which randomness enters a release.
+
+Noise on aggregates is drawn by OpenDP's exact samplers from the operating system's randomness, with the scale rounded
+up to a double. Records of a series are flipped or redacted by comparing 64 bits from the operating system with whole
+thresholds, rounded towards more noise: no floating point is involved. A seeded sampler exists for tests and
+experiments; whatever it touches is marked unsafe.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics import checks
+from pufferdp.basics.errors import ParameterError
+
+Codes = npt.NDArray[Any]
+"""States as whole numbers from 0."""
+_AT_ONCE: Final = 1 << 18
+"""Records flipped at a time: what is drawn for them stays in the cache."""
+
+
+class NoiseKind(StrEnum):
+    """Which law the noise has."""
+
+    DISCRETE_LAPLACE = "discrete-laplace"
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """With probability 1−beta every coordinate errs by less than alpha."""
+
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseLaw:
+    """Independent noise on every coordinate of an answer."""
+
+    kind: NoiseKind
+    """The law."""
+    scale: float
+    """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret."""
+    coordinates: int
+    """How many coordinates the answer has."""
+    unit: float = 1.0
+    """Size of one count in the answer's units: 1 for counts, 1/T for frequencies. Discrete noise moves by it, and
+    Gaussian noise is drawn on counts, which are exact, where a share of them would be rounded."""
+
+    @property
+    def counts_scale(self) -> float:
+        """The scale in counts, rounded up (by more than its own rounding): what discrete and Gaussian samplers get."""
+        return self.scale / self.unit * (1 + 2**-50)
+
+    @property
+    def expected_l1_error(self) -> float:
+        """Expected sum of the absolute errors over all coordinates."""
+        if self.scale == 0:
+            return 0.0
+        if self.kind is NoiseKind.LAPLACE:
+            return self.coordinates * self.scale
+        if self.kind is NoiseKind.GAUSSIAN:
+            return self.coordinates * self.scale * math.sqrt(2 / math.pi)
+        # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
+        rate = 1 / self.counts_scale
+        return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
+
+    @property
+    def mean_squared_error(self) -> float:
+        """Expected sum of the squared errors over all coordinates."""
+        if self.scale == 0:
+            return 0.0
+        if self.kind is NoiseKind.LAPLACE:
+            return self.coordinates * 2 * self.scale**2
+        if self.kind is NoiseKind.GAUSSIAN:
+            return self.coordinates * self.scale**2
+        # The variance of the discrete Laplace law is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
+        half = 1 / self.counts_scale / 2
+        return self.coordinates * self.unit**2 * (1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
+
+    def accuracy(self, beta: float) -> Accuracy:
+        """The least alpha such that all coordinates err by less than alpha with probability 1−beta."""
+        beta = checks.probability(beta, "beta")
+        if self.scale == 0:
+            return Accuracy(alpha=self.unit if self.kind is NoiseKind.DISCRETE_LAPLACE else 0.0, beta=beta)
+        # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
+        each = -math.expm1(math.log1p(-beta) / self.coordinates)
+        if self.kind is NoiseKind.LAPLACE:
+            return Accuracy(alpha=self.scale * math.log(1 / each), beta=beta)
+        if self.kind is NoiseKind.GAUSSIAN:
+            return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2), beta=beta)
+        # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
+        s = self.counts_scale
+        tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
+        return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """Where noise comes from."""
+
+    @property
+    def warning(self) -> str | None:
+        """What a certificate must say about this source, if anything."""
+
+    def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers plus discrete Laplace noise."""
+
+    def laplace(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Laplace noise."""
+
+    def gaussian(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Gaussian noise of this standard deviation."""
+
+    def bytes(self, count: int) -> bytes:
+        """So many random bytes."""
+
+
+class SystemSampler:
+    """OpenDP's exact samplers on the operating system's randomness."""
+
+    warning: str | None = None
+
+    def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers plus discrete Laplace noise."""
+        domains, metrics, measurements = _opendp()
+        domain = domains.vector_domain(domains.atom_domain(T="i64"))
+        make = measurements.make_laplace(domain, metrics.l1_distance(T="i64"), scale=scale)
+        return [int(v) for v in make([int(v) for v in exact])]
+
+    def laplace(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Laplace noise on OpenDP's grid."""
+        domains, metrics, measurements = _opendp()
+        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+        make = measurements.make_laplace(domain, metrics.l1_distance(T=float), scale=scale)
+        return [float(v) for v in make([float(v) for v in exact])]
+
+    def gaussian(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Gaussian noise on OpenDP's grid, the finest there is."""
+        domains, metrics, measurements = _opendp()
+        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
+        make = measurements.make_gaussian(domain, metrics.l2_distance(T=float), scale=scale)
+        return [float(v) for v in make([float(v) for v in exact])]
+
+    def bytes(self, count: int) -> bytes:
+        """Straight from the operating system."""
+        return os.urandom(count)
+
+
+class SeededSampler:
+    """Reproducible noise for tests and experiments. Never for a release that matters: anyone can subtract it."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    warning: str | None = "unsafe: seeded"
+
+    def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
+        """The difference of two geometric variables has the discrete Laplace law."""
+        p = -math.expm1(-1 / scale)
+        up, down = self._generator.geometric(p, len(exact)), self._generator.geometric(p, len(exact))
+        return [int(v) for v in np.asarray(exact, dtype=np.int64) + up - down]
+
+    def laplace(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Laplace noise."""
+        return [float(v) for v in np.asarray(exact) + self._generator.laplace(0.0, scale, len(exact))]
+
+    def gaussian(self, exact: list[float], scale: float) -> list[float]:
+        """Numbers plus Gaussian noise."""
+        return [float(v) for v in np.asarray(exact) + self._generator.normal(0.0, scale, len(exact))]
+
+    def bytes(self, count: int) -> bytes:
+        """Bytes that anyone can repeat."""
+        return self._generator.bytes(count)
+
+
+def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> list[int] | list[float]:
+    """The exact answer plus noise: in counts for discrete and Gaussian laws, in the answer's units for Laplace's."""
+    if not (math.isfinite(law.scale) and law.scale >= 0):
+        raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and 0 or more", value=law.scale)
+    if law.scale == 0:
+        return exact  # the law of the answer is the same under every secret: there is nothing to hide
+    if law.kind is NoiseKind.DISCRETE_LAPLACE:
+        return sampler.discrete_laplace([int(v) for v in exact], law.counts_scale)
+    values = [float(v) for v in exact]
+    # OpenDP turns NaN into 0 and lets infinities saturate without a word.
+    if not all(math.isfinite(v) for v in values):
+        raise ParameterError("the exact answer is not a finite number; noise cannot protect it")
+    if law.kind is NoiseKind.GAUSSIAN:
+        return sampler.gaussian(values, law.counts_scale)
+    return sampler.laplace(values, math.nextafter(law.scale, math.inf))
+
+
+def mark_thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:
+    """For each probability the integer below which a 64-bit word means yes, rounded up: towards more redaction."""
+    return [math.ceil(Fraction(float(p)) * 2**64) for p in np.ravel(probabilities)]
+
+
+def happens(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDArray[np.bool_]:
+    """Independent events of these probabilities, by comparing whole numbers: no floating point is drawn."""
+    limits = mark_thresholds(probabilities)
+    below = np.array([min(limit, 2**64 - 1) for limit in limits], dtype=np.uint64)
+    sure = np.array([limit >= 2**64 for limit in limits], dtype=bool)
+    words = np.frombuffer(sampler.bytes(8 * len(limits)), dtype=np.uint64)
+    return np.asarray((words < below) | sure)
+
+
+def thresholds(channel: npt.ArrayLike) -> tuple[tuple[int, ...], ...]:
+    """A channel in whole 2^-64ths, as it is drawn: changes are rounded up, staying gets the rest. Never less noise."""
+    rows = [[math.ceil(Fraction(float(p)) * 2**64) for p in row] for row in np.asarray(channel, dtype=float)]
+    for x, row in enumerate(rows):
+        row[x] = 2**64 - (sum(row) - row[x])
+        if row[x] < 0 or min(row) < 0:
+            raise ParameterError(f"row {x + 1} of the channel is no law; it must be probabilities that sum to 1")
+    return tuple(tuple(row) for row in rows)
+
+
+def drawn_channel(shares: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
+    """The channel that thresholds stand for."""
+    return np.array([[float(Fraction(share, 2**64)) for share in row] for row in shares])
+
+
+def flip(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+    """Pass each state through the channel, each on its own; states are whole numbers from 0.
+
+    A record is compared with 64 random bits. The first eight decide but for one in 256 records, so only these get the
+    other 56: the law is the same, and an eighth of the randomness is used.
+    """
+    out = np.empty_like(states)
+    for begin in range(0, len(states), _AT_ONCE):
+        piece = states[begin : begin + _AT_ONCE]
+        drawn = _flip_two if len(shares) == 2 else _flip_many
+        out[begin : begin + _AT_ONCE] = drawn(piece, shares, sampler)
+    return out
+
+
+def _flip_two(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+    # A threshold of 2^64 would not fit; a flip is certain only where a channel swaps states, which none here does.
+    limits = [min(shares[0][1], 2**64 - 1), min(shares[1][0], 2**64 - 1)]
+    first = np.frombuffer(sampler.bytes(len(states)), dtype=np.uint8)
+    tops = np.array([limit >> 56 for limit in limits], dtype=np.uint8)
+    ones = states.astype(bool)
+    top = tops[0] if tops[0] == tops[1] else np.where(ones, tops[1], tops[0])
+    changes = first < top
+    tied = np.flatnonzero(first == top)
+    rest = np.frombuffer(sampler.bytes(8 * len(tied)), dtype=np.uint64) >> np.uint64(8)
+    below = np.array([limit & (2**56 - 1) for limit in limits], dtype=np.uint64)
+    changes[tied] = rest < below[ones[tied].astype(np.intp)]
+    return np.asarray((ones ^ changes).astype(states.dtype))
+
+
+def _flip_many(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+    bits = np.frombuffer(sampler.bytes(8 * len(states)), dtype=np.uint64)
+    out = states.copy()
+    for x, row in enumerate(shares):
+        here = np.flatnonzero(states == x)
+        drawn, reached = bits[here], 0
+        for z, share in enumerate(row):
+            if z != x and share:
+                # From `reached` up to and with the last of the share: 2^64 itself would not fit.
+                inside = (drawn >= np.uint64(reached)) & (drawn <= np.uint64(reached + share - 1))
+                out[here[inside]] = z
+                reached += share
+    return out
+
+
+def _opendp() -> tuple[Any, Any, Any]:
+    """Its domains, metrics and measurements."""
+    # Imported here: planning does not need it. And not its prelude, which brings scikit-learn along where there is one.
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return domains, metrics, measurements

@@ -1,0 +1,284 @@
+"""From data to the exact counts an answer is made of. Exact numbers stay in here and in ``releasing``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.errors import DataError, NotApplicableError, ParameterError
+from pufferdp.data.families import read_families
+from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.records import read_records
+from pufferdp.data.series import open_series
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain, bin_names
+from pufferdp.models.chain_classes import Model, NumberModel, SeriesModel
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.problem import Lengths
+from pufferdp.publish.answers.queries import Query
+
+_NUMBERS: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
+"""Any number will do where nothing but a sum is asked."""
+States = list[npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Exact:
+    """What was read. Never printed: ``facts`` alone is public."""
+
+    lengths: Lengths
+    histogram: tuple[int, ...]
+    """How many records have each label of the model."""
+    clipped: Fraction | None
+    """The sum of the clipped numbers, where the data and not the model has them."""
+    states: Callable[[], States]
+    """The records themselves, for a function of one's own."""
+    facts: dict[str, Any]
+    """How the data was read: public."""
+
+    def __repr__(self) -> str:
+        return f"Exact({self.facts})"
+
+
+def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str | None) -> Exact:
+    """Read what a query needs."""
+    if isinstance(model, (RecordModel, ModelClass)):
+        return _of_records(data, model, layout, id)
+    if isinstance(model, NumberModel):
+        return _of_families(data, model, query, layout, id)
+    return _of_series(data, model, query, layout)
+
+
+def check_reading(model: Model, ways: Mapping[str, str | float | None], missing: str, id: str | None) -> None:
+    """Refuse ways of reading (order, by, gap) that do not go with the model, before any data is read."""
+    if isinstance(model, (RecordModel, ModelClass)):
+        for name, value in ways.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
+                )
+        if missing == "break":
+            raise ParameterError("missing is 'break'; every record of this model needs its value: fill it in")
+        if id is None and not _numbered(model.records):
+            raise ParameterError(
+                f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
+            )
+    elif isinstance(model, NumberModel):
+        _check_families(model, ways, missing, id)
+    elif isinstance(model, AnyGroups):
+        if id is not None:
+            raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
+        # Either would cut a group into pieces, and each piece would pass for a group of its own.
+        if ways["gap"] is not None:
+            raise ParameterError(f"gap is {ways['gap']!r}; it is for series, and a group has no gaps: leave it out")
+        if missing == "break" and ways["by"] is not None:
+            raise ParameterError("missing is 'break'; a group is not cut where a value is missing: drop those rows")
+    elif id is not None:
+        raise ParameterError(
+            f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
+        )
+
+
+def _check_families(model: NumberModel, ways: Mapping[str, str | float | None], missing: str, id: str | None) -> None:
+    for name in ("order", "gap"):
+        if ways[name] is not None:
+            raise ParameterError(
+                f"{name} is {ways[name]!r}; it is for series, and families of numbers have no order: leave it out",
+                value=ways[name],
+            )
+    if missing == "break":
+        raise ParameterError("missing is 'break'; a family is not cut where a number is missing: leave it out whole")
+    if isinstance(model, LimitedCorrelation) and id is not None:
+        raise ParameterError(f"id is {id!r}; this class does not name its records: leave it out", value=id)
+    if isinstance(model, Gaussian) and id is None and not _numbered(model.records):
+        raise ParameterError(
+            f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
+        )
+
+
+def _numbered(records: Sequence[str]) -> bool:
+    return all(name == str(n) for n, name in enumerate(records, start=1))
+
+
+def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
+    """Refuse groups that are larger than the model allows, where a column tells them apart."""
+    longest = max((length for length, _ in lengths), default=0)
+    if isinstance(model, NumberModel):
+        whose = "the data" if by is None else f"a family of {by!r}"
+        way = "tell families apart with --by" if by is None else "correct them, or leave the family out"
+        n, least = model.family, min((length for length, _ in lengths), default=0)
+        if isinstance(model, Gaussian) and not least == longest == n:
+            wrong = longest if least == n else least
+            raise DataError(f"{whose} has {wrong} rows; the model has {n} records, one row each: {way}", value=wrong)
+        if longest > n:
+            raise DataError(f"{whose} has {longest} rows; the model allows at most {n} records: {way}", value=longest)
+        if by is None and sum(count for _, count in lengths) > 1:
+            raise DataError("there are several families, and no column tells them apart: name it with --by")
+    if isinstance(model, AnyGroups) and by is not None and longest > model.largest:
+        raise DataError(
+            f"a group of {by!r} has {longest} records; the model allows at most {model.largest}: "
+            f"raise its largest to {longest}, or name the column of smaller groups",
+            value=longest,
+        )
+
+
+def refuse_impossible(model: Model, read: Exact) -> None:
+    """Refuse data that the model rules out, where an answer is published exactly because the model fixes it."""
+    if isinstance(model, (RecordModel, ModelClass)):
+        (row,) = read.states()
+        known = {i: (int(state),) for i, state in enumerate(row)}
+        possible = any(float(member.joint((), known)) > 0 for member in model.beliefs)
+    else:
+        possible = any(_possible(chain, read.states()) for chain in getattr(model, "chains", ()))
+    if not possible:
+        raise DataError(
+            "the model rules out what is in the data, and only the model says that no noise is needed; "
+            "correct one of them, or name another mechanism with --mechanism"
+        )
+
+
+def _possible(chain: MarkovChain, chains: States) -> bool:
+    law = chain.stationary if chain.given_start is None else chain.given_start
+    starts = np.ones(chain.size, dtype=bool) if chain.any_start else law > 0
+    return all(bool(starts[path[0]]) and bool((chain.transition[path[:-1], path[1:]] > 0).all()) for path in chains)
+
+
+def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, id: str | None) -> Exact:
+    found = read_records(data, column=layout.column, id=id, records=model.records, domains=model.domains)
+    tally = dict.fromkeys(model.labels, 0)
+    for i, state in enumerate(found.tolist()):
+        tally[model.domains[i][state]] += 1
+    return Exact(
+        lengths=((len(model.records), 1),),
+        histogram=tuple(tally.values()),
+        clipped=None,
+        states=lambda: [found],
+        facts=facts_of(layout, id, ((len(model.records), 1),), 0),
+    )
+
+
+def _of_families(data: object, model: NumberModel, query: Query, layout: Layout, id: str | None) -> Exact:
+    assert query.clip is not None  # refused before, by the query
+    records = model.records if isinstance(model, Gaussian) else None
+    found = read_families(data, column=layout.column, by=layout.by, id=id, records=records, clip=query.clip)
+    check_groups(model, layout.by, found.lengths)
+    return Exact(
+        lengths=found.lengths,
+        histogram=(),
+        clipped=found.clipped,
+        states=lambda: [],
+        facts=facts_of(layout, id, found.lengths, 0),
+    )
+
+
+def _of_series(data: object, model: SeriesModel | AnyGroups, query: Query, layout: Layout) -> Exact:
+    series, numbers = open_series(data, layout), query.reads_numbers(model)
+    coding = _NUMBERS if numbers and isinstance(model, AnyGroups) else coding_of(model)
+    counts = series.counts(coding, clip=query.clip if numbers else None)
+    return exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+
+
+def exact_of(
+    model: SeriesModel | AnyGroups,
+    counts: Counts,
+    layout: Layout,
+    only_numbers: bool = False,
+    states: Callable[[], States] = lambda: [],
+) -> Exact:
+    """What an answer needs of the counts of a series; refuses those that do not go with the model."""
+    check_start(model, counts)
+    check_groups(model, layout.by, counts.lengths)
+    return Exact(
+        lengths=counts.lengths,
+        histogram=() if only_numbers else histogram_of(model, counts),
+        clipped=counts.clipped,
+        states=states,
+        facts=facts_of(layout, None, counts.lengths, counts.missing),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExactFlow:
+    """Transitions counted. Never printed: ``facts`` alone is public."""
+
+    transitions: npt.NDArray[np.int64]
+    """How often each state of the model follows each other one."""
+    lengths: Lengths
+    histogram: tuple[int, ...]
+    facts: dict[str, Any]
+    """How the data was read: public."""
+
+    def __repr__(self) -> str:
+        return f"ExactFlow({self.facts})"
+
+
+def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
+    """Count the transitions of all chains; none leads across a gap or a missing value."""
+    coding = coding_of(model)
+    counts = open_series(data, layout).counts(coding, transitions=True)
+    check_start(model, counts)
+    histogram = histogram_of(model, counts)
+    assert counts.transitions is not None
+    kept = [coding.labels.index(name) for name in model.labels]
+    return ExactFlow(
+        transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(kept, kept)],
+        lengths=counts.lengths,
+        histogram=histogram,
+        facts=facts_of(layout, None, counts.lengths, counts.missing),
+    )
+
+
+def facts_of(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+    """How the data was read: public."""
+    return {
+        "column": layout.column,
+        "id": id,
+        "order": layout.order,
+        "by": layout.by,
+        "gap": float(layout.gap) if isinstance(layout.gap, int) else layout.gap,  # as a certificate keeps it
+        "missing": layout.missing,
+        "records": sum(length * count for length, count in lengths),
+        "lengths": [list(pair) for pair in lengths],
+        "dropped": dropped,
+    }
+
+
+def coding_of(model: SeriesModel | AnyGroups) -> Coding:
+    """How cells become states: by name, or by the model's bins."""
+    if model.bins is not None and len(model.bins) != model.size + 1:
+        return Coding(labels=bin_names(model.bins), bins=model.bins)
+    return Coding(labels=model.labels, bins=model.bins)
+
+
+def histogram_of(model: SeriesModel | AnyGroups, counts: Counts) -> tuple[int, ...]:
+    """Exact counts of the model's states; refuses a record in a bin that the model leaves out."""
+    names = coding_of(model).labels
+    if names == model.labels:
+        return counts.histogram
+    by_name = dict(zip(names, counts.histogram, strict=True))
+    for name, count in by_name.items():
+        if count and name not in model.labels:
+            raise DataError(
+                f"a record lies in {name}, a state the model leaves out; fit it on data that leaves this state, "
+                "or use wider bins",
+                value=name,
+            )
+    return tuple(by_name[name] for name in model.labels)
+
+
+def check_start(model: Model, counts: Counts) -> None:
+    """Refuse a law of the first record where chains begin after gaps."""
+    chains = getattr(model, "chains", ())
+    if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
+        raise NotApplicableError(
+            f"{counts.gaps} chain(s) begin after a gap, and the model's start law is for the first record only; "
+            'use start "stationary" or "any"'
+        )

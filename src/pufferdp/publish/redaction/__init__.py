@@ -1,0 +1,1 @@
+"""A series published but for what gives private records away."""

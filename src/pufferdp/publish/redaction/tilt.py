@@ -1,0 +1,118 @@
+"""What a later release from the same data may assume: the model of the marked records given what a redaction has shown.
+
+Released records are known, so they are no records of the model any more. A mark is soft evidence: it stands for value v
+with weight Pr(mark | v), so the chain is tilted by these weights and becomes inhomogeneous. Given the released records,
+stretches of marks are independent of each other. A release calibrated on the tilted model adds to the leakage of the
+redaction. One calibrated on the plain chain does not: marks make rare values likelier than it says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import numpy as np
+
+from pufferdp.basics.arrays import Vector
+from pufferdp.basics.errors import DataError, NotApplicableError
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.rewrite import Placement
+from pufferdp.data.series import open_series
+from pufferdp.leakage.redaction.design import Design
+from pufferdp.models.chain_classes import Model
+from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.publish.redaction.redact import spans_of
+from pufferdp.publish.redaction.result import Redaction
+
+Output = Mapping[int, int | None]
+"""What was seen of some records, counted from 1: the position of the value among the states, or None for a mark."""
+
+
+def tilted_model(design: Design, output: Output) -> BayesianNetwork:
+    """The law of the marked records given the redacted output: a network with one node a mark, named by its record.
+
+    Args:
+        design: the design that was applied.
+        output: every record that is marked, and the records next to those.
+    """
+    nodes = tilted_nodes(design, output, {})
+    if not nodes:
+        raise DataError("no record is marked; everything is known, and there is nothing left to protect")
+    return BayesianNetwork(nodes=tuple(nodes), values=design.hiding.chain.values)
+
+
+def tilted_nodes(design: Design, output: Output, names: Mapping[int, str]) -> list[Node]:
+    """The nodes of one chain; ``names`` says what to call a record, its number by default."""
+    chain, length = design.hiding.chain, design.hiding.length
+    for t, value in output.items():
+        if not 1 <= t <= length:
+            raise DataError(f"the output has a record {t}; the design is for {length}", value=t)
+        if value is not None and design.of(t)[value] == 1:
+            raise DataError("this output is impossible under the model and the design; check both")
+    marks = sorted(t for t, value in output.items() if value is None)
+    nodes: list[Node] = []
+    for run in np.split(np.array(marks, dtype=int), np.flatnonzero(np.diff(marks) > 1) + 1) if marks else []:
+        first, last = int(run[0]), int(run[-1])
+        # Backwards: how likely what is seen after t is, given the value at t.
+        after = [np.ones(chain.size)]
+        if last < length:
+            after = [chain.transition[:, _known(output, last + 1)]]
+        for t in range(last, first, -1):
+            back = chain.transition @ (design.of(t) * after[0])
+            after.insert(0, np.asarray(back / (back.max() or 1.0)))
+        start = chain.stationary if first == 1 else chain.transition[_known(output, first - 1)]
+        law = _law(start * design.of(first) * after[0])
+        nodes.append(Node(name=names.get(first, str(first)), states=chain.labels, table=law))
+        possible = law > 0
+        for t in range(first + 1, last + 1):
+            joint = chain.transition * (design.of(t) * after[t - first])[None, :]
+            # Rows of values that cannot have been are never used; any law will do.
+            anything = np.full(chain.size, 1 / chain.size)
+            table = np.array([_law(row) if p else anything for row, p in zip(joint, possible, strict=True)])
+            possible = np.asarray((table[possible] > 0).any(axis=0))
+            name, parent = (names.get(n, str(n)) for n in (t, t - 1))
+            nodes.append(Node(name=name, states=chain.labels, parents=(parent,), table=table))
+    return nodes
+
+
+def tilted_from_file(redaction: Redaction, path: str | os.PathLike[str], layout: Layout) -> BayesianNetwork:
+    """The tilted model of a redacted file: one node for each marked row, named by its number, in the order of time."""
+    check_tiltable(redaction.hiding.chain)
+    labels = redaction.hiding.chain.labels
+    ordered = layout.order is not None or layout.by is not None
+    placement = Placement(
+        series=open_series(os.fspath(path), layout, rows=ordered),
+        coding=Coding(labels=(*labels, redaction.mark)),
+    )
+    nodes: list[Node] = []
+    for first, design in redaction.designs:
+        # The blocks, and one record on either side of each; two blocks may share one.
+        near = [(max(1, b.first - 1), min(design.hiding.length, b.last + 1)) for b in design.blocks]
+        records = sorted({t for low, high in near for t in range(low, high + 1)})
+        rows, codes = placement.look(spans_of(first - 1 + t for t in records))
+        output = {t: None if n == len(labels) else n for t, n in zip(records, codes.tolist(), strict=True)}
+        names = {t: str(row) for t, row in zip(records, rows.tolist(), strict=True)}
+        nodes += tilted_nodes(design, output, names)
+    return BayesianNetwork(nodes=tuple(nodes), values=redaction.hiding.chain.values)
+
+
+def check_tiltable(model: Model, bins: str | None = None) -> None:
+    """Refuse what has no tilted model of its own."""
+    if model.bins is not None or bins is not None:
+        raise NotApplicableError(
+            "numbers are put into bins; a tilted model is written for named states: turn the numbers into those first"
+        )
+
+
+def _known(output: Output, record: int) -> int:
+    value = output.get(record)
+    if value is None:
+        raise DataError(f"the output lacks record {record}, which is next to a mark", value=record)
+    return value
+
+
+def _law(weights: Vector) -> Vector:
+    total = weights.sum()
+    if not total > 0:
+        raise DataError("this output is impossible under the model and the design; check both")
+    return np.asarray(weights / total)

@@ -1,0 +1,1 @@
+"""Charts drawn: by matplotlib for files, by Vega for the page."""

@@ -1,0 +1,1 @@
+"""What is said about each result, one file a kind."""

@@ -1,0 +1,141 @@
+"""The figure of leakage curves: DP loss against leakage, every curve that applies, exact points on top."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pufferdp.basics.words import number, up_to
+from pufferdp.leakage.curves import Curve
+from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Rule, Text
+from pufferdp.report.page import Block, Shown, Table
+
+_SERIES: Final = {
+    "quilt": 0,
+    "gaussian-exact": 0,
+    "pedigree": 0,
+    "markov": 1,
+    "gaussian": 1,
+    "zhao": 2,
+    "gaussian-class": 2,
+    "general": 3,
+    "independent": 4,
+}
+"""A curve looks the same in every figure; those that apply to the same models look different."""
+_CLAIM: Final = 5
+
+
+def curves_chart(curves: Mapping[str, Curve], *, least: float = 0.01, most: float = 10.0) -> Chart:
+    """Every curve that applies, between two DP losses."""
+    losses = tuple(least * (most / least) ** (n / 60) for n in range(61))
+    lines = {name: [curve(loss) for loss in losses] for name, curve in curves.items() if curve.applies}
+    return _chart("", losses, lines, (), f"Curves of leakage against DP loss: {', '.join(lines)}.")
+
+
+def leakage_curves(leakage: dict[str, Any]) -> Chart:
+    """The answer of ``leakage_of`` with its lines; the question is pale: a DP loss upright, a target across."""
+    lines, points, best = leakage["lines"], leakage["lines"]["exact"], leakage["best"]
+    more: list[Layer] = []
+    if points:
+        places, found = (tuple(p[key] for p in points) for key in ("dp_epsilon", "leakage"))
+        more.append(Points(x=places, y=found, label=f"exact, {leakage['query']}", hollow=True))
+    over = f", {leakage['length']:,} records" if leakage["length"] else ""
+    if "target" in leakage:
+        more.append(Rule(at=leakage["target"], along="y", pale=True))
+        question = f"leakage of at most {number(leakage['target'])}"
+        spent = leakage["dp_epsilon"][best]
+        answer = f"by the {best} curve a DP loss of {number(spent)} may be spent"
+    else:
+        more.append(Rule(at=leakage["spent"], along="x", pale=True))
+        question = f"DP loss {number(leakage['spent'])}"
+        answer = f"by the {best} curve it leaks at most {number(leakage['curves'][best])}"
+    title = f"{question}{over}, adversary {leakage['adversary']}"
+    alt = f"Leakage against DP loss, both logarithmic, by {', '.join(lines['curves'])}. {title}: {answer}."
+    if leakage["exact"] is not None:
+        alt += f" Exactly, for {leakage['query']}: {number(leakage['exact'])}."
+    return _chart(title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best)
+
+
+def leakage_bars(leakage: dict[str, Any]) -> Chart:
+    """The answer of ``leakage_of`` alone, without the model: a number for every curve, and the exact one."""
+    inverse = "target" in leakage
+    found = {name: value for name, value in leakage["dp_epsilon" if inverse else "curves"].items() if value}
+    if leakage["exact"]:
+        found[f"exact, {leakage['query']}"] = leakage["exact"]
+    given = leakage["target"] if inverse else leakage["spent"]
+    low = 10.0 ** math.floor(math.log10(min(*found.values(), given)) - 0.1)
+    names = tuple(reversed(found))
+    layers: list[Layer] = []
+    for y, name in enumerate(names):
+        kind: BarKind = "full" if name == leakage["best"] else "pale"
+        layers.append(Bars(at=(y,), values=(found[name],), kind=kind, start=low))
+        layers.append(Text(x=found[name], y=y, words=_safe(found[name], inverse), align="left", right=5))
+    what = "leakage that is allowed" if inverse else "what DP itself claims"
+    layers.append(Rule(at=given, along="x", series=1, label=what))
+    title = f"leakage of at most {number(given)}" if inverse else f"DP loss {number(given)}"
+    said = "; ".join(f"{name} {_safe(value, inverse)}" for name, value in found.items())
+    return Chart(
+        title=f"{title}, adversary {leakage['adversary']}",
+        x=Axis(
+            name="DP loss to spend" if inverse else "leakage about one record, at most",
+            scale="log",
+            low=low,
+            high=low * (max(*found.values(), given) / low) ** 1.3,
+        ),
+        y=Axis(scale="names", names=names),
+        layers=tuple(layers),
+        alt=f"For a {title}, by curve: {said}.",
+        height=1.7 + 0.42 * len(names),
+        legend="outside",
+    )
+
+
+def leakage_blocks(leakage: dict[str, Any]) -> list[Block]:
+    """The answer as a table and as bars, for a notebook."""
+    return [_table(leakage), Shown(chart=leakage_bars(leakage), caption="")]
+
+
+def _table(leakage: dict[str, Any]) -> Table:
+    inverse = "target" in leakage
+    found = dict(leakage["dp_epsilon" if inverse else "curves"])
+    if leakage["query"] is not None:
+        found[f"exact, {leakage['query']}"] = leakage["exact"]
+    rows = []
+    for name, value in found.items():
+        note = "best" if name == leakage["best"] else leakage["reasons"].get(name.partition(",")[0], "")
+        rows.append((name, _safe(value, inverse), note))
+    over = f" over {leakage['length']:,} records" if leakage["length"] else ""
+    given = (
+        f"A leakage of at most {number(leakage['target'])}" if inverse else f"A DP loss of {number(leakage['spent'])}"
+    )
+    head = ("curve", "DP loss to spend" if inverse else "leaks at most", "")
+    return Table(caption=f"{given}{over}, adversary {leakage['adversary']}", head=head, rows=tuple(rows))
+
+
+def _safe(value: float | None, inverse: bool) -> str:
+    return up_to(value, down=inverse)
+
+
+def _chart(
+    title: str,
+    losses: tuple[float, ...],
+    lines: Mapping[str, Any],
+    more: tuple[Layer, ...],
+    alt: str,
+    best: str | None = None,
+) -> Chart:
+    shown: list[Layer] = [
+        Line(x=losses, y=tuple(values), label=name, series=_SERIES[name], bold=name == best)
+        for name, values in lines.items()
+    ]
+    if "independent" not in lines:
+        shown.append(Line(x=losses, y=losses, label="what DP itself claims", series=_CLAIM))
+    return Chart(
+        title=title,
+        x=Axis(name="DP loss that is spent", scale="log", low=losses[0], high=losses[-1]),
+        y=Axis(name="leakage about one record, at most", scale="log"),
+        layers=(*shown, *more),
+        alt=alt,
+        height=4.6,
+    )

@@ -1,0 +1,83 @@
+"""The figure of an experiment: the paper's lines and ours, told apart without colour."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any, Final
+
+from pufferdp.basics.words import number
+from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels, Points
+
+if TYPE_CHECKING:
+    from pufferdp.papers.base import Result
+
+
+_SERIES: Final = {"ours": 0, "paper": 1, "quilt": 3, "estimate": 2}
+_OTHERS: Final = (2, 4, 5, 3)
+_MOST_ACROSS: Final = 3
+
+
+def experiment_panels(result: Result, title: str) -> Panels:
+    """One panel for each value of the drawing's ``by``, one line for each of its columns."""
+    drawing, by, only = result.drawing, result.drawing.by, result.drawing.only
+    if drawing.heat:
+        return _heat_maps(result, title)
+    rows = [row for row in result.rows if only is None or row[only[0]] == only[1]]
+    panels = list(dict.fromkeys(row[by] for row in rows)) if by is not None else [None]
+    across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
+    others = iter(_OTHERS)
+    series = {name: _SERIES[name] if name in _SERIES else next(others) for name in drawing.lines}
+    names = tuple(dict.fromkeys(row[drawing.x] for row in rows if isinstance(row[drawing.x], str)))
+    if names:  # nothing lies between names
+        series = {name: k for k, name in enumerate(drawing.lines)}
+    parts = []
+    for n, panel in enumerate(panels):
+        shown = rows if by is None else [row for row in rows if row[by] == panel]
+        layers: list[Layer] = []
+        for name, label in drawing.lines.items():
+            points: Any = [(_at(row[drawing.x], names), row[name]) for row in shown if row[name] is not None]
+            x, y = (tuple(float(p[end]) for p in points) for end in (0, 1))
+            said = label if n == 0 else ""
+            if name == "estimate" or names:
+                layers.append(Points(x=x, y=y, label=said, series=series[name], hollow=name == "estimate"))
+            else:
+                layers.append(Line(x=x, y=y, label=said, series=series[name], bold=name == "ours"))
+        head = "" if by is None else _title(result.columns[by], panel)
+        parts.append(
+            Chart(
+                title=head,
+                x=Axis(
+                    name=result.columns[drawing.x],
+                    scale="names" if names else "log" if drawing.log_x else "linear",
+                    names=tuple(textwrap.fill(str(name), 9) for name in names),
+                ),
+                y=Axis(name=drawing.y if n % across == 0 else "", scale="log" if drawing.log_y else "linear"),
+                layers=tuple(layers),
+                alt=f"{drawing.y} by {result.columns[drawing.x]}{', ' * bool(head)}{head}.",
+                width=max(7.0 / across, 4.0),
+                height=3.8,
+            )
+        )
+    lines = "; ".join(drawing.lines.values())
+    return Panels(title=title, parts=tuple(parts), across=across, alt=f"{title}: {lines}.", same_y=True)
+
+
+def _heat_maps(result: Result, title: str) -> Panels:
+    from pufferdp.report.pages.flows import flow_maps
+
+    drawing = result.drawing
+    labels = [str(label) for label in dict.fromkeys(row[drawing.x] for row in result.rows)]
+    tables: dict[str, Any] = {}
+    for name, label in drawing.lines.items():
+        cells = {(str(row[drawing.y]), str(row[drawing.x])): row[name] for row in result.rows}
+        tables[label] = [[cells[a, b] for b in labels] for a in labels]
+    return flow_maps(tables, labels, title)
+
+
+def _at(x: float | str | None, names: tuple[object, ...]) -> object:
+    """A place along the axis."""
+    return names.index(x) if names else x
+
+
+def _title(name: str, value: float | str | None) -> str:
+    return value if isinstance(value, str) else f"{name} {number(value)}"

@@ -1,1 +1,0 @@
-"""The local page (extra ``web``): it shows what the library computes, and computes nothing of its own."""

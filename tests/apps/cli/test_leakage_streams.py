@@ -1,0 +1,67 @@
+"""``pufferdp leakage --stream``: the numbers of the library, a figure, and a sentence for every refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pufferdp import MarkovChain, stream_budget, stream_leakage
+from tests.apps.cli.conftest import CHAIN, Run, write
+from tests.apps.cli.test_bad_input import check_sentence
+
+
+@pytest.fixture(autouse=True)
+def models(folder: Path) -> None:
+    write(folder, {"model.json": CHAIN, "groups.json": {"type": "groups", "largest": 4}})
+
+
+def chain() -> MarkovChain:
+    return MarkovChain(transition=CHAIN["transition"], states=CHAIN["states"])
+
+
+def test_the_numbers_are_those_of_the_library(run: Run) -> None:
+    result = run("leakage", "model.json", "--stream", ".1", "--length", "20", "--json")
+    assert (result.code, result.err) == (0, "")
+    assert result.json == stream_leakage(chain(), 0.1, length=20).to_dict()
+    result = run("leakage", "model.json", "--stream", ".1, .5,.2", "--adversary", "pufferfish", "--json")
+    assert result.json == stream_leakage(chain(), [0.1, 0.5, 0.2], adversary="pufferfish").to_dict()
+    assert run("leakage", "model.json", "--stream", ".1", "--json").json == stream_leakage(chain(), 0.1).to_dict()
+    result = run("leakage", "model.json", "--stream-target", "1", "--json")
+    assert result.json == stream_budget(chain(), 1.0).to_dict()
+
+
+def test_people_get_tables_and_figures(run: Run, folder: Path) -> None:
+    result = run("leakage", "model.json", "--stream", ".1,.2,.3", "--figure", "over-time.png")
+    assert (result.code, result.err) == (0, "")
+    assert "3 worst" in result.out
+    assert (folder / "over-time.png").stat().st_size > 5000
+    assert "Spend a DP epsilon of" in run("leakage", "model.json", "--stream-target", "1", "--length", "10").out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--stream", "x"], ("stream is 'x'",)),
+        (["--stream", ".1,"], ("stream is ''", "number")),
+        (["--stream", "-1"], ("a loss of -1", "0 or more")),
+        (["--stream", ".1,.2", "--length", "3"], ("2 losses", "length is 3")),
+        (["--stream", ".1", "--dp-epsilon", "1"], ("--dp-epsilon is 1", "leave it out")),
+        (["--stream", ".1", "--query", "count:active"], ("--query is count:active", "leave it out")),
+        (["--stream", ".1", "--stream-target", "1"], ("--stream-target is 1", "leave it out")),
+        (["--stream-target", "0"], ("target is 0", "above 0")),
+        (["--stream-target", "1", "--figure", "x.png"], ("over time", "--length")),
+        (["--stream", ".1", "--figure", "x.png"], ("over time", "--length")),
+        (["--stream", ".1", "--length", "5", "--figure", "x.txt"], ("x.txt", ".png")),
+    ],
+)
+def test_refusals_are_one_sentence(options: list[str], words: tuple[str, ...], run: Run) -> None:
+    result = run("leakage", "model.json", *options)
+    assert (result.code, result.out) == (2, "")
+    check_sentence(result, words)
+
+
+def test_other_models_have_no_streams(run: Run) -> None:
+    result = run("leakage", "groups.json", "--stream", ".1")
+    assert result.code == 3
+    check_sentence(result, ("AnyGroups", "markov_chain"))

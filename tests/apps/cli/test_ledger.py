@@ -1,0 +1,177 @@
+"""``pufferdp ledger`` and ``release --ledger``: what is printed, the exit codes, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.apps.cli.conftest import CHAIN, Run, series, write
+
+CREATE = [
+    "ledger",
+    "create",
+    "books.db",
+    "--dataset",
+    "week",
+    "--model",
+    "m.json",
+    "--adversary",
+    "bdp",
+    "--budget",
+    "2",
+]
+RELEASE = [
+    "release",
+    "f.csv",
+    "--model",
+    "m.json",
+    "--column",
+    "activity",
+    "--query",
+    "count:active",
+    "--mechanism",
+    "quilt-exact",
+]
+CHARGED = [*RELEASE, "--ledger", "books.db", "--dataset", "week"]
+KEYS = {"spent_dp", "leakage", "budget", "head", "releases"}
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    """A model, another one and a series."""
+    write(folder, {"m.json": CHAIN, "o.json": {**CHAIN, "transition": [[0.8, 0.2], [0.4, 0.6]]}, "f.csv": series()})
+
+
+def test_from_create_to_verify(run: Run) -> None:
+    made = run(*CREATE, "--json")
+    assert made.code == 0, made.err
+    assert set(made.json) >= KEYS
+    assert (made.json["leakage"], made.json["releases"], made.json["spent_dp"]) == (0, 0, 0)
+    done = run(*CHARGED, "--epsilon", "0.5", "--out", "c.json", "--json")
+    assert done.code == 0, done.err
+    head = done.json["certificate"]["ledger"]["head"]
+    shown = run("ledger", "show", "books.db", "--dataset", "week", "--json").json
+    assert (shown["leakage"], shown["releases"], shown["head"], shown["curve"]) == (0.5, 1, head, "own")
+    assert run("ledger", "verify", "books.db", "--head", head, "--json").json["valid"]
+    assert run("verify", "c.json", "--head", head, "--json").json["valid"]
+    assert run("verify", "c.json", "--head", "0" * 64).code == 3
+    text = run("ledger", "show", "books.db").out
+    assert "1 release, for an adversary who knows any set of other records" in text
+    assert head in text
+    said = run(*CHARGED, "--epsilon", "0.5").out
+    assert "Charged to data set 'week' as row 2" in said
+    assert "All releases from data set 'week' leak at most" in said
+
+
+def test_over_budget(run: Run) -> None:
+    run(*CREATE)
+    assert run(*CHARGED, "--epsilon", "1.5").code == 0
+    before = run("ledger", "show", "books.db", "--json").json
+    refused = run(*CHARGED, "--epsilon", "1.5")
+    assert refused.code == 3
+    assert refused.out == ""
+    assert "is left, in DP loss" in refused.err and "would fit, as with --epsilon" in refused.err
+    assert run("ledger", "show", "books.db", "--json").json == before
+
+
+def test_a_release_that_leaves_nothing_says_so(run: Run) -> None:
+    """exact-laplace at the whole budget: its promise holds alone."""
+    run(*CREATE)
+    done = run(*CHARGED[:-6], "--mechanism", "exact-laplace", *CHARGED[-4:], "--epsilon", "2")
+    assert done.code == 0, done.err
+    assert "Nothing more can be released from it." in " ".join(done.out.split())
+    refused = run(*CHARGED, "--epsilon", "0.001")
+    assert refused.code == 3
+    assert "a promise of its own counts for a single release only" in refused.err
+
+
+def test_several_data_sets(run: Run) -> None:
+    run(*CREATE)
+    run("ledger", "create", "books.db", "--dataset", "later", "--budget", "1", "--adversary", "pufferfish")
+    shown = run("ledger", "show", "books.db", "--json").json["datasets"]
+    assert [one["dataset"] for one in shown] == ["later", "week"]
+    assert shown[0]["leakage"] is None
+    assert "pufferfish" in run("ledger", "show", "books.db").out
+    assert "has no model yet" in run("ledger", "show", "books.db", "--dataset", "later").out
+
+
+def test_a_changed_ledger(run: Run, folder: Path) -> None:
+    run(*CREATE)
+    run(*CHARGED, "--epsilon", "0.5")
+    with sqlite3.connect(folder / "books.db") as connection:
+        connection.execute("UPDATE ledger_entries SET created = 'yesterday'")
+    connection.close()
+    found = run("ledger", "verify", "books.db", "--json")
+    assert found.code == 3
+    assert not found.json["valid"]
+    assert "row 1 was changed" in found.json["problems"][0]
+    assert "NOT valid" in run("ledger", "verify", "books.db").out
+
+
+def test_export_and_import(run: Run, folder: Path) -> None:
+    run(*CREATE)
+    run(*CHARGED, "--epsilon", "0.5")
+    assert run("ledger", "export", "books.db", "--out", "e.json", "--json").json == {"datasets": ["week"], "rows": 1}
+    assert json.loads((folder / "e.json").read_text())["schema"] == "pufferdp-ledger-export/1"
+    assert run("ledger", "import", "copy.db", "--from", "e.json").code == 0
+    shown = [run("ledger", "show", name, "--json").json for name in ("books.db", "copy.db")]
+    assert shown[0] == shown[1]
+    assert run("ledger", "import", "copy.db", "--from", "e.json").code == 2
+
+
+def test_a_private_fit(run: Run, folder: Path) -> None:
+    run("ledger", "create", "books.db", "--dataset", "week", "--budget", "200")
+    words = [
+        "fit",
+        "f.csv",
+        "--column",
+        "activity",
+        "--states",
+        "rest,active",
+        "--dp-epsilon",
+        "5",
+        "--out",
+        "fitted.json",
+    ]
+    done = run(*words, "--ledger", "books.db", "--dataset", "week")
+    assert done.code == 0, done.err
+    assert "spent a DP loss of 5 on the data: charged to data set 'week'" in done.out
+    shown = run("ledger", "show", "books.db", "--json").json
+    assert (shown["spent_dp"], shown["releases"]) == (5, 1)
+    assert shown["model_sha256"] is not None
+    assert run("ledger", "verify", "books.db").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["ledger", "show", "none.db"], 2, "does not exist"),
+        (["ledger", "verify", "f.csv"], 2, "cannot be used"),
+        (["ledger", "verify", "books.db", "--head", "xyz"], 2, "64 hexadecimal digits"),
+        (["ledger", "show", "books.db", "--dataset", "month"], 2, "no data set 'month'"),
+        (CREATE, 2, "already"),
+        ([*CREATE[:-1], "0", "--dataset", "other"], 2, "budget is 0"),
+        ([*CREATE, "--adversary", "bob"], 2, "adversary is 'bob'"),
+        ([*CREATE, "--model", "none.json"], 2, "does not exist"),
+        (["ledger", "import", "books.db", "--from", "m.json"], 2, "not a ledger export"),
+        (["ledger", "export", "books.db", "--out", "no/e.json"], 2, "no folder"),
+        ([*RELEASE, "--epsilon", "1", "--ledger", "books.db"], 2, "dataset is missing"),
+        ([*RELEASE, "--epsilon", "1", "--dataset", "week"], 2, "there is no ledger"),
+        ([*CHARGED, "--epsilon", "1", "--adversary", "pufferfish"], 3, "--adversary bdp"),
+        ([*CHARGED, "--epsilon", "1", "--model", "o.json"], 3, "a total is for one model"),
+        (["fit", "f.csv", "--column", "activity", "--dp-epsilon", "1"], 2, "states is missing"),
+        (["fit", "f.csv", "--column", "activity", "--ledger", "books.db", "--dataset", "week"], 2, "not private"),
+        (["fit", "f.csv", "--column", "activity", "--states", "rest", "--dp-epsilon", "x"], 2, "dp_epsilon is 'x'"),
+    ],
+)
+def test_what_is_wrong_or_refused(run: Run, folder: Path, words: list[str], code: int, said: str) -> None:
+    run(*CREATE)
+    before = run("ledger", "show", "books.db", "--json").out
+    found = run(*words)
+    assert found.code == code, found.err
+    assert said in found.err
+    assert found.err.startswith("pufferdp: ") and found.err.count("\n") == 1
+    assert run("ledger", "show", "books.db", "--json").out == before

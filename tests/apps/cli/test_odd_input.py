@@ -1,0 +1,263 @@
+"""Odd but valid input is answered: exit 0, the promised keys, finite numbers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apps.cli.conftest import CHAIN, Run, write
+
+USUAL = [[0.9, 0.1], [0.4, 0.6]]
+FOUR = [[0.4, 0.3, 0.2, 0.1], [0.1, 0.5, 0.2, 0.2], [0.3, 0.1, 0.4, 0.2], [0.25, 0.25, 0.25, 0.25]]
+CYCLE = [[0, 1], [1, 0]]
+IDENTITY = [[1, 0], [0, 1]]
+ABSORBING = [[0.5, 0.5], [0, 1]]
+TRANSIENT = [[0.2, 0.4, 0.4], [0, 0.5, 0.5], [0, 0.3, 0.7]]
+STICKY = [[1 - 1e-9, 1e-9], [1e-9, 1 - 1e-9]]
+TINY = [[1 - 1e-200, 1e-200], [0.5, 0.5]]
+SIXTY = [[(1 + (7 * x + 3 * y) % 5) for y in range(60)] for x in range(60)]
+PLAN_KEYS = {"query", "records", "longest_chain", "epsilon", "adversary", "secrets", "candidates", "best", "limit"}
+CANDIDATE_KEYS = {
+    "mechanism", "applies", "reason", "scale", "sigma", "lipschitz", "noise", "expected_l1_error",
+    "mean_squared_error", "factor", "accuracy", "quilt", "transport",
+}  # fmt: skip
+CERTIFICATE_KEYS = {
+    "schema", "pufferdp", "created", "guarantee", "model", "model_sha256", "query", "mechanism", "calibration", "noise",
+    "expected_l1_error", "accuracy", "data", "public", "labels", "answer", "estimate", "denoised", "warnings",
+    "ledger", "sha256",
+}  # fmt: skip
+
+
+def chain(transition: Any, start: Any = "stationary", **more: Any) -> dict[str, Any]:
+    return {"type": "markov_chain", "transition": transition, "start": start, **more}
+
+
+def finite(value: Any) -> bool:
+    """Whether every number inside is finite."""
+    if isinstance(value, dict):
+        return all(finite(v) for v in value.values())
+    if isinstance(value, list):
+        return all(finite(v) for v in value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
+    "one record": (chain(USUAL), 1, "1"),
+    "one record, any start": (chain(USUAL, "any"), 1, "1"),
+    "one record, given start": (chain(USUAL, [0, 1]), 1, "1"),
+    "two records": (chain(USUAL), 2, "1"),
+    "one state": (chain([[1]]), 10, "1"),
+    "one state, one record": (chain([[1]]), 1, "1"),
+    "cycle": (chain(CYCLE), 12, "1"),
+    "cycle, any start": (chain(CYCLE, "any"), 12, "1"),
+    "cycle, given start": (chain(CYCLE, [1, 0]), 12, "1"),
+    "identity": (chain(IDENTITY), 12, "1"),
+    "identity, any start": (chain(IDENTITY, "any"), 12, "1"),
+    "identity, given start": (chain(IDENTITY, [0.3, 0.7]), 12, "1"),
+    "absorbing": (chain(ABSORBING), 20, "1"),
+    "absorbing, any start": (chain(ABSORBING, "any"), 20, "1"),
+    "absorbing, given start": (chain(ABSORBING, [1, 0]), 20, "1"),
+    "transient state": (chain(TRANSIENT), 50, "1"),
+    "transient state, any start": (chain(TRANSIENT, "any"), 50, "1"),
+    "transient state, given start": (chain(TRANSIENT, [1, 0, 0]), 50, "1"),
+    "independent records": (chain([[0.3, 0.7], [0.3, 0.7]]), 100, "1"),
+    "two states, 10^9 records": (chain(USUAL), 10**9, "1"),
+    "two states, 10^9 records, any start": (chain(USUAL, "any"), 10**9, "1"),
+    "two states, 10^9 records, given start": (chain(USUAL, [0.5, 0.5]), 10**9, "1"),
+    "four states, 10^9 records": (chain(FOUR), 10**9, "1"),
+    "four states, 10^9 records, any start": (chain(FOUR, "any"), 10**9, "1"),
+    "four states, 10^9 records, given start": (chain(FOUR, [1, 0, 0, 0]), 10**9, "1"),
+    "epsilon 1e-6": (chain(USUAL), 1000, "1e-6"),
+    "epsilon 1e-9, 10^9 records": (chain(USUAL), 10**9, "1e-9"),
+    "epsilon 50": (chain(USUAL), 1000, "50"),
+    "epsilon 1000": (chain(USUAL), 1000, "1000"),
+    "epsilon 1e300": (chain(USUAL), 1000, "1e300"),
+    "epsilon 1000, 10^9 records": (chain(USUAL), 10**9, "1000"),
+    "very sticky": (chain(STICKY), 10**6, "1"),
+    "very sticky, any start": (chain(STICKY, "any"), 10**6, "1"),
+    "probabilities of 1e-200": (chain(TINY), 1000, "1"),
+    "probabilities of 1e-200, any start": (chain(TINY, "any"), 1000, "1"),
+    "a start of 1e-300": (chain(TINY, [1e-300, 1]), 1000, "1"),
+    "sixty states": (chain([[v / sum(row) for v in row] for row in SIXTY]), 5000, "1"),
+    "sixty states, any start": (chain([[v / sum(row) for v in row] for row in SIXTY], "any"), 5000, "1"),
+    "class of unlike chains": (
+        {"type": "markov_class", "models": [chain(USUAL), chain(IDENTITY, "any"), chain(CYCLE, [1, 0])]},
+        12,
+        "1",
+    ),
+    "binary interval, 10^9 records": ({"type": "binary_interval", "low": 0.2, "high": 0.8}, 10**9, "1"),
+    "binary interval of all": ({"type": "binary_interval", "low": 0, "high": 1}, 12, "1"),
+    "binary interval of one": ({"type": "binary_interval", "low": 0.5, "high": 0.5}, 12, "1"),
+    "interval of all": ({"type": "markov_interval", "low": [[0, 0]] * 2, "high": [[1, 1]] * 2}, 12, "1"),
+    "interval of one state": ({"type": "markov_interval", "low": [[1]], "high": [[1]]}, 12, "1"),
+    "interval, 10^9 records": (
+        {"type": "markov_interval", "low": [[0.2] * 3] * 3, "high": [[0.5] * 3] * 3},
+        10**9,
+        "1",
+    ),
+}
+
+
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+@pytest.mark.parametrize(("model", "length", "epsilon"), PLANS.values(), ids=PLANS.keys())
+def test_a_plan_is_made(
+    model: dict[str, Any], length: int, epsilon: str, adversary: str, run: Run, folder: Path
+) -> None:
+    write(folder, {"m.json": model})
+    usual = ["plan", "m.json", "--query", "histogram", "--length", length, "--epsilon", epsilon]
+    result = run(*usual, "--adversary", adversary, "--json")
+    assert result.code == 0, result.err
+    plan = result.json
+    assert set(plan) == PLAN_KEYS
+    assert plan["records"] == plan["longest_chain"] == length
+    assert finite(plan)
+    best = None
+    for candidate in plan["candidates"]:
+        assert set(candidate) == CANDIDATE_KEYS
+        assert candidate["applies"] == (candidate["reason"] is None)
+        if candidate["applies"]:
+            assert candidate["scale"] == pytest.approx(candidate["lipschitz"] * candidate["sigma"])
+            # The answer of a chain that cannot vary needs no noise, and only the laws of the answer can tell.
+            assert candidate["scale"] > 0 or candidate["mechanism"] == "wasserstein"
+            assert set(candidate["accuracy"]) == {"alpha", "beta"}
+            best = best or candidate
+    assert best is not None
+    assert plan["best"] == best["mechanism"]
+
+
+@pytest.mark.parametrize("query", ["count:0", "frequency", "sum", "mean"])
+@pytest.mark.parametrize(
+    "name", ["one record", "cycle", "identity", "absorbing, any start", "two states, 10^9 records"]
+)
+def test_every_query_is_planned(name: str, query: str, run: Run, folder: Path) -> None:
+    model, length, epsilon = PLANS[name]
+    write(folder, {"m.json": model})
+    result = run("plan", "m.json", "--query", query, "--length", length, "--epsilon", epsilon, "--json")
+    assert result.code == 0, result.err
+    assert finite(result.json)
+
+
+def test_the_person_reads_a_plan_of_any_size(run: Run, folder: Path) -> None:
+    for name in ("one state", "epsilon 1000", "epsilon 1e300", "two states, 10^9 records"):
+        model, length, epsilon = PLANS[name]
+        write(folder, {"m.json": model})
+        result = run("plan", "m.json", "--query", "histogram", "--length", length, "--epsilon", epsilon)
+        assert result.code == 0, result.err
+        assert "best" in result.out
+
+
+def test_many_chains_are_planned(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN})
+    lengths = ",".join(["288", "1", "17"] * 500)
+    result = run("plan", "m.json", "--query", "histogram", "--lengths", lengths, "--epsilon", "1", "--json")
+    assert result.code == 0, result.err
+    assert result.json["records"] == 500 * (288 + 1 + 17)
+    assert result.json["longest_chain"] == 288
+
+
+RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
+    "one record": (CHAIN, "activity\nrest\n", []),
+    "one record without a line end": (CHAIN, "activity\nrest", []),
+    "one state": (chain([[1]], states=["on"]), "activity\non\non\n", []),
+    "cycle": (chain(CYCLE, states=["a", "b"]), "activity\na\nb\na\nb\n", []),
+    "identity": (chain(IDENTITY, states=["a", "b"]), "activity\na\na\na\n", []),
+    "absorbing, given start": (chain(ABSORBING, [1, 0], states=["a", "b"]), "activity\na\na\nb\nb\n", []),
+    "transient state, any start": (chain(TRANSIENT, "any"), "activity\n0\n1\n2\n1\n2\n2\n", []),
+    "numbers as states, written 1.0": (chain(USUAL), "activity\n0.0\n1.0\n1.0\n", []),
+    "epsilon 1e-6": (CHAIN, "activity\nrest\nactive\n", ["--epsilon", "1e-6"]),
+    "epsilon 50": (CHAIN, "activity\nrest\nactive\n", ["--epsilon", "50"]),
+    "epsilon 1000": (CHAIN, "activity\nrest\nactive\n", ["--epsilon", "1000"]),
+    "states with spaces, commas and umlauts": (
+        chain(USUAL, states=["at rest, lying", 'läuft "schnell" 🏃']),
+        'activity\n"at rest, lying"\n"läuft ""schnell"" 🏃"\n"at rest, lying"\n',
+        [],
+    ),
+    "byte order mark and Windows line ends": (
+        CHAIN,
+        b"\xef\xbb\xbfactivity,n\r\nrest,1\r\nactive,2\r\nrest,3\r\n",
+        ["--order", "n"],
+    ),
+    "rows out of order": (CHAIN, "n,activity\n3,rest\n1,active\n2,rest\n", ["--order", "n"]),
+    "missing values break the chain": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "break"]),
+    "one record a person": (CHAIN, "who,activity\na,rest\nb,rest\nc,active\n", ["--by", "who"]),
+    "sixty states": (
+        chain([[v / sum(row) for v in row] for row in SIXTY]),
+        "activity\n" + "".join(f"{n % 60}\n" for n in range(120)),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+@pytest.mark.parametrize(("model", "data", "more"), RELEASES.values(), ids=RELEASES.keys())
+def test_a_release_is_made(
+    model: dict[str, Any], data: str | bytes, more: list[str], adversary: str, run: Run, folder: Path
+) -> None:
+    write(folder, {"m.json": model, "d.csv": data})
+    usual = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--query", "histogram"]
+    epsilon = [] if "--epsilon" in more else ["--epsilon", "1"]
+    result = run(*usual, *epsilon, *more, "--adversary", adversary, "--json", "--out", "r.json")
+    assert (result.code, result.err) == (0, "")
+    release = result.json
+    assert set(release) == {"answer", "estimate", "denoised", "labels", "certificate"}
+    assert set(release["certificate"]) == CERTIFICATE_KEYS
+    assert finite(release)
+    names = model.get("states") or [str(n) for n in range(len(model["transition"]))]
+    assert release["labels"] == names
+    assert len(release["answer"]) == len(release["estimate"]) == len(names)
+    assert run("verify", "r.json").code == 0
+    assert run("plan", "m.json", "--query", "histogram", "--length", "2", "--epsilon", "1").code == 0
+
+
+ODD_NAMES = ['how "active"?', "heart rate", "it's", "a;b", "größe", "select", "x.y", "value", "order", "person", "code"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_column_names_may_be_odd(name: str, run: Run, folder: Path) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    write(folder, {"m.json": CHAIN, "d.csv": f"{quoted},when it was,n\nrest,1,1\nactive,2,2\nrest,4,3\n"})
+    usual = ["release", "d.csv", "--model", "m.json", "--column", name, "--epsilon", "1", "--json"]
+    result = run(*usual, "--query", "count:active", "--order", "when it was", "--gap", "1")
+    assert (result.code, result.err) == (0, "")
+    assert result.json["certificate"]["data"]["column"] == name
+    assert result.json["certificate"]["data"]["lengths"] == [[1, 1], [2, 1]]
+
+
+def test_a_given_start_serves_one_chain_in_order(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": {**CHAIN, "start": [0.5, 0.5]}, "d.csv": "n,activity\n1,rest\n2,active\n"})
+    usual = ["release", "d.csv", "--model", "m.json", "--column", "activity", "--query", "histogram", "--epsilon", "1"]
+    assert run(*usual, "--order", "n", "--json").code == 0
+
+
+def test_a_model_file_may_begin_with_a_byte_order_mark(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": b'\xef\xbb\xbf{"type": "binary_interval", "low": 0.2, "high": 0.8}'})
+    assert run("plan", "m.json", "--query", "histogram", "--length", "9", "--epsilon", "1").code == 0
+
+
+FITS = {
+    "constant column": ("activity\nrest\nrest\nrest\n", [], ["rest"]),
+    "state that is never left": ("activity\na\nb\na\nb\nc\n", [], ["a", "b"]),
+    "state with a comma": ('activity\n"a, b"\nc\n"a, b"\n', [], ["a, b", "c"]),
+    "numbers": ("activity\n10\n2\n10\n2\n", [], ["2", "10"]),
+    "bins": ("activity\n5\n15\n7\n12\n", ["--bins", "width:10"], ["0..10", "10..20"]),
+    "Windows line ends": (b"\xef\xbb\xbfactivity\r\na\r\nb\r\na\r\n", [], ["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("confidence", [[], ["--confidence", "0.95"]], ids=["chain", "class"])
+@pytest.mark.parametrize(("data", "more", "states"), FITS.values(), ids=FITS.keys())
+def test_a_model_is_fitted_and_used(
+    data: str | bytes, more: list[str], states: list[str], confidence: list[str], run: Run, folder: Path
+) -> None:
+    write(folder, {"d.csv": data})
+    result = run("fit", "d.csv", "--column", "activity", *more, *confidence, "--json", "--out", "m.json")
+    assert (result.code, result.err) == (0, "")
+    assert result.json["states"] == states
+    assert result.json["type"] == ("markov_interval" if confidence else "markov_chain")
+    assert finite(result.json)
+    planned = run("plan", "m.json", "--query", "histogram", "--length", "20", "--epsilon", "1", "--json")
+    assert planned.code == 0, planned.err
+    assert run("fit", "d.csv", "--column", "activity", *more, *confidence).code == 0

@@ -1,0 +1,137 @@
+"""``pufferdp robustness``: numbers for machines, sentences for people, a figure, and a sentence for every refusal."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pufferdp import MarkovChain, robustness
+from tests.apps.cli.conftest import CHAIN, Run, listing, write
+from tests.apps.cli.test_bad_input import check_sentence
+
+OTHER = {**CHAIN, "transition": [[0.88, 0.12], [0.4, 0.6]]}
+TABLE: dict[str, Any] = {
+    "type": "joint",
+    "values": [0, 1],
+    "outcomes": [{"records": [0, 0], "probability": 0.6}, {"records": [1, 1], "probability": 0.4}],
+}
+OTHER_TABLE = {
+    **TABLE,
+    "outcomes": [{"records": [0, 0], "probability": 0.5}, {"records": [1, 1], "probability": 0.5}],
+}
+COMMAND = ["robustness", "model.json", "--belief", "other.json", "--epsilon", "1"]
+
+
+def chain(content: dict[str, Any]) -> MarkovChain:
+    return MarkovChain(transition=content["transition"], states=content["states"])
+
+
+@pytest.fixture(autouse=True)
+def models(folder: Path) -> None:
+    write(folder, {"model.json": CHAIN, "other.json": OTHER})
+
+
+def test_the_numbers_are_those_of_the_library(run: Run) -> None:
+    result = run(*COMMAND, "--length", "12", "--json")
+    assert (result.code, result.err) == (0, "")
+    expected = robustness(chain(CHAIN), chain(OTHER), epsilon=1, length=12)
+    assert result.json == expected.to_dict()
+    assert result.json["epsilon"] == pytest.approx(1 + 2 * result.json["delta"])
+
+
+def test_people_get_sentences_that_fit(run: Run) -> None:
+    result = run(*COMMAND, "--length", "12")
+    assert (result.code, result.err) == (0, "")
+    assert "Promised to whoever believes the model: epsilon 1." in result.out
+    # The longest path goes from rest to active every other record: 6·log(.12/.10) = 1.094.
+    assert "Kept towards this belief: epsilon 3.188, which is 1 + 2·1.094." in result.out
+    assert "an adversary who knows no record" in result.out
+    assert all(len(line) <= 100 for line in result.out.splitlines())
+
+
+def test_nothing_left_is_null_with_a_reason(run: Run, folder: Path) -> None:
+    write(folder, {"other.json": {**CHAIN, "transition": [[1.0, 0.0], [0.4, 0.6]], "start": [0.5, 0.5]}})
+    result = run(*COMMAND, "--length", "12", "--json")
+    assert result.code == 0
+    assert result.json["delta"] is None
+    assert result.json["epsilon"] is None
+    assert result.json["reason"]
+    assert "nothing" in run(*COMMAND, "--length", "12").out
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf"])
+def test_a_figure_of_the_drift(ending: str, run: Run, folder: Path) -> None:
+    result = run(*COMMAND, "--length", "12", "--figure", f"drift{ending}", "--json")
+    assert (result.code, result.err) == (0, "")
+    assert (folder / f"drift{ending}").stat().st_size > 1000
+    line = result.json["drift"]
+    assert (line["from"], line["to"]) == ("rest", "rest")
+    assert line["belief"]["epsilon"] == result.json["epsilon"]
+    assert min(p["epsilon"] for p in line["points"]) == 1
+
+
+def test_the_drift_can_be_chosen(run: Run, folder: Path) -> None:
+    result = run(*COMMAND, "--length", "12", "--figure", "drift.png", "--drift", "active:rest")
+    assert result.code == 0
+    assert "drift.png, as the probability of active:rest drifts" in result.out
+    chosen = run(*COMMAND, "--length", "12", "--figure", "drift.png", "--drift", "active:rest", "--json").json
+    assert chosen["drift"]["belief"] is None  # the belief differs in another row
+
+
+def test_tables_need_no_length(run: Run, folder: Path) -> None:
+    write(folder, {"model.json": TABLE, "other.json": OTHER_TABLE})
+    result = run(*COMMAND, "--json")
+    assert (result.code, result.err) == (0, "")
+    assert result.json["delta"] == 0  # given one twin the other is known, whatever the odds
+    write(
+        folder,
+        {
+            "model.json": {**TABLE, "outcomes": [*TABLE["outcomes"][:1], {"records": [0, 1], "probability": 0.4}]},
+            "other.json": {
+                **TABLE,
+                "outcomes": [*OTHER_TABLE["outcomes"][:1], {"records": [0, 1], "probability": 0.5}],
+            },
+        },
+    )
+    assert run(*COMMAND, "--json").json["delta"] == pytest.approx(math.log(0.5 / 0.4))
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "words"),
+    [
+        ([], {}, ("length", "chain")),
+        (["--length", "0"], {}, ("length", "0")),
+        (["--length", "ten"], {}, ("length", "ten")),
+        (["--length", "5", "--drift", "rest:active"], {}, ("--drift", "--figure")),
+        (["--length", "5", "--figure", "f.jpg"], {}, ("f.jpg", ".png")),
+        (["--length", "5", "--figure", "f.png", "--drift", "rest:run"], {}, ("rest:run", "FROM:TO")),
+        (["--length", "5"], {"other.json": {**OTHER, "states": ["rest", "run"]}}, ("run", "active")),
+        (["--length", "5"], {"other.json": TABLE}, ("belief", "series")),
+        (["--length", "5"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("length is 5", "leave it out")),
+        (["--figure", "f.png"], {"model.json": TABLE, "other.json": OTHER_TABLE}, ("--figure", "not a chain")),
+        ([], {"model.json": TABLE}, ("belief", "single records")),
+        (["--length", "5", "--belief", "no.json"], {}, ("no.json", "does not exist")),
+        (["--length", "5", "--epsilon", "0"], {}, ("epsilon is 0", "above 0")),
+        (["--length", "5", "--epsilon", "one"], {}, ("epsilon", "one")),
+    ],
+)
+def test_a_refusal_is_one_sentence_and_leaves_nothing(
+    options: list[str], files: dict[str, Any], words: tuple[str, ...], run: Run, folder: Path
+) -> None:
+    write(folder, files)
+    before = listing(folder)
+    result = run(*COMMAND, *options, "--json")
+    assert result.code == 2
+    assert result.out == ""
+    check_sentence(result, words)
+    assert listing(folder) == before
+
+
+def test_it_has_help_and_is_listed(run: Run) -> None:
+    assert "  robustness " in run("--help").out
+    text = run("robustness", "--help").out
+    for option in ("--belief", "--epsilon", "--length", "--drift", "--figure", "--json"):
+        assert option in text

@@ -1,0 +1,222 @@
+"""What the page is told, over a real connection: wrong uploads, cancelled work, and commands that do the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from contextlib import aclosing
+from pathlib import Path
+
+import httpx
+import pytest
+
+import pufferdp
+from pufferdp.apps.web.workers import Lane
+from tests.apps.cli.conftest import Run, folder, run  # noqa: F401
+from tests.apps.web.conftest import DEMO, Served
+
+READING = {"column": "activity", "order": "time"}
+WEEK = {"model": "wearer", "data": "week", "reading": READING, "query": "histogram", "epsilon": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"", "empty"),
+        ("a.csv", b"   \n", "empty"),
+        ("a.csv", b"\x00\x01\x02\xff\xfe" * 100, "could not be read"),
+        ("a.csv", b"a,b\n1,2,3,4\n", "does not split into columns"),
+        ("a.csv", "a\nmäßig\n".encode("latin-1"), "UTF-8"),
+        ("a.parquet", b"PAR1", "must end in"),
+        ("a.csv.gz", b"\x1f\x8b", "must end in"),
+    ],
+)  # fmt: skip
+def test_data_that_is_wrong_is_refused_in_words(served: Served, name: str, content: bytes, words: str) -> None:
+    said = served.upload("data", name, content)
+    if "done" in said:  # the header is fine; the rest is not
+        said = served.do("values", data=said["done"]["key"], column=said["done"]["columns"][0])[-1]
+    assert words in said["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "one JSON object"),
+        (b'{"type": "bayesian_network", "bif": "/etc/passwd"}', "names another file"),
+        (b'{"type": "class", "models": [{"type": "bayesian_network", "bif": "../../x.bif"}]}', "names another file"),
+        (b'{"type": "markov_chain", "transition": [[0.5, 0.6], [0.5, 0.5]]}', "1.1"),
+    ],
+)
+def test_models_that_are_wrong_are_refused_in_words(served: Served, content: bytes, words: str) -> None:
+    assert words in served.upload("model", "m.json", content)["error"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff", b"{" * 100_000, b"<html></html>", b"[]", b'<!doctype html><script id="certificate">{</script>'],
+)
+def test_certificates_that_are_none_are_refused_in_words(served: Served, content: bytes) -> None:
+    assert "certificate" in served.upload("verify", "c.html", content)["error"]
+
+
+def test_names_are_only_names(served: Served) -> None:
+    kept = served.upload("data", "../../etc/\x07pass\nwd.csv", b"a\n1\n")["done"]
+    assert kept["name"] == "passwd.csv"
+    assert served.upload("data", r"C:\secret\w.csv", b"a\n1\n")["done"]["name"] == "w.csv"
+
+
+def test_slow_mechanisms_come_later(served: Served) -> None:
+    said = served.do("plan", **{**WEEK, "query": "count:active"})
+    (part,) = [line["part"] for line in said if "part" in line]
+    last = said[-1]["done"]
+    assert part["best"] == "quilt-exact"
+    assert "exact-laplace" in part["waiting"]
+    assert (last["best"], last["waiting"]) == ("exact-laplace", [])
+    ours = pufferdp.plan(pufferdp.load_model(DEMO / "wearer.json"), "count:active", epsilon=1.0, length=2016)
+    assert [c["mechanism"] for c in last["candidates"]] == [c.mechanism for c in ours.candidates]
+    assert [c["scale"] for c in last["candidates"]] == [c["scale"] for c in ours.to_dict()["candidates"]]
+
+
+def test_a_release_says_what_the_command_line_says_and_no_more(served: Served, run: Run) -> None:  # noqa: F811
+    found = served.done("release", **WEEK, dataset="ward")
+    result = run(
+        "release", DEMO / "week.csv", "--model", DEMO / "wearer.json", "--column", "activity", "--order", "time",
+        "--query", "histogram", "--epsilon", "1", "--json",
+    )  # fmt: skip
+    assert set(found) - {"chart", "made", "written"} == set(result.json)
+    certificate = found["certificate"]
+    with pufferdp.Ledger(served.ledger) as books:
+        assert certificate["ledger"]["head"] == books.dataset("ward").head
+    kept = httpx.get(f"{served.url}api/made/{found['made']['key']}/release.json")
+    assert kept.headers["content-disposition"].startswith("attachment")
+    assert kept.json()["certificate"] == certificate
+    assert pufferdp.verify(certificate).valid
+    checked = served.upload("verify", "release.json", kept.content)["done"]
+    assert checked["valid"]
+    assert checked["ledger"]["valid"]
+    certificate["answer"][0] += 1
+    assert not served.upload("verify", "c.json", json.dumps(certificate).encode())["done"]["valid"]
+
+
+def test_a_release_over_budget_is_refused_and_charges_nothing(served: Served) -> None:
+    with pufferdp.Ledger(served.ledger) as books:
+        before = books.dataset("ward").head
+        said = served.do("release", **{**WEEK, "epsilon": 100.0}, dataset="ward")[-1]
+        assert (said["kind"], said["exit"]) == ("BudgetError", 3)
+        assert books.dataset("ward").head == before
+
+
+def test_who_goes_away_ends_the_work() -> None:
+    """A job that is slow to end is ended with its process; one that is quick leaves it alone."""
+
+    async def go() -> tuple[int, int, int]:
+        lane = Lane()
+        needs = {"m": json.loads((DEMO / "wearer.json").read_text())}
+        quick = {"model": "m", "data": None, "reading": None, "id": None, "query": "histogram", "clip": None,
+                 "epsilon": 1.0, "adversary": "bdp", "length": 2016, "theme": "light"}  # fmt: skip
+
+        async def first(asked: dict[str, object], stop: str, wait: float = 0.0) -> int:
+            async with aclosing(lane.run("plan", asked, needs)) as said:
+                async for kind, _ in said:
+                    if kind == stop:
+                        break
+                await asyncio.sleep(wait)
+            assert lane._process is not None
+            return lane._process.pid
+
+        try:
+            a = await first(quick, "part")  # left early, and done before long
+            b = await first({**quick, "query": "sum"}, "part", 0.3)  # in the middle of seconds of one mechanism
+            return a, b, await first(quick, "done")
+        finally:
+            await lane.close()
+
+    a, b, c = asyncio.run(go())
+    assert a == b != c
+
+
+def test_closing_the_connection_ends_the_work(served: Served) -> None:
+    """The next question is answered by a new process, long before the old one would have been done."""
+    slow = {**WEEK, "query": "sum"}
+    with httpx.stream("POST", f"{served.url}api/do/plan", json=slow, timeout=60) as answer:
+        for line in answer.iter_lines():
+            if "part" in json.loads(line):
+                break
+    assert served.done("plan", **WEEK)["best"] == "quilt-exact"
+
+
+def follow(script: dict[str, str], run: Run) -> list[str]:  # noqa: F811
+    """Run the lines of a shell script in this process, then the Python; what the commands print."""
+    printed = []
+    for line in script["shell"].replace("\\\n", " ").splitlines():
+        words = shlex.split(line)
+        if words[0] == "echo":
+            assert words[2] == ">"
+            Path(words[3]).write_text(words[1])
+            continue
+        assert words[0] == "pufferdp"
+        result = run(*words[1:])
+        assert result.code == 0, (line, result.err)
+        printed.append(result.out)
+    exec(script["python"], {})
+    return printed
+
+
+def test_the_commands_of_the_first_room_are_right(served: Served, run: Run) -> None:  # noqa: F811
+    found = served.done("plan", **WEEK)
+    printed = follow(found["commands"], run)
+    assert "quilt-exact    best" in printed[1]
+    assert "valid" in printed[3]
+
+
+def test_the_commands_for_an_upload_are_right(served: Served, run: Run) -> None:  # noqa: F811
+    rows = [f"{n},{'ann' if n % 2 else 'bob'},{(n * 7) % 50}" for n in range(1, 300)]
+    content = "\n".join(["minute,who is it,a 'value'", *rows]).encode()
+    Path("my data.csv").write_bytes(content)
+    data = served.upload("data", "my data.csv", content)["done"]
+    reading = {"column": "a 'value'", "order": "minute", "by": "who is it", "gap": "4", "missing": "break"}
+    model = served.done("fit", data=data["key"], reading=reading, bins="0,25,50")
+    asked = {"model": model["key"], "data": data["key"], "reading": reading, "epsilon": 0.5, "adversary": "pufferfish"}
+    found = served.done("plan", **asked, query="mean", clip=[0, 40])
+    assert follow(found["commands"], run)[-1].startswith("valid")
+    assert "--lengths 149,150" in found["commands"]["shell"].replace("150,149", "149,150")
+
+
+def test_the_commands_of_the_other_rooms_are_right(served: Served, run: Run) -> None:  # noqa: F811
+    found = served.done("leakage", stay=[0.9, 0.7], length=50, dp_epsilon=0.1)
+    (printed,) = follow(found["commands"], run)
+    assert "0.4247" in printed
+    assert round(found["exact"], 4) == 0.4247
+    redaction = {"model": "wearer", "private": [500, 502], "epsilon": 1.0}
+    follow(served.done("design", **redaction, length=2016)["commands"], run)
+    made = served.done("redact", **redaction, data="week", column="activity")
+    assert "valid" in follow(made["commands"], run)[-1]
+    assert {500, 502} <= set(made["marked"])
+    books = httpx.get(served.url + "api/start").json()["commands"]["ledger"]
+    assert "valid" in follow(books, run)[-1]
+
+
+def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
+    made = served.done("redact", model="wearer", data="week", column="activity", private=[500], epsilon=1.0)
+    sent = httpx.get(f"{served.url}api/made/{made['made']['key']}/redacted-week.csv").text.splitlines()
+    original = (DEMO / "week.csv").read_text().splitlines()
+    differ = [n for n, (a, b) in enumerate(zip(original, sent, strict=True)) if a != b]
+    assert differ == made["marked"]
+    assert all(sent[n] == original[n].split(",")[0] + ",*" for n in differ)
+    assert pufferdp.verify(made["certificate"]).valid
+
+
+def test_a_redaction_is_charged(served: Served) -> None:
+    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0}
+    made = served.done("redact", **asked, dataset="series")
+    assert made["certificate"]["guarantee"]["adversary"] == "bdp"
+    assert "--dataset series" in made["commands"]["shell"] and "dataset='series'" in made["commands"]["python"]
+    with pufferdp.Ledger(served.ledger) as books:
+        assert made["certificate"]["ledger"]["head"] == books.dataset("series").head
+        again = served.do("redact", **{**asked, "private": [700]}, dataset="series")[-1]
+        assert again["kind"] == "RefusedError" and "--after" in again["error"]
+        assert books.dataset("series").releases == 1

@@ -1,0 +1,300 @@
+"""The four rooms in a browser: with the mouse, by keyboard alone, in light and dark, and never a request to elsewhere.
+
+Screenshots go to the folder PUFFERDP_SCREENSHOTS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pufferdp
+from tests.apps.web.conftest import DEMO, Served
+
+ROOMS = ("plan", "leakage", "redact", "ledger")
+EVIL = '<img src=x onerror="window.pwned=1">'
+
+
+@pytest.fixture(scope="module")
+def context(browser: Any, served: Served) -> Iterator[Any]:
+    """A window whose every request is written down. Nothing may go elsewhere, and nothing may break a rule."""
+    opened = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    seen: list[str] = []
+    broken: list[str] = []
+    opened.on("request", lambda request: seen.append(request.url))
+    opened.on("console", lambda message: broken.append(message.text) if message.type in ("error", "warning") else None)
+    opened.on("weberror", lambda error: broken.append(str(error.error)))
+    yield opened
+    opened.close()
+    assert len(seen) > 20
+    assert [url for url in seen if not url.startswith(served.url)] == []
+    refused = "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+    assert [words for words in broken if words != refused] == []
+
+
+@pytest.fixture
+def page(context: Any, served: Served) -> Iterator[Any]:
+    """The page, with the first answer on it."""
+    opened = context.new_page()
+    opened.set_default_timeout(60_000)
+    opened.goto(served.url)
+    opened.wait_for_selector("#plan tr.best")
+    yield opened
+    opened.close()
+
+
+def enter(page: Any, room: str) -> None:
+    """Go into a room and wait for what it shows first."""
+    page.click(f"#tab-{room}")
+    first = {"plan": "tr.best", "leakage": ".chart svg", "redact": ".chart svg", "ledger": ".account"}
+    page.wait_for_selector(f"#{room} {first[room]}")
+
+
+def said(page: Any, room: str) -> str:
+    """The headline of a room."""
+    return str(page.inner_text(f"#{room} .headline"))
+
+
+def week(names: dict[str, str] | None = None, column: str = "activity") -> bytes:
+    """The bundled week as somebody's own file, states and column renamed."""
+    text = (DEMO / "week.csv").read_text().replace("time,activity", f'time,"{column.replace(chr(34), chr(34) * 2)}"')
+    for old, new in (names or {}).items():
+        text = text.replace(f",{old}\n", f',"{new.replace(chr(34), chr(34) * 2)}"\n')
+    return text.encode()
+
+
+def give(page: Any, room: str, name: str, content: bytes, n: int = 0) -> None:
+    """Choose a file, as the dialog of the system would."""
+    page.locator(f"#{room} input[type=file]").nth(n).set_input_files({"name": name, "mimeType": "", "buffer": content})
+
+
+def test_a_newcomer_is_answered_at_once(page: Any, pictures: Path) -> None:
+    """May I publish this week's histogram, and with what error? The page says so before anything is asked of it."""
+    assert said(page, "plan").startswith("Yes. Each of its numbers is off by less than 101, 95 % sure.")
+    assert "quilt-exact" in page.inner_text("#plan tr.best")
+    page.wait_for_selector("#plan .chart svg")
+    page.screenshot(path=pictures / "plan.png")
+
+
+def test_a_file_is_planned_released_charged_and_verified(page: Any, served: Served, pictures: Path) -> None:
+    give(page, "plan", "ward.csv", week())
+    page.wait_for_selector("#plan .warning")  # a model fitted on the data weakens the promise
+    assert page.locator("#plan option", has_text="ward.csv").count() >= 1
+    page.get_by_label("Model", exact=True).locator("visible=true").select_option("wearer")
+    slider = page.locator("#plan input[type=range]")
+    slider.fill("0.3")  # the exponent: an epsilon of 2
+    page.wait_for_selector("#plan .answer[data-epsilon='2']")
+    assert "e^2 = 7.389" in said(page, "plan")
+    page.get_by_label("Charge it to").select_option("ward")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .downloads")
+    assert page.inner_text("#plan .charged") == "Charged to ward, row 1 of the ledger."
+    with pufferdp.Ledger(served.ledger) as books:
+        assert (books.dataset("ward").releases, books.dataset("ward").leakage) == (1, 2.0)
+    page.screenshot(path=pictures / "released.png", full_page=True)
+    with page.expect_download() as held:
+        page.click("#plan .downloads a:has-text('Report')")
+    report = Path(held.value.path()).read_text(encoding="utf-8")
+    assert held.value.suggested_filename == "report.html"
+
+    enter(page, "ledger")
+    drop(page, "#ledger .drop", "report.html", report)
+    page.wait_for_selector("#ledger .verdict.good")
+    assert "Its row is in this ledger" in page.inner_text("#ledger")
+    assert "leaked at most 2 of 8" in page.inner_text("#ledger .account:has(h3:text-is('ward'))")
+    page.wait_for_selector("#ledger .account:has(h3:text-is('ward, how it moves')) .chart svg")
+    assert "total variation spent 0.2 of 0.5" in page.inner_text(
+        "#ledger .account:has(h3:text-is('ward, how it moves'))"
+    )
+    page.screenshot(path=pictures / "ledger.png")
+    assert '"epsilon": 2.0' in report
+    drop(page, "#ledger .drop", "report.html", report.replace('"epsilon": 2.0', '"epsilon": 1.0'))
+    page.wait_for_selector("#ledger .verdict.bad")
+    page.get_by_text("Verify the ledger").click()
+    page.wait_for_selector("#ledger .verdict.good")
+
+
+def drop(page: Any, where: str, name: str, text: str) -> None:
+    """Drag a file onto a zone."""
+    make = "([name, text]) => { const d = new DataTransfer(); d.items.add(new File([text], name)); return d; }"
+    page.dispatch_event(where, "drop", {"dataTransfer": page.evaluate_handle(make, [name, text])})
+
+
+def test_only_the_latest_question_is_answered(page: Any) -> None:
+    slider = page.locator("#plan input[type=range]")
+    for exponent in range(-19, 10):
+        slider.fill(str(exponent / 10))
+    page.wait_for_selector("#plan .answer[data-epsilon='7.9']")
+    page.wait_for_timeout(300)
+    assert "e^7.9" in said(page, "plan")
+    assert page.get_attribute("#plan .answer", "aria-busy") == "false"
+
+
+def test_leakage_follows_the_point(page: Any, pictures: Path) -> None:
+    enter(page, "leakage")
+    before = said(page, "leakage")
+    assert "DP says 0.1" in before
+    box = page.locator("#leakage .pad").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.4)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.45, steps=4)
+    page.mouse.up()
+    page.wait_for_function("before => document.querySelector('#leakage .headline').innerText !== before", arg=before)
+    page.wait_for_selector("#leakage .answer[aria-busy=false]")
+    stay = [float(page.locator("#leakage input[type=range]").nth(n).input_value()) for n in (0, 1)]
+    model = pufferdp.MarkovChain(transition=[[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]])
+    ours = pufferdp.leakage_of(model, dp_epsilon=0.1, length=288, query="count:1")
+    shown = "n => document.querySelector('#leakage tbody tr:last-child').innerText.includes(n)"
+    page.wait_for_function(shown, arg=ours._said(ours.exact))
+    page.screenshot(path=pictures / "leakage.png")
+
+
+def test_a_record_is_hidden_by_a_click(page: Any, pictures: Path) -> None:
+    enter(page, "redact")
+    page.click("#record-40")
+    page.wait_for_selector("#record-41.always, #record-41.some")
+    assert page.get_attribute("#record-40", "aria-selected") == "true"
+    assert "row 40, 100" in page.inner_text("#redact")
+    page.click("#record-100")  # not this one
+    page.wait_for_selector("#record-101.free")
+    page.wait_for_selector("#redact .answer[aria-busy=false]")
+    assert said(page, "redact").startswith("99.74 % of 2,016 records are released")
+    page.locator("#redact input[type=range]").fill("-0.5")
+    page.wait_for_function("() => document.querySelector('#redact .headline').innerText.includes('e^0.32')")
+    page.select_option("#redact select:has(option[value=series])", "series")
+    page.click("#redact button.main")
+    page.wait_for_selector("#redact .downloads")
+    assert "Charged to series" in page.inner_text("#redact")
+    # Marks that depend on values close the data set.
+    page.wait_for_selector("#redact option:has-text('series (used up)')", state="attached")
+    page.screenshot(path=pictures / "redact.png", full_page=True)
+    with page.expect_download() as held:
+        page.click("#redact .downloads a:has-text('Redacted file')")
+    lines = Path(held.value.path()).read_text().splitlines()
+    assert lines[40].endswith(",*")
+    assert page.inner_text("#record-40") == "*"
+
+
+def test_everything_by_keyboard(page: Any) -> None:
+    """From the top of the page: the tabs, a slider, a release, a record. No mouse."""
+    focus = "document.activeElement"
+
+    def tab_to(test: str, most: int = 60) -> None:
+        for _ in range(most):
+            if page.evaluate(f"(() => {{ const it = {focus}; return {test}; }})()"):
+                outline = page.evaluate(f"getComputedStyle({focus}).outlineStyle")
+                assert outline != "none", "the focus must be seen"
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"no way to {test} by keyboard")
+
+    tab_to("it.id === 'tab-plan'")
+    tab_to("it.type === 'range'")
+    page.keyboard.press("Home")
+    page.wait_for_selector("#plan .answer[data-epsilon='0.01']")
+    assert said(page, "plan").startswith("You may, but it would say very little.")
+    tab_to("it.textContent === 'Release the answer'")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#plan .downloads")
+    page.focus("#tab-plan")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#leakage .chart svg")
+    before = said(page, "leakage")
+    tab_to("it.type === 'range'")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function("before => document.querySelector('#leakage .headline').innerText !== before", arg=before)
+    page.focus("#tab-leakage")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#redact .chart svg")
+    tab_to("it.role === 'listbox'")
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_function("() => document.querySelector('#redact').innerText.includes('row 100, 104')")
+    page.focus("#tab-redact")
+    page.keyboard.press("End")
+    page.wait_for_selector("#ledger .account")
+
+
+def test_names_with_html_stay_names(page: Any) -> None:
+    column = "<b onclick=alert(1)>activity</b>"
+    states = {"active": EVIL, "light": "</script><script>window.pwned=1</script>"}
+    give(page, "plan", "<i>x.csv", week(states, column))
+    page.wait_for_selector("#plan .warning")
+    page.wait_for_selector("#plan .answer[aria-busy=false]")
+    page.get_by_label("What is published?").select_option("count")
+    page.get_by_label("State", exact=True).select_option(EVIL)
+    page.wait_for_function("() => document.querySelector('#plan .code').textContent.includes('count:<img')")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .downloads")
+    assert EVIL in page.inner_text("#plan")
+    page.click("#tab-redact")
+    page.wait_for_selector("#redact .chart svg")
+    page.locator("#redact select").first.select_option(label="<i>x.csv")
+    page.wait_for_function("() => document.querySelector('#redact').innerText.includes('onerror')")
+    found = page.evaluate("[window.pwned, document.querySelectorAll('main img, main b, main i, main script').length]")
+    assert found == [None, 0]
+
+
+def test_errors_are_words(page: Any) -> None:
+    give(page, "plan", "empty.csv", b"")
+    page.wait_for_selector("#plan fieldset .error")
+    assert "is empty" in page.inner_text("#plan fieldset .error")
+    assert said(page, "plan").startswith("Yes.")  # what was there before still stands
+    give(page, "plan", "numbers.csv", b"v\n" + b"\n".join(b"%d" % n for n in range(50)))
+    told = "() => document.querySelector('#plan').innerText.includes('50 different numbers from 0 to 49')"
+    page.wait_for_function(told)
+    page.get_by_label("Bins, where the column holds numbers").locator("visible=true").fill("0,20,40")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#plan .headline .error")
+    assert "is not a number from 0 to 40" in page.inner_text("#plan .headline .error")
+    page.get_by_label("Bins, where the column holds numbers").locator("visible=true").fill("0,25,50")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#plan tr.best")
+
+
+def test_long_work_can_be_cancelled(page: Any) -> None:
+    page.get_by_label("What is published?").select_option("sum")  # the best noise for it takes seconds to find
+    page.wait_for_function("() => document.querySelector('#plan .code').textContent.includes('--query sum')")
+    page.click("#plan button.main")
+    page.get_by_text("Cancel", exact=True).locator("visible=true").click()
+    page.wait_for_function("() => document.querySelector('#plan').innerText.includes('Cancelled.')")
+    page.get_by_label("What is published?").select_option("histogram")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .downloads")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page: Any, scheme: str, pictures: Path) -> None:
+    sync_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page.emulate_media(color_scheme=scheme)
+    for room in ROOMS:
+        enter(page, room)
+        for closed in page.locator(f"#{room} details").all():
+            closed.evaluate("it => it.open = true")
+        page.wait_for_timeout(200)
+        found = sync_playwright.Axe().run(page).response["violations"]
+        assert [(one["id"], [n["target"] for n in one["nodes"]][:3]) for one in found] == [], room
+        page.screenshot(path=pictures / f"{room}-{scheme}.png", full_page=True)
+
+
+def test_it_fits_at_twice_the_size(page: Any, pictures: Path) -> None:
+    """A window of half the width is what a zoom of 200 % leaves."""
+    page.set_viewport_size({"width": 640, "height": 450})
+    for room in ROOMS:
+        enter(page, room)
+        page.wait_for_timeout(100)
+        wide, room_for = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert wide <= room_for, room
+        page.screenshot(path=pictures / f"{room}-zoomed.png", full_page=True)
+
+
+def test_the_certificate_is_the_one_that_verifies(page: Any) -> None:
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .downloads")
+    assert "Not charged to any ledger" in page.inner_text("#plan .charged")
+    shown = json.loads(page.text_content("#plan details pre:not([aria-label])"))
+    assert pufferdp.verify(shown).valid

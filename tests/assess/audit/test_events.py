@@ -1,0 +1,118 @@
+"""Events: found where there is one, told in words, bounded by fresh draws; nothing learnt by heart wins."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from pufferdp.assess.audit.events import Feature, bound, choose_event
+
+G = np.random.default_rng(11)
+
+
+def chosen(first: np.ndarray, second: np.ndarray) -> tuple[str, bool, float, float]:
+    """The event's words, whom it speaks for, and how often fresh halves of the samples are in it."""
+    half = len(first) // 2
+    found = choose_event(first[:half], second[:half], 4 * half)
+    assert found is not None
+    one, two = (second, first) if found.swapped else (first, second)
+    return str(found.event), found.swapped, float(found.event(one[half:]).mean()), float(found.event(two[half:]).mean())
+
+
+def test_the_tail_of_noise_is_found() -> None:
+    """Laplace laws of scale 1, three apart: beyond both centres the ratio is e^3."""
+    first, second = (c + G.laplace(size=(40_000, 1)) for c in (3.0, 0.0))
+    words, swapped, often, rarely = chosen(first, second)
+    assert words.startswith("the output is ")
+    assert 2.5 < math.log(often / rarely) < 3.2
+    again = chosen(second, first)
+    assert again[1] != swapped
+
+
+def test_samples_alike_give_nothing_much() -> None:
+    """What is likely to be proved of one law against itself: hardly anything, whatever was learnt by heart."""
+    for seed in range(20):
+        first, second = np.random.default_rng(seed).laplace(size=(2, 2000, 1))
+        found = choose_event(first, second, 4000)
+        assert found is None or found.score < 0.5
+
+
+def test_digits_give_the_answer_away() -> None:
+    """Noise rounded to two places, the answer hidden in the seventh."""
+    first, second = (np.round(c + G.laplace(scale=5.0, size=(4000, 1)), 2) + c * 1e-7 for c in (4, 5))
+    words, _, often, rarely = chosen(first, second)
+    assert "decimal places" in words
+    assert (often, rarely) == (1.0, 0.0)
+
+
+def test_last_bits_of_doubles_give_the_answer_away() -> None:
+    """Plain doubles, 0 or 1 plus noise of scale 2: above .5 by far more than DP allows (Mironov 2012)."""
+    first, second = (c + G.laplace(scale=2.0, size=(200_000, 1)) for c in (0.0, 1.0))
+    words, _, often, rarely = chosen(first, second)
+    assert "last eight bits" in words or "exactly" in words
+    assert math.log(often / rarely) > 0.6
+
+
+def test_seeded_noise_repeats() -> None:
+    """The same hundred draws of noise in every call: the values seen before say all."""
+    noise = np.tile(np.random.default_rng(0).laplace(size=(100, 1)), (40, 1))
+    words, _, often, rarely = chosen(5 + noise, 6 + noise)
+    assert "seen before" in words
+    assert (often, rarely) == (1.0, 0.0)
+
+
+def test_reused_noise_drops_out_of_differences() -> None:
+    shared = G.laplace(scale=3.0, size=(4000, 1))
+    first, second = (np.hstack([c + shared, 10 - c + shared]) for c in (4.0, 5.0))
+    words, _, often, rarely = chosen(first, second)
+    assert "number 1 of the output less number 2" in words
+    assert (often, rarely) == (1.0, 0.0)
+
+
+def test_many_weak_numbers_are_weighed_together() -> None:
+    """Forty numbers, each shifted by a third of its deviation: alone hardly anything, together a classifier."""
+    first, second = (c + G.normal(size=(20_000, 40)) for c in (0.0, 1 / 3))
+    words, _, often, rarely = chosen(first, second)
+    assert "classifier" in words or "sum" in words
+    assert math.log(often / rarely) > 3
+
+
+def test_atoms_are_named() -> None:
+    first, second = (G.binomial(1, p, size=(4000, 1)).astype(float) for p in (0.9, 0.1))
+    words, _, often, rarely = chosen(first, second)
+    assert words in (
+        "the output is exactly 1",
+        "the output is 0.5 or more",
+        "the output is exactly 0",
+        "the output is below 0.5",
+    )
+    assert math.log(often / rarely) == pytest.approx(math.log(9), abs=0.5)
+
+
+def test_rows_have_their_own_hashes() -> None:
+    rows = G.integers(4, size=(5000, 7)).astype(float)
+    hashes = Feature(words="", kind="row")(rows)
+    assert len(np.unique(hashes)) == len(np.unique(rows, axis=0))
+    assert (Feature(words="", kind="row")(rows[:10]) == hashes[:10]).all()
+
+
+@pytest.mark.parametrize(("p", "q"), [(0.3, 0.1), (0.02, 0.02), (1.0, 0.0)])
+def test_bounds_hold_as_often_as_they_say(p: float, q: float) -> None:
+    """400 tests at 90 %: more than 10 % + 4 deviations fail with probability below 1e-4, and these seeds do not."""
+    generator, n = np.random.default_rng(5), 300
+    truth = math.inf if q == 0 else math.log(p / q)
+    hits = zip(generator.binomial(n, p, 400), generator.binomial(n, q, 400), strict=True)
+    wrong = sum(bound((int(a), int(b)), (n, n), 0.1).lower > max(truth, 0.0) for a, b in hits)
+    assert wrong <= 400 * 0.1 + 4 * math.sqrt(400 * 0.1 * 0.9)
+
+
+def test_bounds_are_clopper_and_pearsons() -> None:
+    found = bound((40, 2), (100, 200), 0.05)
+    assert found.low == pytest.approx(stats.binomtest(40, 100).proportion_ci(0.95).low)
+    assert found.high == pytest.approx(stats.binomtest(2, 200).proportion_ci(0.95).high)
+    assert found.lower == pytest.approx(math.log(found.low / found.high))
+    assert bound((0, 5), (10, 10), 0.05).lower == 0
+    assert found.shares == (0.4, 0.01)

@@ -1,0 +1,371 @@
+"""What is left of a promise against another belief: it bounds the leakage there, for every kind of class."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pufferdp import (
+    BinaryInterval,
+    MarkovChain,
+    MarkovClass,
+    MarkovInterval,
+    ModelError,
+    NotApplicableError,
+    ParameterError,
+    robustness,
+)
+from pufferdp.assess.robustness import closest, drift, drift_towards
+from pufferdp.basics.adversary import Adversary
+from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.joint import JointTable
+from pufferdp.models.model_class import ModelClass
+from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.publish.answers.mechanisms.baselines import Group
+from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.answers.secrets import Secret, Secrets
+from tests.leakage.laws.test_divergence import law_of, pairs
+from tests.oracles import divergence as oracle
+from tests.oracles.leakage import leakage
+from tests.publish.answers.mechanisms.suite import starts_of
+from tests.strategies import SEEDS, epsilons
+
+
+def two(p: float, q: float, **more) -> MarkovChain:
+    """Two states with these stay-probabilities."""
+    return MarkovChain(transition=[[p, 1 - p], [1 - q, q]], **more)
+
+
+# ---- the promise ----
+
+
+@pytest.mark.parametrize("mechanism", [Group(), QuiltExact()], ids=["group", "quilt-exact"])
+@given(pair=pairs(), T=st.integers(1, 5), epsilon=epsilons, seed=SEEDS)
+def test_epsilon_plus_twice_delta_bounds_the_leakage_under_the_belief(mechanism, pair, T, epsilon, seed):
+    belief, model = pair
+    left = robustness(model, belief, epsilon=epsilon, length=T)
+    assume(math.isfinite(left.epsilon))
+    problem = Problem(
+        model=model,
+        query=Query.parse("count:0"),
+        lengths=((T, 1),),
+        epsilon=epsilon,
+        adversary=Adversary.PUFFERFISH,
+    )
+    scale = mechanism.calibrate(problem).scale
+    for start in starts_of(belief, np.random.default_rng(seed)):
+        assert leakage(belief.transition, start, T, "count:0", scale, everyone=False) <= left.epsilon + 1e-9
+
+
+def test_without_conditioning_the_promise_would_be_broken():
+    """The distance of the laws as a whole gives a number that the leakage under the belief passes."""
+    belief = MarkovChain(transition=[[0.99, 0.01], [0.8, 0.2]], start=[0.6, 0.4])
+    model = MarkovChain(transition=[[0.97, 0.03], [0.96, 0.04]], start=[0.2, 0.8])
+    scale = 0.16
+    promised, found = (leakage(c.transition, law_of(c), 2, "count:0", scale, everyone=False) for c in (model, belief))
+    whole = oracle.both_ways(*(list(oracle.paths(c.transition, law_of(c), 2).values()) for c in (belief, model)))
+    assert found > promised + 2 * whole + 0.3
+    assert found <= robustness(model, belief, epsilon=promised, length=2).epsilon
+
+
+# ---- classes of chains ----
+
+
+def test_a_belief_of_the_class_keeps_the_whole_promise():
+    inside = two(0.7, 0.6, start=[0.3, 0.7])
+    classes = [
+        inside,
+        two(0.7, 0.6, start="any"),
+        MarkovClass(models=(two(0.2, 0.3), inside)),
+        BinaryInterval(low=0.6, high=0.7),
+        MarkovInterval(low=[[0.6, 0.2], [0.4, 0.5]], high=[[0.8, 0.4], [0.5, 0.6]]),
+    ]
+    for model in classes:
+        left = robustness(model, inside, epsilon=1, length=10_000)
+        assert (left.delta, left.epsilon, left.exact, left.record) == (0, 1, True, None), model
+        assert "all of it" in str(left)
+
+
+def test_a_listed_class_takes_its_nearest_chain():
+    near, far, belief = two(0.72, 0.6), two(0.9, 0.9), two(0.7, 0.6)
+    alone = robustness(near, belief, epsilon=1, length=9)
+    for models in ((near, far), (far, near)):
+        assert robustness(MarkovClass(models=models), belief, epsilon=1, length=9) == alone
+    assert alone.exact
+    # A chain with any start in the list: its own distance is only bounded, so nothing is exact any more.
+    mixed = MarkovClass(models=(near, two(0.9, 0.9, start="any")))
+    assert not robustness(mixed, belief, epsilon=1, length=9).exact
+
+
+def test_several_beliefs_are_as_bad_as_the_worst():
+    near, far, model = two(0.72, 0.6), two(0.9, 0.9), two(0.7, 0.6)
+    worst = robustness(model, far, epsilon=1, length=9)
+    assert robustness(model, MarkovClass(models=(near, far)), epsilon=1, length=9) == worst
+
+
+@given(seed=SEEDS, T=st.integers(1, 5))
+def test_the_chain_taken_from_a_box_lies_in_it_and_has_the_distance_that_is_said(seed, T):
+    generator = np.random.default_rng(seed)
+    k = int(generator.integers(2, 4))
+    centre, table = generator.dirichlet(np.ones(k), size=(2, k))
+    width = 10 ** generator.uniform(-3, -0.5)
+    box = MarkovInterval(low=np.maximum(centre - width, 0), high=np.minimum(centre + width, 1))
+    belief = MarkovChain(transition=table, start=generator.dirichlet(np.ones(k)))
+    near = closest(box, belief, T)
+    member = near.chain.transition
+    assert ((member >= box.low - 1e-12) & (member <= box.high + 1e-12)).all()
+    expected = oracle.chain_delta(table, belief.start, member, belief.start, T)
+    assert near.divergence.value == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert near.divergence.exact == (near.divergence.value in (0, math.inf))
+
+
+@given(seed=SEEDS)
+def test_no_row_of_the_box_is_nearer_in_its_largest_ratio(seed):
+    generator = np.random.default_rng(seed)
+    centre, row = generator.dirichlet(np.ones(3), size=2)
+    width = 10 ** generator.uniform(-2, -0.5)
+    low, high = np.maximum(centre - width, 0), np.minimum(centre + width, 1)
+    box = MarkovInterval(low=[low] * 3, high=[high] * 3)
+    belief = MarkovChain(transition=[row] * 3)
+    nearest = abs(np.log(closest(box, belief, 2).chain.transition[0] / row)).max()
+    for other in generator.dirichlet(300 * centre + 0.1, size=200):
+        if (other >= box.low[0]).all() and (other <= box.high[0]).all():
+            assert abs(np.log(other / row)).max() >= nearest - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("interval", "belief", "nearest"),
+    [
+        (BinaryInterval(low=0.3, high=0.6), two(0.7, 0.5), two(0.6, 0.5)),
+        (BinaryInterval(low=0.3, high=0.6), two(0.2, 0.9), two(0.3, 0.6)),
+        (MarkovInterval(low=[[0.3, 0.4], [0.4, 0.3]], high=[[0.6, 0.7], [0.7, 0.6]]), two(0.7, 0.5), two(0.6, 0.5)),
+    ],
+)
+def test_the_nearest_chain_of_an_interval_by_hand(interval, belief, nearest):
+    start = law_of(belief)
+    expected = oracle.chain_delta(belief.transition, start, nearest.transition, start, 4)
+    found = robustness(interval, belief, epsilon=1, length=4)
+    assert found.delta == pytest.approx(expected, rel=1e-9)
+    assert not found.exact
+    assert "upper bound" in str(found)
+
+
+def test_a_box_row_is_rescaled_inside_its_bounds():
+    box = MarkovInterval(
+        low=[[0.0, 0.2, 0.2], [0.2, 0.2, 0.2], [0.2, 0.2, 0.2]], high=[[0.5, 0.6, 0.6], [0.6] * 3, [0.6] * 3]
+    )
+    belief = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.4, 0.3, 0.3], [0.4, 0.3, 0.3]], start=[1.0, 0, 0])
+    nearest = [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3], [0.4, 0.3, 0.3]]
+    expected = oracle.chain_delta(belief.transition, [1, 0, 0], nearest, [1, 0, 0], 3)
+    assert robustness(box, belief, epsilon=1, length=3).delta == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_box_that_needs_a_step_the_belief_rules_out():
+    box = MarkovInterval(low=[[0.1, 0.5], [0.1, 0.5]], high=[[0.5, 0.9], [0.5, 0.9]])
+    left = robustness(box, MarkovChain(transition=[[1.0, 0.0], [0.5, 0.5]], start=[1.0, 0.0]), epsilon=1, length=3)
+    assert left.delta == math.inf
+    assert left.exact
+
+
+def test_states_may_come_in_another_order():
+    model = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", "active"], start=[0.2, 0.8])
+    belief = MarkovChain(transition=[[0.65, 0.35], [0.15, 0.85]], states=["active", "rest"], start=[0.7, 0.3])
+    turned = MarkovChain(transition=[[0.85, 0.15], [0.35, 0.65]], states=["rest", "active"], start=[0.3, 0.7])
+    assert robustness(model, belief, epsilon=1, length=7) == robustness(model, turned, epsilon=1, length=7)
+    with pytest.raises(ModelError, match="the belief has the states rest, run; the model has rest, active"):
+        robustness(model, two(0.5, 0.5, states=["rest", "run"]), epsilon=1, length=7)
+
+
+def test_nothing_is_left_and_why():
+    model, belief = two(0.9, 0.6, states=["rest", "active"]), two(0.9, 0.0, states=["rest", "active"])
+    left = robustness(model, belief, epsilon=1, length=5)
+    assert (left.delta, left.epsilon) == (math.inf, math.inf)
+    content = json.loads(json.dumps(left.to_dict(), allow_nan=False))
+    assert content["delta"] is None
+    assert content["epsilon"] is None
+    assert content["reason"] == "the model lets active follow active; the belief rules it out"
+    assert "nothing" in str(left)
+
+
+def test_an_open_start_against_a_known_one():
+    model, belief = two(0.9, 0.6), two(0.9, 0.6, start="any")
+    assert robustness(model, belief, epsilon=1, length=1).delta == 0
+    left = robustness(model, belief, epsilon=1, length=2)
+    assert left.delta == math.inf
+    assert "leaves the first record open" in str(left.reason)
+    assert robustness(belief, model, epsilon=1, length=2).delta == 0
+
+
+# ---- tables ----
+
+TWINS = JointTable(values=[0, 1], outcomes=[(0, 0), (0, 1), (1, 0), (1, 1)], probabilities=[0.4, 0.1, 0.1, 0.4])
+OTHER = JointTable(values=[0, 1], outcomes=[(0, 0), (0, 1), (1, 0), (1, 1)], probabilities=[0.3, 0.1, 0.2, 0.4])
+
+
+def test_tables_by_hand():
+    """Given that the second is 0, the first is 0 or 1 with (.6, .4) for the belief and (.8, .2) for the model."""
+    left = robustness(TWINS, OTHER, epsilon=0.5)
+    assert left.delta == pytest.approx(math.log(2), rel=1e-12)
+    assert left.epsilon == pytest.approx(0.5 + 2 * math.log(2), rel=1e-12)
+    assert (left.record, left.value, left.exact) == ("2", "0", True)
+    assert robustness(ModelClass(models=(TWINS, OTHER)), OTHER, epsilon=0.5).delta == 0
+    assert robustness(TWINS, ModelClass(models=(TWINS, OTHER)), epsilon=0.5) == left
+
+
+def test_a_network_and_a_table_of_the_same_law_agree():
+    network = BayesianNetwork(
+        nodes=[
+            Node(name="rain", states=["no", "yes"], table=[0.8, 0.2]),
+            Node(name="wet", states=["yes", "no"], parents=["rain"], table=[[0.1, 0.9], [0.95, 0.05]]),
+        ]
+    )
+    rows = [("no", "no"), ("no", "yes"), ("yes", "no"), ("yes", "yes")]
+    turned = JointTable(
+        values=["no", "yes"],
+        records=["wet", "rain"],
+        outcomes=[(wet, rain) for rain, wet in rows],
+        probabilities=[0.72, 0.08, 0.01, 0.19],
+    )
+    assert robustness(network, turned, epsilon=1).delta == pytest.approx(0, abs=1e-12)
+
+
+def test_groups_of_exchangeable_records():
+    model, belief = (Groups(sizes=[3], positives=[law]) for law in ([0.25] * 4, [0.3, 0.2, 0.2, 0.3]))
+    laws = [
+        dict(zip(map(tuple, rows.tolist()), p.tolist(), strict=True))
+        for rows, p in (belief.outcomes(), model.outcomes())
+    ]
+    assert robustness(model, belief, epsilon=1).delta == pytest.approx(oracle.table_delta(*laws), rel=1e-12)
+
+
+def test_a_class_that_only_bounds_the_groups():
+    belief = Groups(sizes=[3, 2], positives=[[0.25] * 4, [0.2, 0.3, 0.5]])
+    assert robustness(AnyGroups(largest=3), belief, epsilon=1).epsilon == 1
+    with pytest.raises(NotApplicableError, match="3 records depend on each other and the model at most 2"):
+        robustness(AnyGroups(largest=2), belief, epsilon=1)
+    with pytest.raises(ModelError, match="the belief has a state '1'; the model has only 0, 2"):
+        robustness(AnyGroups(largest=3, states=("0", "2")), belief, epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "belief", "options", "error", "words"),
+    [
+        (two(0.5, 0.6), two(0.5, 0.5), {}, ParameterError, "length is missing"),
+        (two(0.5, 0.6), two(0.5, 0.5), {"length": 0}, ParameterError, "length is 0"),
+        (two(0.5, 0.6), two(0.5, 0.5), {"length": 2**50}, ParameterError, "at most 1,073,741,824"),
+        (TWINS, OTHER, {"length": 2}, ParameterError, "knows its own records"),
+        (two(0.5, 0.6), OTHER, {"length": 2}, ModelError, "about a series"),
+        (TWINS, two(0.5, 0.6), {}, ModelError, "about single records"),
+        (TWINS, AnyGroups(largest=2), {}, ModelError, "about single records"),
+        (two(0.5, 0.6), BinaryInterval(low=0.2, high=0.3), {"length": 2}, ModelError, "one chain, or a list"),
+        (
+            TWINS,
+            JointTable(values=[0, 1], outcomes=[(0,), (1,)], probabilities=[0.5, 0.5]),
+            {},
+            ModelError,
+            "the belief has no record '2'",
+        ),
+        (
+            TWINS,
+            JointTable(values=[0, 2], outcomes=[(0, 0), (2, 2)], probabilities=[0.5, 0.5]),
+            {},
+            ModelError,
+            "record '1' has the states 0, 2 in the belief and 0, 1 in the model",
+        ),
+    ],
+)
+def test_refusals_name_what_is_wrong(model, belief, options, error, words):
+    with pytest.raises(error, match=words):
+        robustness(model, belief, epsilon=1, **options)
+
+
+# ---- drift ----
+
+
+def test_drift_starts_at_the_promise_and_wears_out():
+    model = two(0.9, 0.6, states=["rest", "active"])
+    way = drift(model, epsilon=1, length=20, state_from="rest", state_to="active", upto=0.2)
+    assert way[0].epsilon == 1
+    assert (way[0].probability, way[-1].probability) == (pytest.approx(0.1), pytest.approx(0.2))
+    left = [p.epsilon for p in way]
+    assert left == sorted(left)
+    end = robustness(model, two(0.8, 0.6, states=["rest", "active"]), epsilon=1, length=20)
+    assert left[-1] == pytest.approx(end.epsilon, rel=1e-9)
+
+
+def test_drift_inside_an_interval_costs_nothing():
+    interval = BinaryInterval(low=0.4, high=0.6)
+    way = drift(interval, epsilon=1, length=20, state_from="0", state_to="0", upto=0.7, points=5)
+    assert [p.epsilon for p in way[:3]] == [1, 1, 1]
+    assert way[-1].epsilon > way[-2].epsilon > 1
+    box = MarkovInterval(low=[[0.4, 0.4], [0.4, 0.4]], high=[[0.6, 0.6], [0.6, 0.6]])
+    again = drift(box, epsilon=1, length=20, state_from="0", state_to="0", upto=0.7, points=5)
+    assert [p.epsilon for p in again] == pytest.approx([p.epsilon for p in way])
+
+
+def test_the_line_through_the_model_meets_a_belief_that_lies_on_it():
+    states = ["a", "b:c", "d"]
+    table = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
+    model = MarkovChain(transition=table, states=states)
+    belief = MarkovChain(transition=[[0.73, 0.18, 0.09], *table[1:]], states=states)
+    line = drift_towards(model, belief, epsilon=1, length=12)
+    assert (line.state_from, line.state_to) == ("a", "a")
+    assert line.belief is not None
+    assert line.belief.epsilon == robustness(model, belief, epsilon=1, length=12).epsilon
+    assert line.points[0].probability < 0.7 < 0.73 < line.points[-1].probability
+    assert [p.probability for p in line.points] == sorted({p.probability for p in line.points})
+    aside = drift_towards(model, belief, epsilon=1, length=12, entry="b:c:d")
+    assert (aside.state_from, aside.state_to, aside.belief) == ("b:c", "d", None)
+
+
+@pytest.mark.parametrize(
+    ("entry", "error", "words"),
+    [
+        ("rest", ParameterError, "must be FROM:TO"),
+        ("rest:run", ParameterError, "must be FROM:TO"),
+        ("active:rest", ParameterError, "always followed by"),
+        ("active:active", ParameterError, "nothing is left"),
+    ],
+)
+def test_a_drift_that_cannot_be_followed(entry, error, words):
+    model = two(0.9, 0.0, states=["rest", "active"])
+    with pytest.raises(error, match=words):
+        drift_towards(model, model, epsilon=1, length=5, entry=entry)
+
+
+def test_a_chain_of_certain_steps_cannot_drift():
+    with pytest.raises(ParameterError, match="every step of the model is certain"):
+        drift_towards(two(0.0, 0.0), two(0.0, 0.0), epsilon=1, length=5)
+    with pytest.raises(ModelError, match="no state 'x'"):
+        drift(two(0.5, 0.5), epsilon=1, length=5, state_from="x", state_to="0", upto=0.4)
+    with pytest.raises(ParameterError, match=r"upto is 1\.5"):
+        drift(two(0.5, 0.5), epsilon=1, length=5, state_from="0", state_to="0", upto=1.5)
+
+
+def test_secrets_of_ones_own_are_what_is_given():
+    """The check values: log 90 with nothing given, log 90.9474 given that it is not the third."""
+    ours, theirs = (
+        JointTable(values=[0, 1, 2], outcomes=[[0], [1], [2]], probabilities=law)
+        for law in ([0.9, 0.05, 0.05], [0.01, 0.95, 0.04])
+    )
+    anything, not_third = (
+        Secret(name="anything", when={"1": ["0", "1", "2"]}),
+        Secret(name="not", when={"1": ["0", "1"]}),
+    )
+    for first, value in ((anything, 90), (not_third, (0.9 / 0.95) / (0.01 / 0.96))):
+        other = Secret(name="third", when={"1": "2"})
+        left = robustness(
+            ours, theirs, epsilon=1, secrets=Secrets(secrets=(first, other), pairs=((first.name, "third"),))
+        )
+        assert left.delta == pytest.approx(math.log(value), rel=1e-12)
+        assert left.secret == first.name
+        assert first.name in str(left)
+    alone = robustness(ours, theirs, epsilon=1)  # given the one record there is nothing left to differ in
+    assert alone.delta == 0

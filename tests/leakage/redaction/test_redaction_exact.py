@@ -1,0 +1,142 @@
+"""The linear-time leakage of a redaction equals enumeration of every output."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.redaction.design import Block, Design, Hiding, blocks_of, leakages
+from pufferdp.models.chain import MarkovChain
+from tests.oracles import redaction as oracle
+from tests.strategies import SEEDS, random_transition
+
+ROUNDING = 1e-9
+"""Both sides are sums of at most 256 products of 16 doubles: relative errors stay below 1e-12."""
+
+
+def random_marks(generator: np.random.Generator, length: int, size: int) -> np.ndarray:
+    """Probabilities strictly inside, and many that are 0 or 1."""
+    marks = generator.random((length, size))
+    marks = np.where(generator.random((length, size)) < 0.3, 1.0, marks)
+    return np.where(generator.random((length, size)) < 0.25, 0.0, marks)
+
+
+def random_chain(generator: np.random.Generator, size: int) -> MarkovChain:
+    while True:
+        chain = MarkovChain(transition=random_transition(generator, size))
+        if (chain.stationary > 0).all():
+            return chain
+
+
+def near(a: float, b: float) -> bool:
+    return a == b or math.isclose(a, b, rel_tol=ROUNDING, abs_tol=ROUNDING)
+
+
+@pytest.mark.parametrize(("size", "most"), [(2, 8), (3, 8), (4, 5)])
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS, data=st.data())
+def test_leakage_equals_enumeration(size: int, most: int, seed: int, data: st.DataObject) -> None:
+    """All (k+1)^n outputs of random mechanisms on random chains, for one and two private records."""
+    generator = np.random.default_rng(seed)
+    length = data.draw(st.integers(1, most))
+    private = data.draw(st.lists(st.integers(1, length), min_size=1, max_size=2, unique=True))
+    chain = random_chain(generator, size)
+    marks = random_marks(generator, length, size)
+    marks[[p - 1 for p in private]] = 1.0
+    hiding = Hiding(chain=chain, length=length, private=tuple(private), epsilon=1, adversary=Adversary.PUFFERFISH)
+    true = {p: oracle.leakage(chain.transition, chain.stationary, marks, p - 1) for p in private}
+    for p in private:
+        assert near(float(leakages(hiding, p, 1, marks)), true[p])
+    rounded = Design(hiding=hiding, method="any", blocks=blocks_of(hiding, 1, marks))
+    assert near(rounded.leakage, max(true.values()))
+
+
+@pytest.mark.parametrize("private", [(1,), (4,), (8,), (3, 6), (1, 8), (4, 5)])
+def test_eight_records(private: tuple[int, ...]) -> None:
+    """All 3^8 outputs: fifty random mechanisms on as many random chains for every place."""
+    generator = np.random.default_rng(sum(private))
+    for _ in range(50):
+        chain, marks = random_chain(generator, 2), random_marks(generator, 8, 2)
+        marks[[p - 1 for p in private]] = 1.0
+        hiding = Hiding(chain=chain, length=8, private=private, epsilon=1, adversary=Adversary.PUFFERFISH)
+        for p in private:
+            true = oracle.leakage(chain.transition, chain.stationary, marks, p - 1)
+            assert near(float(leakages(hiding, p, 1, marks)), true)
+
+
+@pytest.mark.parametrize(("size", "length"), [(2, 4), (3, 3)])
+def test_the_oracle_says_what_one_output_after_the_other_says(size: int, length: int) -> None:
+    generator = np.random.default_rng(size)
+    for _ in range(5):
+        chain, marks = random_chain(generator, size), random_marks(generator, length, size)
+        rows, law = oracle.series_law(chain.transition, chain.stationary, length)
+        seen = oracle.output_law(rows, marks)
+        found = oracle.joint_of_outputs(chain.transition, chain.stationary, marks, [0, 2])
+        for x, y in itertools.product(range(size), repeat=2):
+            chosen = (rows[:, 0] == x) & (rows[:, 2] == y)
+            assert np.allclose(found[x, y].ravel(), seen[:, chosen] @ law[chosen], atol=1e-14)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS, data=st.data())
+def test_leakage_to_somebody_who_knows_records(seed: int, data: st.DataObject) -> None:
+    """Listed records, the worst set of records, and all of them."""
+    generator = np.random.default_rng(seed)
+    length, size = data.draw(st.sampled_from([(1, 2), (2, 2), (3, 2), (5, 2), (6, 2), (4, 3), (5, 3)]))
+    p = data.draw(st.integers(1, length))
+    known = data.draw(st.sets(st.integers(1, length).filter(lambda t: t != p)))
+    chain, marks = random_chain(generator, size), random_marks(generator, length, size)
+    marks[p - 1] = 1.0
+    P, law = chain.transition, chain.stationary
+    listed = Hiding(chain=chain, length=length, private=(p,), epsilon=1, adversary="pufferfish", known=tuple(known))
+    ours = float(leakages(listed, p, 1, marks))
+    assert near(ours, oracle.leakage(P, law, marks, p - 1, [t - 1 for t in sorted(known)]))
+    anyone = Hiding(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.BDP)
+    assert near(float(leakages(anyone, p, 1, marks)), oracle.worst_leakage(P, law, marks, p - 1))
+    everything = Hiding(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.DP)
+    assert float(leakages(everything, p, 1, marks)) == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=SEEDS)
+def test_gradients_are_those_of_the_leakage(seed: int) -> None:
+    """Against differences; the largest of the outcomes is the leakage of the side."""
+    generator = np.random.default_rng(seed)
+    size, length = int(generator.integers(2, 4)), int(generator.integers(2, 7))
+    chain = MarkovChain(transition=generator.dirichlet(np.full(size, 2.0), size=size))
+    adversary = generator.choice(["pufferfish", "bdp"])
+    side = Hiding(chain=chain, length=length, private=(1,), epsilon=1, adversary=adversary).sides(1)[1]
+    marks = generator.uniform(0.1, 0.9, (int(generator.integers(1, length)), size))
+    free = np.ones(marks.shape, dtype=bool)
+    values, slopes = side.gradients(marks, free)
+    assert np.allclose(np.maximum(values.max(axis=0), 0), side.worst(marks), atol=1e-12)
+    for n in range(marks.size):
+        moved = marks.copy()
+        moved.flat[n] += 1e-6
+        later, _ = side.gradients(moved, free)
+        # The second derivative of log f is at most 1/q² = 100: a difference over 1e-6 is right to 1e-4.
+        with np.errstate(invalid="ignore"):
+            found = np.nan_to_num((later - values) / 1e-6)
+        assert np.abs(found - (slopes[:, :, None, n] - slopes[:, None, :, n])).max() < 1e-3
+
+
+def test_blocks_are_cut_at_sure_releases_and_private_records_stay_redacted() -> None:
+    chain = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]])
+    hiding = Hiding(chain=chain, length=9, private=(3, 8), epsilon=1)
+    marks = np.zeros((9, 2))
+    marks[1] = [0.5, 0.25]
+    first, second = blocks_of(hiding, 1, marks)
+    assert (first.first, first.last, second.first, second.last) == (2, 3, 8, 8)
+    assert first.marks.tolist() == [[0.5, 0.25], [1.0, 1.0]]
+    assert isinstance(first, Block)
+    design = Design(hiding=hiding, method="any", blocks=(first, second))
+    assert design.probabilities() == [[0, 0], [0.5, 0.25], [1, 1], *[[0, 0]] * 4, [1, 1], [0, 0]]
+    assert design.of(2).tolist() == [0.5, 0.25]
+    assert design.of(9).tolist() == [0, 0]
+    assert math.isclose(design.utility, 1 - (2 + 0.8 * 0.5 + 0.2 * 0.25) / 9)

@@ -1,0 +1,171 @@
+"""The least Laplace noise against enumeration of all adversaries: it is enough, and a thousandth less is not."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
+from pufferdp.models.groups import Groups
+from pufferdp.models.joint import JointTable
+from pufferdp.models.network import BayesianNetwork, Node
+from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, ExactLeakage
+from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
+from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+from tests.oracles import records as brute
+from tests.oracles.leakage import leakage
+from tests.publish.answers.mechanisms.record_suite import cases
+from tests.publish.answers.mechanisms.suite import ROUNDING, literal_start
+from tests.strategies import chains, epsilons
+
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+LEAST = 1 / 20
+"""With less noise than this, densities of some outputs are too small for doubles, and bounds stand in for them."""
+
+
+def problem_of(model, query="count:1", lengths=(), epsilon=1.0, adversary=Adversary.BDP):
+    return Problem(model=model, query=Query.parse(query), lengths=lengths, epsilon=epsilon, adversary=adversary)
+
+
+def leak_of(problem, scale):
+    chain, everyone = problem.model, problem.adversary is Adversary.BDP
+    query, values = problem.query.name, list(range(chain.size))
+    start = literal_start(chain)
+    return leakage(chain.transition, start, problem.longest, query, scale, everyone=everyone, values=values)
+
+
+@given(
+    chain=chains(3, ("stationary", "given")),
+    n=st.integers(1, 5),
+    epsilon=epsilons,
+    query=st.sampled_from(["count:0", "sum"]),
+    adversary=st.sampled_from([Adversary.BDP, Adversary.PUFFERFISH]),
+)
+def test_enough_and_no_more(chain, n, epsilon, query, adversary):
+    assume(not (query == "sum" and chain.size == 1))
+    problem = problem_of(chain, query, ((n, 1),), epsilon, adversary)
+    try:
+        calibration = ExactLaplace().calibrate(problem)
+    except NotApplicableError:  # laws too steep to be compared
+        assume(False)
+    assert leak_of(problem, calibration.scale) <= epsilon + ROUNDING
+    if calibration.sigma > LEAST:
+        assert leak_of(problem, calibration.scale * 0.999) > epsilon
+    if adversary is Adversary.BDP:
+        assert calibration.sigma <= QuiltExact().calibrate(problem).sigma * (1 + 1e-6)
+
+
+@given(case=cases(), epsilon=epsilons, everyone=st.booleans())
+def test_small_models_by_enumeration(case, epsilon, everyone):
+    adversary = Adversary.BDP if everyone else Adversary.PUFFERFISH
+    try:
+        calibration = ExactLaplace().calibrate(case.problem(epsilon, adversary))
+    except NotApplicableError:
+        assume(False)
+    assert brute.leakage(case.joint, case.answers, calibration.scale, everyone=everyone) <= epsilon + ROUNDING
+    if calibration.sigma > LEAST:
+        assert brute.leakage(case.joint, case.answers, calibration.scale * 0.999, everyone=everyone) > epsilon
+
+
+@pytest.mark.parametrize("n", [288, 15264, 10**6])
+def test_the_activity_of_a_day_and_of_a_whole_series(n):
+    problem = problem_of(MarkovChain(transition=ACTIVITY), lengths=((n, 1),))
+    assert ExactLaplace().calibrate(problem).scale == pytest.approx(3.994794, abs=2e-6)
+    assert QuiltExact().calibrate(problem).scale == pytest.approx(15.94, abs=0.005)
+
+
+def test_never_above_the_wasserstein_mechanism():
+    """Both bound the same leakage; W over epsilon is a bound on the least scale."""
+    clique = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])
+    problem = problem_of(clique, adversary=Adversary.PUFFERFISH)
+    least, far = (m.calibrate(problem).scale for m in (ExactLaplace(), Wasserstein()))
+    assert least < far == pytest.approx(2, rel=1e-9)
+
+
+def test_records_that_make_up_for_each_other_hide_each_other():
+    """Of three records mostly one is 1. Who knows none learns less than DP counts; who knows one learns more."""
+    mostly_one = Groups(sizes=[3], positives=[[0.1, 0.8, 0.05, 0.05]])
+    assert ExactLaplace().calibrate(problem_of(mostly_one, adversary=Adversary.PUFFERFISH)).scale < 0.99
+    assert ExactLaplace().calibrate(problem_of(mostly_one)).scale > 1.7
+
+
+def test_every_chain_of_a_class_and_every_length_counts():
+    sticky, loose = MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]]), MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]])
+
+    def scale(model, lengths):
+        return ExactLaplace().calibrate(problem_of(model, lengths=lengths)).scale
+
+    both = MarkovClass(models=(loose, sticky))
+    assert scale(both, ((9, 1),)) == pytest.approx(scale(sticky, ((9, 1),)), rel=1e-6)
+    assert scale(sticky, ((4, 2), (9, 3))) == pytest.approx(scale(sticky, ((9, 1),)), rel=1e-6)
+
+
+def test_what_it_cannot_do_it_says():
+    def reason(model, query="count:0", lengths=((9, 1),), epsilon=1.0):
+        with pytest.raises(NotApplicableError) as refusal:
+            ExactLaplace().calibrate(problem_of(model, query, lengths, epsilon))
+        return str(refusal.value)
+
+    chain = MarkovChain(transition=ACTIVITY)
+    assert "definite start" in reason(MarkovChain(transition=ACTIVITY, start="any"))
+    assert "one number" in reason(chain, "histogram")
+    assert "9 states" in reason(MarkovChain(transition=np.full((9, 9), 1 / 9)))
+    assert "60 length" in reason(chain, lengths=tuple((n, 1) for n in range(1, 61)))
+    assert "cannot be listed" in reason(BinaryInterval(low=0.2, high=0.8))
+    nodes = [Node(name="0", states=("0", "1"), table=[0.5, 0.5])]
+    nodes += [
+        Node(name=str(n), states=("0", "1"), parents=(str(n - 1),), table=[[0.9, 0.1], [0.2, 0.8]])
+        for n in range(1, 14)
+    ]
+    assert "about ten records" in reason(BayesianNetwork(nodes=tuple(nodes)), lengths=())
+
+
+def test_alternating_data_leak_no_more_than_dp():
+    problem = problem_of(MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]]), lengths=((6, 1),))
+    assert ExactLaplace().calibrate(problem).scale == pytest.approx(1.0, rel=1e-6)
+
+
+def test_who_learns_most_is_named():
+    chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
+    at_seven = ExactLeakage(problem_of(chain, "count:active", ((7, 1),))).witness(2.0)
+    assert at_seven.knows == (
+        "all but 2 records before the target and 2 after it; the record before these is rest and the record after "
+        "these is rest"
+    )
+    assert {at_seven.likelier, at_seven.other} == {"rest", "active"}
+    nothing = ExactLeakage(problem_of(chain, "count:active", ((7, 1),), adversary=Adversary.PUFFERFISH)).witness(2.0)
+    assert (nothing.knows, nothing.over) == ("no record", "all records")
+    assert nothing.record.startswith("record ")
+    others = ExactLeakage(problem_of(chain, "count:active", ((7, 1),), adversary=Adversary.DP))
+    assert others(1.5) == pytest.approx(1.5, rel=1e-9)
+    assert others.witness(1.5).knows.startswith("all other records; ")
+    never = MarkovChain(transition=[[1.0, 0.0], [0.5, 0.5]], start=[1.0, 0.0])
+    assert ExactLeakage(problem_of(never, lengths=((7, 1),))).witness(1.0) is None
+
+
+def test_an_output_is_told_in_the_units_of_the_answer():
+    """Twins who always agree, heights 150 or 180: whoever sees 360 or more knows both."""
+    twins = JointTable(values=[150, 180], outcomes=[(150, 150), (180, 180)], probabilities=[0.5, 0.5])
+    for query, output in (("sum", {300.0, 360.0}), ("mean", {150.0, 180.0})):
+        found = ExactLeakage(problem_of(twins, query)).witness(1.0)
+        assert found.output in output
+        assert found.knows == "no record"
+
+
+def test_what_rounding_adds_to_a_large_sum_is_counted():
+    """Values around 2^50: a sum in doubles is off by up to .25, and noise of scale 1 has to hide that too."""
+    big = 2.0**50
+    numbers = {"values": [big, big + 1], "outcomes": [(big, big), (big + 1, big + 1)], "probabilities": [0.5, 0.5]}
+    plain = {"values": [0, 1], "outcomes": [(0, 0), (1, 1)], "probabilities": [0.5, 0.5]}
+    large, small = (ExactLeakage(problem_of(JointTable(**table), "sum"))(0.5) for table in (numbers, plain))
+    assert small == pytest.approx(1.0)
+    assert large == pytest.approx(1.0 + 0.5 * math.ulp(2 * big + 2), rel=1e-9)

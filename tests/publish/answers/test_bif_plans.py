@@ -1,0 +1,82 @@
+"""Plans for published networks, read from their files: every one is made, and the small one agrees with enumeration."""
+
+from __future__ import annotations
+
+import pytest
+
+from pufferdp.models.network import BayesianNetwork
+from pufferdp.publish.answers.plan import plan
+from tests.oracles import records as brute
+from tests.publish.answers.mechanisms.record_suite import written_out
+
+NETWORKS = {
+    "asia": ("count:yes", 8),
+    "child": ("count:yes", 20),
+    "sachs": ("count:LOW", 11),
+    "alarm": ("count:TRUE", 37),
+    "insurance": ("count:True", 27),
+    "pigs": ("count:0", 441),
+}
+
+
+@pytest.fixture
+def read(shared_data):
+    """A network by name."""
+
+    def network(name: str) -> BayesianNetwork:
+        path = shared_data / "bif" / f"{name}.bif"
+        if not path.is_file():
+            pytest.skip(f"PUFFERDP_DATA has no bif/{name}.bif")
+        return BayesianNetwork.from_bif(path)
+
+    return network
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_plan_is_made_and_is_never_worse_than_group_privacy(name, read):
+    network, (query, records) = read(name), NETWORKS[name]
+    assert len(network.records) == records
+    made = plan(network, query, epsilon=1, adversary="pufferfish")
+    # Group privacy from the file alone: the records of a connected part that can have the state.
+    names = [node.name for node in network.nodes]
+    links = brute.moral([[names.index(p) for p in node.parents] for node in network.nodes])
+    counted = [float(query.removeprefix("count:") in domain and len(domain) > 1) for domain in network.domains]
+    together = brute.group_size(links, counted)
+    assert made.candidate("group").calibration.sigma == pytest.approx(together, rel=1e-12)
+    errors = {c.mechanism: c.calibration.law.expected_l1_error for c in made.candidates if c.applies}
+    assert errors[made.best.mechanism] == min(errors.values()) <= errors["group"]
+    assert made.candidate("quilt-exact").calibration.sigma <= together * (1 + 1e-12)
+    wasserstein = made.candidate("wasserstein")
+    if wasserstein.applies:
+        assert wasserstein.calibration.sigma <= together * (1 + 1e-9)
+        assert made.best.mechanism == "exact-laplace"
+        assert made.best.calibration.sigma <= wasserstein.calibration.sigma
+    else:
+        assert "limit" in wasserstein.reason
+    assert wasserstein.applies == (name != "pigs")  # 441 records are too many to carry their number along
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 5.0])
+def test_asia_agrees_with_all_its_outcomes(epsilon, read):
+    network = read("asia")
+    joint, links = written_out(network)
+    answers = brute.answers(network.domains, network.labels, "count:yes")
+    assert joint.size == 256
+    made = plan(network, "count:yes", epsilon=epsilon, adversary="pufferfish")
+    found = {name: made.candidate(name).calibration for name in ("wasserstein", "quilt-exact")}
+    distance = brute.wasserstein(joint, answers)
+    assert distance == 5
+    assert found["wasserstein"].transport.distance == 5.0
+    assert found["wasserstein"].sigma == pytest.approx(5 / epsilon, rel=1e-9)
+    literal = brute.quilt_sigma(joint, links, [1.0] * 8, epsilon)
+    assert found["quilt-exact"].sigma == pytest.approx(literal, rel=1e-9)
+    for calibration in found.values():
+        assert brute.leakage(joint, answers, calibration.scale) <= epsilon + 1e-9
+
+
+def test_a_quilt_helps_where_epsilon_is_large(read):
+    """Of asia at 5: X-ray, dyspnoea, tub, lung and either stay inside; the other three know little."""
+    quilt = (
+        plan(read("asia"), "count:yes", epsilon=5, adversary="pufferfish").candidate("quilt-exact").calibration.quilt
+    )
+    assert (quilt.node, set(quilt.ends), quilt.nearby) == ("either", {"asia", "smoke", "bronc"}, 5.0)

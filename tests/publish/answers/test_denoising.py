@@ -1,0 +1,451 @@
+"""The posterior of the true answer: literal Bayes, worth having on simulated data, and verified with the certificate.
+
+Only noisy answers go in. On simulated data the truth is known to the test alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
+
+from pufferdp import (
+    AnyGroups,
+    BinaryInterval,
+    Gaussian,
+    Groups,
+    JointTable,
+    LimitedCorrelation,
+    MarkovChain,
+    MarkovClass,
+    ModelClass,
+    NotApplicableError,
+    ParameterError,
+    Query,
+    answer_law,
+    release,
+    verify,
+)
+from pufferdp.leakage.additive.posterior import clipped_moments
+from pufferdp.models.simulate import sample, sample_chain
+from pufferdp.publish.answers.denoise import PROBABILITY, answer_prior, denoise, denoise_normal
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.noise import SeededSampler
+from pufferdp.report.pages.answers import denoising_chart
+from tests.oracles import records as brute
+from tests.publish.answers.mechanisms.record_suite import case_of, cases
+from tests.strategies import SEEDS, chains
+
+ONE_IN_TEN_THOUSAND = 1e-4
+"""How often each statistical test would fail by chance, if its seed were not fixed."""
+ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"], values=[1.0, 3.5])
+CLIQUE = [0.1, 0.15, 0.5, 0.15, 0.1]
+
+
+def problem_of(model, query, lengths=(), clip=None) -> Problem:
+    return Problem(model=model, query=Query.parse(query, clip=clip), lengths=lengths, epsilon=1.0)
+
+
+def bayes(joint, answers, noisy, scale, coordinates=None):
+    """P(outcome | noisy answer) over all outcomes, then the law of each coordinate of the answer."""
+    law = np.asarray(joint, dtype=float).ravel()
+    flat = answers.reshape(len(law), -1).astype(float)
+    posteriors = []
+    for j in range(flat.shape[1]):
+        seen = range(flat.shape[1]) if coordinates == "all" else [j]
+        far = sum(np.abs(noisy[i] - flat[:, i]) for i in seen) / scale
+        weights = law * np.exp(-(far - far.min()))
+        points, place = np.unique(flat[:, j], return_inverse=True)
+        posteriors.append((points, np.bincount(place.ravel(), weights / weights.sum())))
+    return posteriors
+
+
+def listed(value) -> list:
+    return value if isinstance(value, list) else [value]
+
+
+def assert_is_the_posterior(found, posteriors) -> None:
+    for mean, low, high, (points, law) in zip(
+        *(listed(getattr(found, name)) for name in ("mean", "low", "high")), posteriors, strict=True
+    ):
+        near = 1e-9 * max(1.0, np.abs(points).max())
+        assert mean == pytest.approx(points @ law, abs=near)
+        # Equal-tailed: at most 2.5 % outside on each side, and more if an end came one answer nearer.
+        half = (1 - PROBABILITY) / 2
+        assert law[(points >= low - near) & (points <= high + near)].sum() >= PROBABILITY - 1e-12
+        assert law[points < low - near].sum() <= half
+        assert law[points < low + near].sum() > half - 2e-9
+        assert law[points > high + near].sum() <= half
+        assert law[points > high - near].sum() > half - 2e-9
+
+
+def noisy_near(generator, answers, scale) -> list[float]:
+    """Something noise could make of one of the answers."""
+    rows = answers.reshape(-1, answers.shape[-1]).astype(float)
+    return [float(v) for v in rows[generator.integers(len(rows))] + generator.laplace(0, scale, rows.shape[1])]
+
+
+@given(case=cases(), seed=SEEDS, scale=st.sampled_from([0.3, 1.0, 7.0]))
+def test_records_literal_bayes(case, seed, scale):
+    """Networks, tables and groups: every query, against all outcomes."""
+    generator = np.random.default_rng(seed)
+    noisy = noisy_near(generator, case.answers, scale)
+    found = denoise(case.problem(1.0), noisy if case.answers.shape[-1] > 1 else noisy[0], scale)
+    assert_is_the_posterior(
+        found, bayes(case.joint, case.answers, noisy, scale, "all" if case.answers.shape[-1] == 2 else None)
+    )
+
+
+@given(
+    chain=chains(most_states=3, starts=("stationary", "given")),
+    length=st.integers(1, 6),
+    seed=SEEDS,
+    scale=st.sampled_from([0.3, 1.0, 7.0]),
+    query=st.sampled_from(["count:0", "sum", "mean", "histogram", "frequency"]),
+)
+def test_chains_literal_bayes(chain, length, seed, scale, query):
+    generator = np.random.default_rng(seed)
+    values = [0.0, 0.3, -1.2][: chain.size]
+    if chain.size == 1 and query in ("sum", "mean"):
+        return  # refused: the answer tells nothing
+    model = MarkovChain(transition=chain.transition, start=chain.start, values=values)
+    start = brute.exact_stationary(chain.transition) if chain.given_start is None else chain.given_start
+    joint = brute.chain_joint(chain.transition, start, length)
+    answers = brute.answers([model.labels] * length, list(model.labels), query, values)
+    noisy = noisy_near(generator, answers, scale)
+    lists = query in ("histogram", "frequency")
+    found = denoise(problem_of(model, query, ((length, 1),)), noisy if lists else noisy[0], scale)
+    wanted = bayes(joint, answers, noisy, scale, "all" if chain.size == 2 else None)
+    for at, (mean, (points, law)) in enumerate(zip(listed(found.mean), wanted, strict=True)):
+        if mean is None:  # an impossible answer, as good as: the transform knows nothing of masses so small
+            assert listed(found.surprise)[at] < 1e-3
+        else:
+            # Rounding may move one part in a million of the posterior, and no more.
+            assert mean == pytest.approx(points @ law, abs=2e-6 * (np.ptp(points) + 1e-9))
+
+
+def test_several_chains_are_one_answer():
+    """Two chains of three records and one of one: the posterior of their sum, by enumeration."""
+    P, lengths = ACTIVITY.transition, ((3, 2), (1, 1))
+    start = brute.exact_stationary(P)
+    joint = np.multiply.outer(
+        np.multiply.outer(brute.chain_joint(P, start, 3), brute.chain_joint(P, start, 3)), brute.exact(start)
+    )
+    answers = brute.answers([ACTIVITY.labels] * 7, list(ACTIVITY.labels), "sum", ACTIVITY.values)
+    found = denoise(problem_of(ACTIVITY, "sum", lengths), 15.2, 2.5)
+    assert_is_the_posterior(found, bayes(joint, answers, [15.2], 2.5))
+
+
+@given(case=cases(), noisy=st.floats(-1e3, 1e3), scale=st.floats(0.01, 1e3))
+def test_the_mean_is_an_answer_that_could_be(case, noisy, scale):
+    count = case.answers.shape[-1]
+    found = denoise(case.problem(1.0), [noisy] * count if count > 1 else noisy, scale)
+    for j, mean in enumerate(listed(found.mean)):
+        column = case.answers[..., j].astype(float)
+        assert column.min() - 1e-9 <= mean <= column.max() + 1e-9
+
+
+def test_the_law_of_zeros_is_not_that_of_ones():
+    """A group counts its second state; the first is counted by turning the law around."""
+    group = Groups(sizes=[2], positives=[[0.7, 0.2, 0.1]])
+    assert answer_law(group, "count:0").probabilities == pytest.approx([0.1, 0.2, 0.7])
+    assert answer_law(group, "count:1").probabilities == pytest.approx([0.7, 0.2, 0.1])
+
+
+@pytest.mark.parametrize("scale", [0.4, 3.0])
+@pytest.mark.parametrize("noisy", [-4, 0, 2, 5, 9])
+def test_surprise_is_the_tail_of_what_the_model_expects(noisy, scale):
+    """Every count with every noise, written out."""
+    found = denoise(problem_of(Groups(sizes=[4], positives=[CLIQUE]), "count:1"), noisy, scale)
+    q = math.exp(-1 / scale)
+    law = {}
+    for count, p in enumerate(CLIQUE):
+        for k in range(-400, 401):
+            law[count + k] = law.get(count + k, 0) + p * (1 - q) / (1 + q) * q ** abs(k)
+    above, below = sum(p for y, p in law.items() if y >= noisy), sum(p for y, p in law.items() if y <= noisy)
+    assert found.surprise == pytest.approx(max(1e-12, min(1, 2 * min(above, below))), rel=1e-9)
+
+
+def test_frequencies_are_counts_over_their_number():
+    """Three labels: the same posterior and the same surprise, on another scale."""
+    model = MarkovChain(transition=[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]])
+    counts = denoise(problem_of(model, "histogram", ((50, 2),)), [20, 61, 25], 6.0)
+    shares = denoise(problem_of(model, "frequency", ((50, 2),)), [0.2, 0.61, 0.25], 0.06)
+    assert shares.surprise == pytest.approx(counts.surprise, rel=1e-9)
+    for name in ("mean", "low", "high"):
+        assert [100 * v for v in getattr(shares, name)] == pytest.approx(getattr(counts, name), rel=1e-9)
+
+
+def test_surprise_of_a_sum_has_laplace_tails():
+    problem = problem_of(ACTIVITY, "sum", ((1, 1),))
+    p = ACTIVITY.stationary
+    expected = 2 * sum(w * 0.5 * math.exp(-(9 - v) / 2) for w, v in zip(p, (1.0, 3.5), strict=True))
+    assert denoise(problem, 9.0, 2.0).surprise == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "lengths", "clip"),
+    [
+        (MarkovChain(transition=ACTIVITY.transition, start="any"), "count:1", ((10, 1),), None),
+        (MarkovClass(models=(ACTIVITY, ACTIVITY)), "count:active", ((10, 1),), None),
+        (BinaryInterval(low=0.2, high=0.8), "count:1", ((10, 1),), None),
+        (AnyGroups(largest=3), "count:1", ((10, 1),), None),
+        (ModelClass(models=(Groups(sizes=[4], positives=[CLIQUE]),) * 2), "count:1", (), None),
+        (MarkovChain(transition=ACTIVITY.transition, bins=[0, 200, 400]), "sum", ((10, 1),), (0, 400)),
+        (ACTIVITY, "count:active", ((10**8, 1),), None),
+        (MarkovChain(transition=np.full((60, 60), 1 / 60)), "histogram", ((10**4, 1),), None),
+    ],
+)
+def test_no_one_law_no_posterior(model, query, lengths, clip):
+    problem = problem_of(model, query, lengths, clip)
+    answer = [1.0] * 60 if query == "histogram" else 1.0
+    assert denoise(problem, answer, 1.0) is None
+
+
+def test_values_without_a_common_step_have_no_grid():
+    one_step = MarkovChain(transition=ACTIVITY.transition, values=[0, math.pi])
+    assert denoise(problem_of(one_step, "sum", ((10, 1),)), 12.0, 1.0) is not None
+    model = MarkovChain(transition=np.full((3, 3), 1 / 3), values=[0, math.pi, math.e])
+    assert denoise(problem_of(model, "sum", ((10, 1),)), 12.0, 1.0) is None
+
+
+def test_a_function_of_ones_own_has_no_posterior():
+    problem = Problem(model=ACTIVITY, query=Query.of_function(lambda c: 0.0, 1.0), lengths=((5, 1),), epsilon=1)
+    assert denoise(problem, 1.0, 1.0) is None
+
+
+def test_an_exact_answer_is_itself():
+    found = denoise(problem_of(ACTIVITY, "sum", ((3, 1),)), 5.5, 0.0)
+    assert (found.mean, found.low, found.high) == (5.5, 5.5, 5.5)
+    none_active = ACTIVITY.stationary[0] * 0.882**2
+    assert found.surprise == pytest.approx(2 * (1 - none_active))  # 5.5 is one active record; so are more above it
+    both = denoise(problem_of(ACTIVITY, "histogram", ((3, 1),)), [3, 0], 0.0)
+    assert (both.mean, both.low, both.high) == ([3, 0],) * 3
+    assert both.surprise == [pytest.approx(min(1, 2 * none_active))] * 2
+
+
+def test_an_absurd_answer_gets_a_surprise_and_no_estimate():
+    """Nobody ever active in 288 records has probability 1e-16: what rounding says of it is worth nothing."""
+    found = denoise(problem_of(ACTIVITY, "count:active", ((288, 1),)), -40, 0.3)
+    assert (found.mean, found.low, found.high) == (None, None, None)
+    assert found.surprise == 1e-12
+    both = denoise(problem_of(ACTIVITY, "histogram", ((288, 1),)), [330, -40], 0.3)
+    assert (both.mean, both.surprise) == ([None, None], [1e-12, 1e-12])
+    far = denoise(problem_of(ACTIVITY, "count:active", ((288, 1),)), 10**300, 1e-9)
+    assert far.mean is None
+
+
+# On simulated data: is it worth having, and do its intervals hold?
+
+
+def better(worse: np.ndarray, ours: np.ndarray) -> bool:
+    """Whether squared errors are smaller on average: paired differences, one-sided, wrong once in 10^4."""
+    gain = worse**2 - ours**2
+    return bool(gain.mean() / (gain.std() / math.sqrt(len(gain))) > norm.isf(ONE_IN_TEN_THOUSAND))
+
+
+def covers(inside: np.ndarray) -> bool:
+    """Whether 95 % is not refuted: the number inside is not among the lowest of its binomial law (1 in 10^4)."""
+    return bool(binom.cdf(int(inside.sum()), len(inside), PROBABILITY) > ONE_IN_TEN_THOUSAND)
+
+
+def assert_worth_having(problem, truths, noisy, scale, low, high) -> None:
+    found = [denoise(problem, y, scale) for y in noisy]
+    ours = np.array([d.mean for d in found]) - truths
+    assert better(noisy - truths, ours)
+    assert better(np.clip(noisy, low, high) - truths, ours)
+    assert covers(np.array([d.low <= t <= d.high for d, t in zip(found, truths, strict=True)]))
+    # A surprise below 5 % comes about at most once in twenty answers (discrete ones less often).
+    odd = sum(d.surprise < 0.05 for d in found)
+    assert binom.sf(odd - 1, len(found), 0.05) > ONE_IN_TEN_THOUSAND
+
+
+def discrete_laplace(generator, scale, size):
+    p = -math.expm1(-1 / scale)
+    return generator.geometric(p, size) - generator.geometric(p, size)
+
+
+@pytest.mark.parametrize("scale", [4.0, 16.0, 150.0])
+def test_chains_gain(scale):
+    generator = np.random.default_rng(7)
+    truths = sample_chain(ACTIVITY, 288, 1500, generator).sum(axis=1)
+    noisy = truths + discrete_laplace(generator, scale, len(truths))
+    assert_worth_having(problem_of(ACTIVITY, "count:active", ((288, 1),)), truths, noisy, scale, 0, 288)
+
+
+def test_means_of_several_chains_gain():
+    generator = np.random.default_rng(8)
+    drawn = np.concatenate([sample_chain(ACTIVITY, 40, 1500, generator) for _ in range(3)], axis=1)
+    truths = np.array([1.0, 3.5])[drawn].mean(axis=1)
+    noisy = truths + generator.laplace(0, 0.2, len(truths))
+    assert_worth_having(problem_of(ACTIVITY, "mean", ((40, 3),)), truths, noisy, 0.2, 1.0, 3.5)
+
+
+def test_groups_gain():
+    generator = np.random.default_rng(9)
+    model = Groups(sizes=[4] * 6, positives=[CLIQUE] * 6)
+    truths = sample(model, 1500, generator).sum(axis=1)
+    noisy = truths + discrete_laplace(generator, 4.0, len(truths))
+    assert_worth_having(problem_of(model, "count:1"), truths, noisy, 4.0, 0, 24)
+
+
+def test_both_numbers_of_two_are_better_than_one():
+    """A histogram of two labels tells of one count twice."""
+    generator = np.random.default_rng(10)
+    truths = sample_chain(ACTIVITY, 100, 1200, generator).sum(axis=1)
+    noisy = np.stack([100 - truths, truths], axis=1) + discrete_laplace(generator, 6.0, (1200, 2))
+    problem = problem_of(ACTIVITY, "histogram", ((100, 1),))
+    found = [denoise(problem, [int(v) for v in row], 6.0) for row in noisy]
+    count = problem_of(ACTIVITY, "count:active", ((100, 1),))
+    single = np.array([denoise(count, int(row[1]), 6.0).mean for row in noisy])
+    ours = np.array([d.mean[1] for d in found])
+    assert better(single - truths, ours - truths)
+    assert all(sum(d.mean) == pytest.approx(100) for d in found)
+    for j, exact in enumerate([100 - truths, truths]):
+        assert covers(np.array([d.low[j] <= t <= d.high[j] for d, t in zip(found, exact, strict=True)]))
+
+
+def test_normal_records_gain():
+    """Nothing clipped: the law is exactly normal, and the interval holds 95 %, no less and no more."""
+    generator = np.random.default_rng(11)
+    covariance = np.array([[4.0, 1.2], [1.2, 1.0]])
+    mean, variance = clipped_moments(np.array([1.0, -0.5]), covariance, -60, 60)
+    truths = generator.multivariate_normal([1.0, -0.5], covariance, 20_000).sum(axis=1)
+    noisy = truths + generator.laplace(0, 3.0, len(truths))
+    found = [denoise_normal(mean, variance, float(y), 3.0) for y in noisy]
+    assert better(noisy - truths, np.array([d.mean for d in found]) - truths)
+    inside = sum(d.low <= t <= d.high for d, t in zip(found, truths, strict=True))
+    assert min(binom.cdf(inside, 20_000, 0.95), binom.sf(inside - 1, 20_000, 0.95)) > ONE_IN_TEN_THOUSAND
+
+
+@pytest.mark.parametrize("query", ["sum", "mean"])
+def test_families_of_numbers_gain(query):
+    """Forty copies of a family of three heights, clipped far out and near: by the verb's own path."""
+    generator = np.random.default_rng(13)
+    means, covariance = [69.0, 64.0, 67.0], [[6.1, 0.4, 2.4], [0.4, 5.3, 1.7], [2.4, 1.7, 12.8]]
+    drawn = generator.multivariate_normal(means, covariance, (1500, 40))
+    share = 1 / 120 if query == "mean" else 1.0
+    for low, high in ((40.0, 100.0), (66.0, 70.0)):
+        problem = problem_of(Gaussian(mean=means, covariance=covariance), query, ((3, 40),), (low, high))
+        truths = np.clip(drawn, low, high).sum(axis=(1, 2)) * share
+        noisy = truths + generator.laplace(0, 30 * share, len(truths))
+        ends = (120 * low * share, 120 * high * share)
+        assert_worth_having(problem, truths, noisy, 30 * share, *ends)
+        far = denoise(problem, 1e9, 30 * share)
+        assert far.surprise == 1e-12
+        assert ends[0] <= far.low <= far.mean <= far.high <= ends[1]
+        exact = denoise(problem, float(truths[0]), 0.0)
+        assert (exact.mean, exact.low, exact.high) == (truths[0],) * 3
+
+
+def test_a_class_of_normal_laws_has_no_posterior():
+    model = LimitedCorrelation(records=3, rho=0.2)
+    assert denoise(problem_of(model, "sum", ((3, 40),), (60, 80)), 8000.0, 30.0) is None
+
+
+def test_clipped_normal_records_gain():
+    """Twelve copies of a pair, half of it clipped: nearly normal. Still better, and the interval is not far off."""
+    generator = np.random.default_rng(12)
+    means, covariance = np.array([1.0, -0.5]), np.array([[4.0, 1.2], [1.2, 1.0]])
+    mean, variance = clipped_moments(means, covariance, -1, 1)
+    drawn = generator.multivariate_normal(means, covariance, (5000, 12))
+    truths = np.clip(drawn, -1, 1).sum(axis=(1, 2))
+    noisy = truths + generator.laplace(0, 4.0, len(truths))
+    found = [denoise_normal(12 * mean, 12 * variance, float(y), 4.0) for y in noisy]
+    ours = np.array([d.mean for d in found])
+    assert better(noisy - truths, ours - truths)
+    assert better(np.clip(noisy, -24, 24) - truths, ours - truths)
+    assert covers(np.array([d.low <= t <= d.high for d, t in zip(found, truths, strict=True)]))
+
+
+# In a release
+
+
+def frame(states) -> pd.DataFrame:
+    return pd.DataFrame({"t": range(len(states)), "state": states})
+
+
+WALK = [ACTIVITY.labels[x] for x in sample_chain(ACTIVITY, 300, 1, np.random.default_rng(3))[0]]
+
+
+@pytest.mark.parametrize("query", ["count:active", "histogram", "frequency", "sum", "mean"])
+def test_a_release_says_it_and_its_certificate_too(query):
+    done = release(
+        frame(WALK), model=ACTIVITY, column="state", order="t", query=query, epsilon=1.0, sampler=SeededSampler(1)
+    )
+    problem = problem_of(ACTIVITY, query, ((300, 1),))
+    assert done.denoised == denoise(problem, done.answer, done.certificate.noise.scale)
+    assert done.to_dict()["denoised"] == done.certificate.to_dict()["denoised"] == done.denoised.to_dict()
+    assert verify(done.certificate).problems == ()
+    assert "denoised" in str(done)
+    assert "95 % between" in str(done)
+    assert max(map(len, str(done).splitlines())) <= 96
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"mean": [1.0, 2.0]}, "denoised.mean is 1"),
+        ({"low": [None, None]}, "denoised.low is None"),
+        ({"high": [1.0]}, "denoised.high has 1"),
+        ({"surprise": [0.9, 0.1]}, "denoised.surprise is 0.9"),
+        ({"probability": 0.99}, "denoised.probability is 0.99"),
+        (None, "denoised is given where"),
+    ],
+)
+def test_a_changed_posterior_is_found(change, problem):
+    done = release(frame(WALK), model=ACTIVITY, column="state", query="histogram", epsilon=1.0, order="t")
+    forged = copy.deepcopy(done.certificate.to_dict())
+    forged["denoised"] = None if change is None else {**forged["denoised"], **change}
+    forged["sha256"] = content_hash(forged)
+    found = verify(forged).problems
+    assert len(found) == 1
+    assert problem in found[0]
+
+
+def test_a_model_that_does_not_explain_the_answer_is_named():
+    lazy = MarkovChain(transition=[[0.99, 0.01], [0.5, 0.5]], states=["rest", "active"])
+    busy = ["active", "active", "rest"] * 100
+    done = release(frame(busy), model=lazy, column="state", query="count:active", epsilon=5.0, order="t")
+    assert done.denoised.surprise < 1e-3
+    assert "The model hardly explains this answer" in str(done)
+    assert max(map(len, str(done).splitlines())) <= 96
+    assert verify(done.certificate).valid
+
+
+def test_no_posterior_no_columns():
+    model = MarkovChain(transition=ACTIVITY.transition, states=["rest", "active"], start="any")
+    done = release(frame(WALK), model=model, column="state", query="histogram", epsilon=1.0, order="t")
+    assert done.denoised is None
+    assert done.to_dict()["denoised"] is None
+    assert "denoised" not in str(done)
+    assert verify(done.certificate).valid
+
+
+def test_tables_are_denoised_too():
+    table = JointTable(values=[0, 1], outcomes=[(0, 0), (1, 1)], probabilities=[0.25, 0.75])
+    case = case_of(table, "count:1")
+    prior = answer_prior(case.problem(1.0))
+    assert (prior.points.tolist(), prior.law.masses) == ([0, 2], pytest.approx([0.25, 0.75]))
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_figure_is_written(ending, tmp_path):
+    denoising_chart(problem_of(ACTIVITY, "count:active", ((288, 1),)), 119, 15.94).save(tmp_path / f"f.{ending}")
+    assert [p.stat().st_size > 1000 for p in tmp_path.iterdir()] == [True]
+
+
+@pytest.mark.parametrize(
+    ("query", "noisy", "scale", "error"),
+    [("histogram", 100, 4.0, ParameterError), ("count:active", -40, 0.3, NotApplicableError)],
+)
+def test_what_has_no_figure_is_refused(query, noisy, scale, error, tmp_path):
+    with pytest.raises(error):
+        denoising_chart(problem_of(ACTIVITY, query, ((288, 1),)), noisy, scale)

@@ -1,0 +1,285 @@
+"""Sanitised series: files, frames and streams in, the same rows out, and a certificate that can be recomputed."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas
+import polars
+import pytest
+
+import pufferdp
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.noise import SeededSampler
+
+CHAIN = pufferdp.MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
+THREE = pufferdp.MarkovChain(transition=[[0.6, 0.2, 0.2], [0.2, 0.6, 0.2], [0.2, 0.2, 0.6]])
+USUAL: dict[str, Any] = {"model": CHAIN, "column": "state", "epsilon": 2.0}
+
+
+def people(rows: int = 60) -> pandas.DataFrame:
+    generator = np.random.default_rng(5)
+    return pandas.DataFrame(
+        {
+            "who": [f"p{n % 3}" for n in range(rows)],
+            "t": [n // 3 for n in range(rows)],
+            "note": ["secret, active"] * rows,
+            "state": generator.choice(["rest", "active"], rows),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    people().to_csv("people.csv", index=False)
+    people().to_parquet("people.parquet")
+    people()[["state"]].to_csv("one.csv", index=False)
+    return tmp_path
+
+
+# ---- designs ----
+
+
+def test_a_design_shows_what_the_command_line_promises():
+    found = pufferdp.design_flips(CHAIN, 2.0, length=100)
+    assert set(found.to_dict()) >= {"rho", "loss", "expected_noise"}
+    assert found.rho == pytest.approx([0.33292, 0.27732], abs=1e-5)
+    assert found.loss <= 2.0
+    assert found.expected_noise == pytest.approx(float(CHAIN.stationary @ found.rho))
+    assert found.dp_loss == pytest.approx(float(np.log((1 - found.rho[0]) / found.rho[1])))
+
+
+def test_noise_rises_with_the_length_and_with_what_is_known():
+    noise = [pufferdp.design_flips(CHAIN, 1.0, length=n).expected_noise for n in (1, 2, 10, 1000)]
+    assert noise == sorted(noise)
+    assert pufferdp.design_flips(CHAIN, 1.0).expected_noise >= noise[-1] - 1e-12
+    by = [pufferdp.design_flips(CHAIN, 1.0, adversary=a).expected_noise for a in ("dp", "pufferfish", "bdp")]
+    assert by == sorted(by)
+
+
+def test_many_states_get_a_matrix():
+    found = pufferdp.design_flips(THREE, 2.0, length=8)
+    assert np.array(found.rho).shape == (3, 3)
+    assert np.array(found.rho).sum(axis=1) == pytest.approx(1)
+    assert found.loss <= 2.0
+
+
+def test_classes_and_starts_are_sound_or_refused():
+    both = pufferdp.MarkovClass(
+        models=(CHAIN, pufferdp.MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]], states=["rest", "active"]))
+    )
+    each = [pufferdp.design_flips(m, 2.0, length=20).expected_noise for m in both.models]
+    assert pufferdp.design_flips(both, 2.0, length=20).loss <= 2.0
+    assert pufferdp.design_flips(both, 2.0, length=20).expected_noise >= min(each)
+    anywhere = pufferdp.MarkovChain(transition=CHAIN.transition, start="any")
+    assert pufferdp.design_flips(anywhere, 2.0).expected_noise >= pufferdp.design_flips(CHAIN, 2.0).expected_noise
+    for model, reason in (
+        (pufferdp.BinaryInterval(low=0.3, high=0.7), "infinitely many chains"),
+        (pufferdp.AnyGroups(largest=3), "only series"),
+        (pufferdp.MarkovChain(transition=THREE.transition, start="any"), "give the law of the first record"),
+    ):
+        with pytest.raises(pufferdp.NotApplicableError, match=reason):
+            pufferdp.design_flips(model, 1.0, length=5)
+    given = pufferdp.MarkovChain(transition=THREE.transition, start=[0.5, 0.25, 0.25])
+    assert pufferdp.design_flips(given, 1.0, length=5).loss <= 1.0
+    with pytest.raises(pufferdp.ModelError, match="one state"):
+        pufferdp.design_flips(pufferdp.MarkovChain(transition=[[1.0]]), 1.0)
+
+
+# ---- files, frames, streams ----
+
+
+@pytest.mark.parametrize("source", ["people.csv", "people.parquet"])
+@pytest.mark.parametrize("out", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_a_file_keeps_its_rows_and_only_the_columns_that_were_named(source: str, out: str, folder: Path):
+    done = pufferdp.flip(source, out=out, by="who", order="t", sampler=SeededSampler(1), **USUAL)
+    written = pandas.read_parquet(out) if out.endswith("parquet") else pandas.read_csv(out)
+    assert list(written.columns) == ["who", "t", "state"]
+    assert written["who"].tolist() == people()["who"].tolist()
+    assert written["t"].astype(int).tolist() == people()["t"].tolist()
+    assert set(written["state"]) == {"rest", "active"}
+    assert 0 < (written["state"] != people()["state"]).sum() < 60
+    assert done.certificate.data.lengths == [[20, 3]]
+    assert done.certificate.channel.length == 20
+    assert done.states is None
+    assert not list(folder.glob(".*part"))
+
+
+def test_every_way_in_gives_the_same_series(folder: Path):
+    """One seed: a file through lines, through the engine, frames and a stream differ in nothing."""
+    frame = people()[["state"]]
+    inputs: list[Any] = ["one.csv", frame, polars.from_pandas(frame), polars.from_pandas(frame).to_arrow()]
+    found = [pufferdp.flip(data, sampler=SeededSampler(7), **USUAL).values for data in inputs]
+    pufferdp.flip("one.csv", out="lines.csv", sampler=SeededSampler(7), **USUAL)
+    found.append(pandas.read_csv("lines.csv")["state"].tolist())
+    table = duckdb.from_df(people().assign(n=range(60)))
+    found.append(pufferdp.flip(table, order="n", sampler=SeededSampler(7), **USUAL).values)
+    assert all(values == found[0] for values in found)
+    assert found[0] != frame["state"].tolist()
+
+
+def test_a_stream_goes_through_in_order(folder: Path):
+    sink = io.BytesIO()
+    with open("people.csv", "rb") as source:
+        done = pufferdp.flip_stream(source, sink, by="who", order="t", sampler=SeededSampler(2), **USUAL)
+    lines = sink.getvalue().decode().splitlines()
+    assert lines[0] == "who,t,state"
+    assert [line.rsplit(",", 1)[0] for line in lines[1:]] == [f"p{n % 3},{n // 3}" for n in range(60)]
+    assert done.certificate.channel.length is None
+    assert done.certificate.data.records == 60
+    assert pufferdp.verify(done.certificate).valid
+
+
+def test_a_stream_of_many_blocks_and_without_a_last_line_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pufferdp.data.csv_stream._BLOCK", 64)
+    rows = ["rest", "active"] * 100
+    for text in ("state\n" + "\n".join(rows), "state\r\n" + "\r\n".join(rows) + "\r\n"):
+        sink = io.BytesIO()
+        pufferdp.flip_stream(io.BytesIO(text.encode()), sink, sampler=SeededSampler(2), **{**USUAL, "epsilon": 300.0})
+        assert sink.getvalue().decode().splitlines() == ["state", *rows]  # hardly a flip at this epsilon
+
+
+def test_a_slow_device_gets_its_records_as_they_come():
+    """Each record is out, and flushed, before the next is asked for; parts of lines wait for their end."""
+    parts = [b"state\n", b"rest\n", b"act", b"ive\nrest\n", b"rest"]
+    seen: list[int] = []
+
+    class Slow(io.BytesIO):
+        def readline(self, *size: Any) -> bytes:
+            return parts.pop(0) if len(parts) == 5 else super().readline(*size)
+
+        def read1(self, size: int = -1) -> bytes:
+            seen.append(sink.flushed.count(b"\n"))
+            return parts.pop(0) if parts else b""
+
+    class Sink(io.BytesIO):
+        flushed = b""
+
+        def flush(self) -> None:
+            self.flushed = self.getvalue()
+
+    sink = Sink()
+    pufferdp.flip_stream(Slow(), sink, **USUAL)
+    assert seen == [0, 2, 2, 4, 4]  # lines out, with the header, whenever more is read
+    assert sink.flushed.count(b"\n") == 5
+
+
+def test_missing_values_stay_missing(folder: Path):
+    (folder / "gaps.csv").write_text("state\nrest\n\nactive\nNA\nrest\n".replace("\n\n", "\nnull\n"))
+    with pytest.raises(pufferdp.DataError, match="missing"):
+        pufferdp.flip("gaps.csv", out="o.csv", **USUAL)
+    assert not (folder / "o.csv").exists()
+    done = pufferdp.flip("gaps.csv", missing="break", **USUAL)
+    assert [v is None for v in done.values] == [False, True, False, True, False]
+    assert done.certificate.data.lengths == [[1, 3]]
+    sink = io.BytesIO()
+    with open("gaps.csv", "rb") as source:
+        pufferdp.flip_stream(source, sink, missing="break", **USUAL)
+    assert [line == "" for line in sink.getvalue().decode().split("\n")[1:6]] == [False, True, False, True, False]
+
+
+def test_numbers_become_the_names_of_their_bins(folder: Path):
+    model = pufferdp.MarkovChain(transition=CHAIN.transition, bins=[0, 10, 20], states=["low", "high"])
+    (folder / "n.csv").write_text("x\n" + "3\n17.5\n20\n" * 20)
+    (folder / "o.csv").unlink(missing_ok=True)
+    pufferdp.flip("n.csv", model=model, column="x", epsilon=300.0, out="o.csv")
+    assert (folder / "o.csv").read_text() == "x\n" + "low\nhigh\nhigh\n" * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("state\nrest\nasleep\n", "'asleep' on line 3 is not a state"),
+        ("state,t\nrest,1\nactive\n", "line 3 has 1 fields"),
+        ("other\nrest\n", "no column 'state'"),
+        ("", "empty"),
+        ("state\n", "no records"),
+        ('state,t\n"rest",1\nrest,1,2\n', "line 3 has 3 fields"),
+    ],
+)
+def test_streams_that_cannot_be_used(text: str, reason: str):
+    with pytest.raises(pufferdp.DataError, match=reason):
+        pufferdp.flip_stream(io.BytesIO(text.encode()), io.BytesIO(), **USUAL)
+
+
+def test_what_is_refused_before_anything_is_read(folder: Path):
+    given = pufferdp.MarkovChain(transition=CHAIN.transition, states=["rest", "active"], start=[0.5, 0.5])
+    with pytest.raises(pufferdp.NotApplicableError, match="start"):
+        pufferdp.flip("people.csv", by="who", order="t", gap=0.5, out="o.csv", **{**USUAL, "model": given})
+    with pytest.raises(pufferdp.NotApplicableError, match="start"):
+        pufferdp.flip_stream(io.BytesIO(b"state\nrest\n"), io.BytesIO(), by="who", **{**USUAL, "model": given})
+    with pytest.raises(pufferdp.ParameterError, match="for files"):
+        pufferdp.flip(people(), out="o.csv", **USUAL)
+    with pytest.raises(pufferdp.ParameterError, match="epsilon"):
+        pufferdp.flip("people.csv", **{**USUAL, "epsilon": -1})
+    with pytest.raises(pufferdp.ParameterError, match="out"):
+        pufferdp.flip("people.csv", out="o.xlsx", **USUAL)
+
+
+# ---- certificates ----
+
+
+def test_a_certificate_verifies_and_says_that_it_is_for_one_release(folder: Path):
+    done = pufferdp.flip("one.csv", **USUAL)
+    raw = json.loads(json.dumps(done.certificate.to_dict()))
+    assert pufferdp.verify(raw).valid
+    assert "one release" in raw["once"]
+    assert raw["warnings"] == []
+    assert pufferdp.flip("one.csv", sampler=SeededSampler(1), **USUAL).certificate.warnings == ["unsafe: seeded"]
+    assert pufferdp.verify(
+        pufferdp.flip(people(), **{**USUAL, "model": THREE, "column": "t", "bins": "0,7,14,20"}).certificate
+    ).valid
+
+
+def changed(raw: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A certificate with one thing changed and a hash that fits again."""
+    out = copy.deepcopy(raw)
+    part = out
+    *way, last = path.split(".")
+    for key in way:
+        part = part[key]
+    part[last] = value
+    out["sha256"] = content_hash(out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("guarantee.epsilon", 0.5, "leaks up to"),
+        ("channel.loss", 1.0, "channel.loss"),
+        ("channel.dp_loss", 0.1, "channel.dp_loss"),
+        ("channel.expected_noise", 0.1, "expected_noise"),
+        ("channel.matrix", [[0.5, 0.5], [0.5, 0.5]], "channel.matrix"),
+        ("channel.thresholds", [["1", "2"], ["3", "4"]], "2\\^64"),
+        ("channel.length", 3, "chains of 3 records"),
+        ("data.records", 61, "data.records"),
+        ("data.id", "who", "cannot have been read"),
+        ("labels", ["a", "b"], "labels"),
+        ("once", "use it as often as you like", "once"),
+        ("mechanism.name", "magic", "not known"),
+        ("mechanism.theorem", "magic", "theorem"),
+        ("model_sha256", "0", "digest"),
+        ("guarantee.statement", "nothing leaks", "guarantee"),
+        ("public", [], "public"),
+        ("extra", 1, "extra"),
+    ],
+)
+def test_a_certificate_that_was_changed_does_not_verify(path: str, value: Any, reason: str, folder: Path):
+    raw = pufferdp.flip("one.csv", **USUAL).certificate.to_dict()
+    found = pufferdp.verify(changed(raw, path, value))
+    assert not found.valid
+    assert any(__import__("re").search(reason, problem) for problem in found.problems), found.problems
+
+
+def test_a_changed_certificate_has_another_hash(folder: Path):
+    raw = pufferdp.flip("one.csv", **USUAL).certificate.to_dict()
+    raw["created"] = "yesterday"
+    assert "the hash does not match" in pufferdp.verify(raw).problems[0]
