@@ -31,7 +31,7 @@ _NEIGHBOURS: Final = (
 class LeakageReport:
     """What a DP loss leaks, by every curve, or the loss that may be spent. Prints as a table.
 
-    >>> from pufferdp.models.markov import MarkovChain
+    >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> found = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
     >>> found.best, round(found.curves["quilt"], 4), round(found.exact, 4)

@@ -248,9 +248,9 @@ HEAVY = ("opendp", "matplotlib", "scipy", "pandas", "polars", "pyarrow", "duckdb
     "code",
     [
         "import pufferdp",
-        "import sys; sys.argv = ['pufferdp', '--help']\nfrom pufferdp.cli import main\n"
+        "import sys; sys.argv = ['pufferdp', '--help']\nfrom pufferdp.apps.cli import main\n"
         "try:\n    main()\nexcept SystemExit: pass",
-        "import sys; sys.argv = ['pufferdp', 'release', '--help']\nfrom pufferdp.cli import main\n"
+        "import sys; sys.argv = ['pufferdp', 'release', '--help']\nfrom pufferdp.apps.cli import main\n"
         "try:\n    main()\nexcept SystemExit: pass",
     ],
     ids=["import", "help", "help of release"],

@@ -1,6 +1,6 @@
 """The simulated week that the package carries: one wearer's activity every five minutes. Nobody's real data.
 
-``python -m pufferdp.demo.simulate`` writes week.csv again, byte for byte.
+``python -m pufferdp.apps.demo.simulate`` writes week.csv again, byte for byte.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class AuditedMechanism(Protocol):
         """The DP loss it claims, towards a change of one record; None where it claims none."""
 
     def run(self, records: Records) -> Outputs:
-        """One output for each row of records, shape (m, n) to (m, d); failures are ``pufferdp.errors``."""
+        """One output for each row of records, shape (m, n) to (m, d); failures are pufferdp errors."""
 
 
 _GRID: Final = 20
