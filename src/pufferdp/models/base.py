@@ -44,8 +44,8 @@ _TYPES: Final[dict[str, type[Model]]] = {}
 
 
 def model_types() -> dict[str, type[Model]]:
-    """The classes that read model files, by the type that stands in the file, sorted by it."""
-    return dict(sorted(_TYPES.items()))
+    """The classes that read model files, by the type that stands in the file: ours first, then those from outside."""
+    return dict(_TYPES)
 
 
 class Model(ABC):
