@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import ModelError
-from pufferdp.models.chain_classes import dependent
 from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict
 from pufferdp.models.files.json import save_model as save
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
@@ -45,10 +44,10 @@ def test_files_in_and_out(tmp_path, content):
 def test_records_hang_together_where_a_covariance_leads():
     chain = Gaussian(mean=[0] * 4, covariance=[[1, 0.1, 0, 0], [0.1, 1, 0.1, 0], [0, 0.1, 1, 0], [0, 0, 0, 1]])
     assert chain.components == ((0, 1, 2), (3,))
-    assert dependent(chain, 0) == 3
-    assert dependent(Gaussian(mean=[0, 0], covariance=np.eye(2)), 0) == 1
-    assert dependent(LimitedCorrelation(records=5, rho=0.1), 0) == 5
-    assert dependent(LimitedCorrelation(records=5, rho=0), 0) == 1
+    assert chain.dependent(0) == 3
+    assert Gaussian(mean=[0, 0], covariance=np.eye(2)).dependent(0) == 1
+    assert LimitedCorrelation(records=5, rho=0.1).dependent(0) == 5
+    assert LimitedCorrelation(records=5, rho=0).dependent(0) == 1
 
 
 def test_correlations_and_deviations_are_rounded_up():

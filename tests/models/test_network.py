@@ -318,10 +318,10 @@ def test_classes_that_disagree_are_refused():
     [
         (
             [{"type": "markov_chain", "transition": [[1]]}],
-            'models.0.type is "markov_chain"; it must be one of bayesian',
+            'models.0.type is "markov_chain"; it must be one of groups, joint',
         ),
         ([GOOD, 3], "models.1 is 3; it must be an object"),
-        ([{"nodes": []}], "models.0.type is null; it must be one of bayesian_network, pedigree, joint, groups"),
+        ([{"nodes": []}], "models.0.type is null; it must be one of groups, joint, bayesian_network, pedigree"),
         ([GOOD, {**GOOD, "nodes": [RAIN, {**WET, "colour": 1}]}], "models.1.nodes.1.colour is not a key"),
         ([GOOD, {**GOOD, "nodes": [RAIN]}], "model 2 of the class has other records than model 1"),
         ([GOOD, {"type": "groups", "largest": 2}], "model 2 of the class does not know its records"),

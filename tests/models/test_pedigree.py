@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 
 from pufferdp import ModelClass, ModelError, answer_law, load_model, plan, release, robustness, save_model, verify
-from pufferdp.models.chain_classes import dependent
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
 from pufferdp.models.pedigree import GENOTYPES, Member, Pedigree
 from pufferdp.models.simulate import sample
@@ -60,7 +59,7 @@ def test_an_allele_that_is_everywhere_leaves_no_secret(frequency, law):
 def test_families_are_the_components():
     both = Pedigree(members=(*FAMILY, Member("x"), Member("y", father="x"), Member("z")), major_allele_frequency=0.5)
     assert both.components == ((0, 1, 2, 3, 4), (5, 6), (7,))
-    assert dependent(both, 0) == 5
+    assert both.dependent(0) == 5
     assert repr(both) == "Pedigree(8 records, the largest family has 5; major allele frequency 0.5)"
 
 
@@ -177,7 +176,7 @@ def test_model_files(tmp_path):
         ({"members": [{"id": "a", "sex": 1}], "major_allele_frequency": 0.5}, "sex is not a key"),
         ({"members": [{"father": "a"}], "major_allele_frequency": 0.5}, "id is missing"),
         ({"members": [{"id": "a"}], "major_allele_frequency": 2}, "from 0 to 1"),
-        ({"ped": "none.ped", "major_allele_frequency": 0.5}, "does not exist"),
+        ({"ped": "none.ped", "major_allele_frequency": 0.5}, "names another file"),
     ],
 )
 def test_model_files_that_cannot_be_read(content, words):

@@ -43,7 +43,7 @@ class Plain(RecordModel):
     """Some model that sampling knows nothing about but its laws."""
 
     def __init__(self, inner):
-        self.inner, self.fitted = inner, None
+        self.inner = inner
 
     records = property(lambda self: self.inner.records)
     domains = property(lambda self: self.inner.domains)

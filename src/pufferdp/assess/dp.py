@@ -16,8 +16,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.words import number, table, up_to
 from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, curves, lowest
-from pufferdp.models.chain_classes import Model, NumberModel, SeriesModel
-from pufferdp.models.groups import AnyGroups
+from pufferdp.models.base import Model
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -163,7 +162,7 @@ def leakage_of(
                 reasons[name] = f"is above {number(given)} however little DP loss is spent"
     exact: float | None = None
     witness: Witness | None = None
-    if query is not None and isinstance(model, NumberModel):
+    if query is not None and model.real_valued:
         raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave --query out")
     if query is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
@@ -216,12 +215,8 @@ def _problem(model: Model, query: Query, records: int | None, epsilon: float, ad
 
 
 def _records(model: Model, length: int | None) -> int | None:
-    if isinstance(model, SeriesModel):
-        if length is None:
-            raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
-        return checks.length(length)
-    if isinstance(model, AnyGroups):
-        return None if length is None else checks.length(length)
-    if length is not None:
+    if model.needs_length and length is None:
+        raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+    if length is not None and not model.takes_length:
         raise ParameterError(f"length is {length}; the model knows its records: leave the length out", value=length)
-    return None
+    return None if length is None else checks.length(length)

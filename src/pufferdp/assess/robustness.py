@@ -17,7 +17,6 @@ import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Vector
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.basics.words import number
 from pufferdp.leakage.laws.base import inside
@@ -28,11 +27,8 @@ from pufferdp.leakage.laws.divergence import (
     outcome_divergence,
     side_by_side,
 )
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel, SeriesModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.base import Model, RecordModel, records_of
+from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.publish.answers.secrets import Secrets
 
 _MOST_WORK: Final = 2**32
@@ -124,26 +120,28 @@ def robustness(
         secrets: secrets of one's own, for models that know their records; by default every record's value.
     """
     promised = checks.epsilon(epsilon)
-    if isinstance(model, SeriesModel):
+    series = series_of(model)
+    if series is not None:
         if secrets is not None:
             raise ParameterError("secrets of one's own are compared over tables and networks, not over series")
-        found, names = closest(model, belief, length).divergence, model.labels
+        found, names = closest(series, belief, length).divergence, model.labels
         record: int | str = found.record
     else:
         if length is not None:
             raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
-        if isinstance(model, NumberModel):
+        if model.real_valued:
             raise ModelError(f"the model is {model!r}; beliefs are compared over records with states", value=model)
-        if isinstance(belief, SeriesModel | AnyGroups | NumberModel):
+        ours, theirs = records_of(model), records_of(belief)
+        if theirs is None:
             raise ModelError(
                 f"the belief is {belief!r}; it must be about single records, as the model is", value=belief
             )
-        if isinstance(model, AnyGroups):
-            return _any_groups(model, belief, promised)
+        if ours is None:
+            return _any_groups(model, theirs, promised)
         if secrets is not None:
-            return _own_secrets(model, belief, secrets, promised)
-        found = max((_table(model, one) for one in belief.beliefs), key=lambda d: d.value)
-        record, names = model.records[found.record - 1], model.domains[found.record - 1]
+            return _own_secrets(ours, theirs, secrets, promised)
+        found = max((_table(ours, one) for one in theirs.beliefs), key=lambda d: d.value)
+        record, names = ours.records[found.record - 1], ours.domains[found.record - 1]
     nothing = found.value == 0
     return Robustness(
         promised=promised,
@@ -167,23 +165,24 @@ class Closest:
 
 def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
     """The distance of a belief from a class of chains; of several beliefs the one that is farthest."""
-    if isinstance(belief, BinaryInterval | MarkovInterval):
-        raise ModelError(f"the belief is {belief!r}; it must be one chain, or a list of chains", value=belief)
-    if not isinstance(belief, MarkovChain | MarkovClass):
+    other = series_of(belief)
+    if other is None:
         raise ModelError(f"the belief is {belief!r}; it must be about a series, as the model is", value=belief)
+    if not other.chains:
+        raise ModelError(f"the belief is {belief!r}; it must be one chain, or a list of chains", value=belief)
     if length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     length = checks.length(length)
     most = _MOST_WORK // model.size**2
     if length > most:
         raise ParameterError(f"length is {length}; with {model.size} states it can be at most {most:,}", value=length)
-    beliefs = [_in_order(chain, model.labels) for chain in belief.chains]
+    beliefs = [_in_order(chain, model.labels) for chain in other.chains]
     return max((_nearest(model, chain, length) for chain in beliefs), key=lambda c: c.divergence.value)
 
 
 def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
-    if isinstance(model, BinaryInterval | MarkovInterval):
-        chain = _member(model, belief)
+    chain = model.nearest(belief)
+    if chain is not None:
         found = chain_divergence(belief, chain, length)
         # Clipped rows are near ones, not the nearest series: nothing between 0 and infinity is more than a bound.
         return Closest(
@@ -198,6 +197,8 @@ def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
         )
         for chain in model.chains
     ]
+    if not tried:
+        raise NotApplicableError(f"the model is {model!r}; beliefs are compared with chains that can be listed")
     best = min(tried, key=lambda c: c.divergence.value)
     # An upper bound somewhere in the list: the chain it belongs to may be nearer than the one that was found.
     exact = best.divergence.value == 0 or all(c.divergence.exact for c in tried)
@@ -216,43 +217,12 @@ def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
     return MarkovChain(transition=chain.transition[np.ix_(order, order)], start=start, states=labels)
 
 
-def _member(model: BinaryInterval | MarkovInterval, belief: MarkovChain) -> MarkovChain:
-    """A chain of the class near the belief: the belief itself where it is inside."""
-    states, table = model.states, belief.transition
-    if isinstance(model, BinaryInterval):
-        # Clipping both entries of a row keeps their sum. The leave-probabilities are never looked at: 1-p is rounded.
-        stays = np.clip(np.diag(table), model.low, model.high)
-        rows = [table[x] if stays[x] == table[x, x] else np.roll([stays[x], 1 - stays[x]], x) for x in range(2)]
-        return MarkovChain(transition=np.stack(rows), start="any", states=states)
-    rows = [_into_box(table[x], model.low[x], model.high[x]) for x in range(model.size)]
-    return MarkovChain(transition=np.stack(rows), start="any", states=states)
-
-
-def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
-    """The law clip(c·row, low, high), with the c that makes it sum to 1: no log-ratio to row gets large."""
-    if ((low <= row) & (row <= high)).all():
-        return row
-    alive = row > 0
-    with np.errstate(over="ignore"):
-        bends = np.unique(np.concatenate([[0.0], low[alive] / row[alive], high[alive] / row[alive]]))
-    bends = bends[np.isfinite(bends)]
-    sums = np.array([np.clip(c * row, low, high).sum() for c in bends])
-    if sums[-1] >= 1:  # between two bends the sum is a line
-        return np.clip(float(np.interp(1.0, sums, bends)) * row, low, high)
-    # What the belief allows cannot fill the row: the rest goes to what it rules out, and the distance is infinite.
-    full = np.where(alive, np.clip(bends[-1] * row, low, high), low)
-    room = np.where(alive, 0.0, high - low)
-    return np.asarray(full + (1 - full.sum()) * room / max(room.sum(), 1e-300))
-
-
-def _table(model: RecordModel | ModelClass, belief: RecordModel) -> Divergence:
+def _table(model: RecordModel, belief: RecordModel) -> Divergence:
     """The distance of a belief over a list of records from the nearest member of a class."""
     return min((outcome_divergence(*laws) for laws in side_by_side(model, belief)), key=lambda d: d.value)
 
 
-def _own_secrets(
-    model: RecordModel | ModelClass, belief: RecordModel | ModelClass, secrets: Secrets, promised: float
-) -> Robustness:
+def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, promised: float) -> Robustness:
     """The same, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
@@ -274,16 +244,16 @@ def _own_secrets(
     )
 
 
-def _any_groups(model: AnyGroups, belief: RecordModel | ModelClass, promised: float) -> Robustness:
+def _any_groups(model: Model, belief: RecordModel, promised: float) -> Robustness:
     """A class that says only how many records may hang together: a belief is in it, or its distance is not known."""
     unknown = [label for label in belief.labels if label not in model.labels]
     if unknown:
         known = ", ".join(model.labels[:10])
         raise ModelError(f"the belief has a state {unknown[0]!r}; the model has only {known}", value=unknown[0])
     widest = max(len(together) for one in belief.beliefs for together in one.components)
-    if widest > model.largest:
+    if model.arbitrary is None or widest > model.arbitrary:
         raise NotApplicableError(
-            f"the belief lets {widest} records depend on each other and the model at most {model.largest}; "
+            f"the belief lets {widest} records depend on each other and the model at most {model.arbitrary or 1}; "
             "how far it lies from such a class is not known"
         )
     return Robustness(promised=promised, delta=0.0, record=None, value=None, exact=True)
@@ -366,7 +336,7 @@ def drift(
     promised = checks.epsilon(epsilon)
     if not 0 <= upto <= 1:
         raise ParameterError(f"upto is {upto:g}; a probability lies between 0 and 1", value=upto)
-    chain = _middle(model) if base is None else base
+    chain = model.middle if base is None else base
     x, y = _entry(chain, state_from, state_to)
     return _way(model, chain, (x, y), upto, promised, length, checks.length(points, "points", least=2))
 
@@ -441,18 +411,6 @@ def _moved(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
         table[x] *= (1 - p) / (1 - table[x, y])
         table[x, y] = p
     return replace(chain, transition=table, fitted=None)
-
-
-def _middle(model: SeriesModel) -> MarkovChain:
-    if isinstance(model, BinaryInterval):
-        stay = (model.low + model.high) / 2
-        return MarkovChain(transition=np.array([[stay, 1 - stay], [1 - stay, stay]]), states=model.states)
-    if isinstance(model, MarkovInterval):
-        # On the way from low to high every row passes 1 once, and stays inside the box.
-        low, room = model.low, model.high - model.low
-        share = (1 - low.sum(axis=1, keepdims=True)) / np.maximum(room.sum(axis=1, keepdims=True), 1e-300)
-        return MarkovChain(transition=low + share * room, states=model.states)
-    return model.chains[0]
 
 
 def _entry(chain: MarkovChain, state_from: str, state_to: str) -> tuple[int, int]:

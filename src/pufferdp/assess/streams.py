@@ -27,8 +27,8 @@ from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.curves import best_curve
 from pufferdp.leakage.streams.attacks import REACH
 from pufferdp.leakage.streams.profile import Profile, StreamAttack, StreamModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import MarkovClass, Model
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain, chains_of
 
 _TIGHT: Final = 1e-8
 """An attack that comes as near as this to the bound shows that it is exact."""
@@ -351,12 +351,13 @@ def _endless(model: StreamModel, loss: float) -> Profile:
 
 
 def _chains(model: Model) -> tuple[MarkovChain, ...]:
-    if not isinstance(model, (MarkovChain, MarkovClass)):
+    chains = chains_of(model)
+    if not chains:
         raise NotApplicableError(
             f"the model is a {type(model).__name__}; streams are worked out for chains with one start: give a "
             "markov_chain or a markov_class"
         )
-    return model.chains
+    return chains
 
 
 def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> Floats:

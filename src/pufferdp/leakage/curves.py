@@ -27,13 +27,9 @@ from pufferdp.leakage.chains.mixing import box_contraction
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import worst_network_record
 from pufferdp.leakage.quilts.search import Objective, Score
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, Model, NumberModel, SeriesModel, dependent
-from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
-from pufferdp.models.network import BayesianNetwork
-from pufferdp.models.pedigree import Pedigree
+from pufferdp.models.base import Model
+from pufferdp.models.chain import SeriesModel, series_of
+from pufferdp.models.gaussian import NumberModel, numbers_of
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
 
@@ -197,7 +193,7 @@ class _OtherKindError(NotApplicableError):
 def curve(name: str, model: Model, length: int | None = None, adversary: str = "bdp") -> Curve:
     """One curve by name; an absent one where it does not apply."""
     who = checks.adversary(adversary)
-    if isinstance(model, SeriesModel) and length is None:
+    if model.needs_length and length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     try:
         return _MAKERS[name](model, length or 0, who)
@@ -237,7 +233,7 @@ def lowest(found: Mapping[str, Curve]) -> Lowest:
 
 
 def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if adversary is not Adversary.DP and dependent(model, longest) > 1:
+    if adversary is not Adversary.DP and model.dependent(longest) > 1:
         raise NotApplicableError("records are correlated, and a DP loss does not count what one shows of another")
     theorem = "Dwork, McSherry, Nissim & Smith 2006 (independent records, or all others known)"
     return Line("independent", theorem, 1.0)
@@ -245,12 +241,12 @@ def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 def _general(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
-    return Line("general", theorem, float(dependent(model, longest)))
+    return Line("general", theorem, float(model.dependent(longest)))
 
 
 def _gaussian(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "n²/(4(1/rho-n+2)) + 1, equal variances and |Pearson| ≤ rho (Lange 2024, Proposition 6.4)"
-    families = _families(model)
+    families = _correlations(model)
     if any(spread > 1 for _, _, spread in families):
         raise NotApplicableError("is proved for records of equal variance, and these differ")
     return Line("gaussian", theorem, max(thesis_factor(n, rho) for n, rho, _ in families), holds_for=CLIPPED)
@@ -258,25 +254,27 @@ def _gaussian(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 def _gaussian_class(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "1 + (n-1)·rho, |Pearson| ≤ rho, by diagonal dominance (docs/theory/gaussian.md)"
-    factor = max(class_factor(n, rho, adversary, spread) for n, rho, spread in _families(model))
+    factor = max(class_factor(n, rho, adversary, spread) for n, rho, spread in _correlations(model))
     return Line("gaussian-class", theorem, factor, holds_for=CLIPPED)
 
 
-def _families(model: Model) -> list[tuple[int, float, float]]:
+def _correlations(model: Model) -> list[tuple[int, float, float]]:
     """Of each set of records that hang together: how many, the largest |Pearson|, how far deviations differ."""
-    if isinstance(model, LimitedCorrelation):
-        return [(model.records, model.rho, 1.0)]
-    if isinstance(model, Gaussian):
-        return [(len(part), model.pearson(part), model.spread(part)) for part in model.components]
-    raise _OtherKindError("is about jointly normal records, and those of the model are not")
+    return _numbers(model).correlations()
+
+
+def _numbers(model: Model) -> NumberModel:
+    numbers = numbers_of(model)
+    if numbers is None:
+        raise _OtherKindError("is about jointly normal records, and those of the model are not")
+    return numbers
 
 
 def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if isinstance(model, LimitedCorrelation):
+    normal = _numbers(model).normal
+    if normal is None:
         raise NotApplicableError("needs one covariance matrix, and the class has many")
-    if not isinstance(model, Gaussian):
-        raise _OtherKindError("is about jointly normal records, and those of the model are not")
-    found = shift_factor(model.covariance, adversary)
+    found = shift_factor(normal.covariance, adversary)
     theorem = "1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), "
     theorem += "over every adversary" if found.exact else "bounded (docs/theory/gaussian.md)"
     many = f"too many records for every adversary: the factor is a proved bound, and one has {found.lower:.6g}"
@@ -284,29 +282,33 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if not isinstance(model, SeriesModel):
-        raise _OtherKindError("is about chains, and the model is not one")
-    if isinstance(model, (BinaryInterval, MarkovInterval)) or any(
-        chain.any_start or chain.given_start is not None for chain in model.chains
-    ):
+    chains = _series(model).chains
+    if not chains or any(chain.any_start or chain.given_start is not None for chain in chains):
         raise NotApplicableError("is proved for chains that start in their stationary law")
-    gammas = [float(chain.transition.max() / _positive(chain.transition)) for chain in model.chains]
+    gammas = [float(chain.transition.max() / _positive(chain.transition)) for chain in chains]
     theorem = "tau + 4 ln(gamma), gamma the largest over the least transition probability (Lange 2024, Corollary 7.4)"
     return Line("markov", theorem, 1.0, 4 * math.log(max(gammas)) * (1 + _ROUNDING))
 
 
 def _zhao(model: Model, longest: int, adversary: Adversary) -> Curve:
-    if not isinstance(model, SeriesModel):
-        raise _OtherKindError("is about chains, and the model is not one")
-    if isinstance(model, (BinaryInterval, MarkovInterval)):
-        box = model.box if isinstance(model, BinaryInterval) else model
-        omega = _omega(box.high, box.low)
+    series = _series(model)
+    if series.box is not None:
+        omega = _omega(series.box.high, series.box.low)
+    elif series.chains:
+        omega = max(_omega(chain.transition, chain.transition) for chain in series.chains)
     else:
-        omega = max(_omega(chain.transition, chain.transition) for chain in model.chains)
+        raise NotApplicableError("needs the transition probabilities of a chain")
     # The paper's proof was not published. The quilt of both neighbours gives one, for any start: a side costs at most
     # two ratios inside a column of P, since rows of its powers are means of its rows. 4 ln(omega) would do.
     theorem = "tau + 6 ln(omega), omega the largest ratio inside a column of P (Zhao, Zhang & Poor 2017)"
     return Line("zhao", theorem, 1.0, 6 * math.log(omega) * (1 + _ROUNDING))
+
+
+def _series(model: Model) -> SeriesModel:
+    series = series_of(model)
+    if series is None:
+        raise _OtherKindError("is about chains, and the model is not one")
+    return series
 
 
 def _omega(high: Floats, low: Floats) -> float:
@@ -329,36 +331,38 @@ def _quilt(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
-    if isinstance(model, AnyGroups):
+    if model.arbitrary is not None:
         raise NotApplicableError("anything may hold inside a group; the general curve is all that can be said")
-    if isinstance(model, NumberModel):
+    if model.real_valued:
         raise _OtherKindError("is worked out for records with states, and those of the model are real numbers")
-    if isinstance(model, (RecordModel, ModelClass)):
+    series = series_of(model)
+    if series is None:
         return _worst_of_networks(model, adversary)
-    if isinstance(model, MarkovInterval):
-        side = box_contraction(model).side
-        return lambda objective: worst_record_by_distance(side, side, longest, objective).value
-    chains = model.corners if isinstance(model, BinaryInterval) else model.chains
-    known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
-    return lambda objective: worst_of_chains(chains, longest, objective, known).value
+    chains = series.deciding
+    if chains:
+        known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
+        return lambda objective: worst_of_chains(chains, longest, objective, known).value
+    if series.box is None:
+        raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
+    side = box_contraction(series.box).side
+    return lambda objective: worst_record_by_distance(side, side, longest, objective).value
 
 
-def _worst_of_networks(model: RecordModel | ModelClass, adversary: Adversary) -> Worst:
-    trees = [member.tree for member in model.beliefs if isinstance(member, BayesianNetwork)]
-    if len(trees) < len(model.beliefs):
+def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
+    trees = [belief.tree for belief in model.beliefs if belief.tree is not None]
+    if not trees or len(trees) < len(model.beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     if adversary is not Adversary.PUFFERFISH:
         raise NotApplicableError("over a network it holds only for an adversary who knows no record (pufferfish)")
-    weights = (1.0,) * len(model.records)
+    weights = (1.0,) * len(trees[0].sizes)
     return lambda objective: max(worst_network_record(tree, weights, objective).value for tree in trees)
 
 
 def _pedigree(model: Model, longest: int, adversary: Adversary) -> Curve:
-    members = model.models if isinstance(model, ModelClass) else (model,)
-    if not all(isinstance(member, Pedigree) for member in members):
+    if not model.hereditary:
         raise _OtherKindError("is about families, and the model is not one")
     theorem = "group privacy over the largest family; two parents and m-2 children reach (m-1) tau "
-    return Line("pedigree", theorem + "(Lange 2024, Theorem 5.1)", float(dependent(model, longest)))
+    return Line("pedigree", theorem + "(Lange 2024, Theorem 5.1)", float(model.dependent(longest)))
 
 
 _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {

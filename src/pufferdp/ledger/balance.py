@@ -11,7 +11,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
 from pufferdp.ledger.totals import Rule, State
-from pufferdp.models.chain_classes import Model
+from pufferdp.models.base import Model
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ from pufferdp.basics.errors import BudgetError, ModelError, ParameterError, Refu
 from pufferdp.basics.files import canonical_json
 from pufferdp.leakage.orbits import Privacy
 from pufferdp.ledger.charge import FLOW, Charge, digest
+from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import Model
 
 TOTAL_VARIATION: Final = "total-variation"
 """The kind of budget."""

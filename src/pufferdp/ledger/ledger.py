@@ -23,7 +23,7 @@ from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.store.base import WAIT, Session, open_store
 from pufferdp.ledger.totals import Rule, State, refuse_other_model
-from pufferdp.models.chain_classes import Model
+from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
 
 if TYPE_CHECKING:

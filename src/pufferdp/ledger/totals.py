@@ -18,7 +18,7 @@ from pufferdp.basics.files import canonical_json
 from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest, curve, curves, lowest
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import add_taus, reading_of
-from pufferdp.models.chain_classes import Model, SeriesModel
+from pufferdp.models.base import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Rule:
         After a redaction by window everybody knows the records it released, so an adversary who knew none becomes one
         who knows some: the curve is the one for any set of known records.
         """
-        longest = longest if isinstance(self.model, SeriesModel) else 0
+        longest = longest if self.model.needs_length else 0
         who = Adversary.BDP if redacted and self.adversary is Adversary.PUFFERFISH else self.adversary
         key = longest, clipped, redacted
         if key not in self._curves:
@@ -161,7 +161,7 @@ class Rule:
 
     def left(self, state: State) -> float | None:
         """The DP loss that one more release may have; None before anybody knows how long the chains are."""
-        if not state.longest and isinstance(self.model, SeriesModel):
+        if not state.longest and self.model.needs_length:
             return None
         return max(0.0, self.allowed(state) - state.spent)
 

@@ -21,8 +21,9 @@ from pufferdp.ledger.charge import Charge, channel_loss, loss_of
 from pufferdp.ledger.flow_budget import FlowBudget, flow_problems, reading_of
 from pufferdp.ledger.store.base import Session
 from pufferdp.ledger.totals import Rule, State
-from pufferdp.models.chain_classes import Model, NumberModel
+from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
+from pufferdp.models.gaussian import NumberModel
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query, QueryKind

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel, SeriesModel
+from pufferdp.models.base import Model, RecordModel
+from pufferdp.models.chain import MarkovChain, SeriesModel
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.files.fleet import load_models
 from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
-from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
+from pufferdp.models.gaussian import Gaussian, LimitedCorrelation, NumberModel
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.model_class import ModelClass

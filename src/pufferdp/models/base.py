@@ -1,18 +1,28 @@
-"""What all beliefs about a fixed list of records share: names, states, laws given what is known."""
+"""A model: what is believed about records, and everything that the rooms above may ask of it.
+
+`Model` has the generic way of answering, `RecordModel` that of a fixed list of records; series are in ``chain`` and
+real numbers in ``gaussian``. A model overrides what it can do better. Questions are asked by what a model can do
+(a method, a property, or one of the three interfaces: `records_of`, `series_of`, `numbers_of`), never by its type, so
+a new model is one class.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.errors import ModelError
+from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.files import found_text
+from pufferdp.models.inference import Factor, JunctionTree
 
 Law = npt.NDArray[np.float64]
 Outcomes = npt.NDArray[np.int64]
@@ -20,20 +30,205 @@ Known = Mapping[str, "str | Sequence[str]"]
 """What is known of some records: a state, or a set of states, for each."""
 Evidence = Mapping[int, tuple[int, ...]]
 """The same in positions: for each record the states it may have."""
+Lengths = tuple[tuple[int, int], ...]
+"""Independent chains or families: (length, how many of that length)."""
+Ways = Mapping[str, "str | float | None"]
+"""How rows are laid out: ``order``, ``by`` and ``gap``, each None where it was not given."""
 
 MOST_OUTCOMES: Final = 2**20
 """Tables of outcomes are never larger than this."""
 _MOST_CELLS: Final = 2**26
 """Nor do they have more cells, one for each record of each outcome: half a gigabyte."""
 
+_TYPES: Final[dict[str, type[Model]]] = {}
 
-class RecordModel(ABC):
-    """A belief about a fixed list of records, each with its own states. Subclasses are frozen dataclasses."""
 
-    fitted: dict[str, Any] | None
-    """Where the model was estimated from, if it was."""
-    bins: None = None
-    """Only series have bins."""
+def model_types() -> dict[str, type[Model]]:
+    """The classes that read model files, by the type that stands in the file: ours first, then those from outside."""
+    return dict(_TYPES)
+
+
+class Model(ABC):
+    """One belief about records, or a class of beliefs that a guarantee must hold for, every one of them.
+
+    A class with a ``file_type`` of its own is known to model files, certificates and ledgers from then on. Subclasses
+    are frozen dataclasses; the fields that their constructor takes are then the content of the file, unless they say
+    otherwise.
+    """
+
+    file_type: ClassVar[str | None] = None
+    """What stands under ``type`` in files of such models."""
+    real_valued: ClassVar[bool] = False
+    """Whether records are real numbers, which have no states to count."""
+    needs_length: ClassVar[bool] = False
+    """Whether it leaves open how many records there are, and laws and noise depend on it."""
+    takes_length: ClassVar[bool] = False
+    """Whether the number of records may be told to it at all."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name = cls.__dict__.get("file_type")
+        if name is None:
+            return
+        known = _TYPES.get(name)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise ModelError(
+                f"{cls.__qualname__} has the file type {name!r}, which {known.__qualname__} has; name it otherwise",
+                value=name,
+            )
+        _TYPES[name] = cls
+
+    # What a record may be.
+
+    @property
+    @abstractmethod
+    def labels(self) -> tuple[str, ...]:
+        """All states of all records."""
+
+    @property
+    def size(self) -> int:
+        """Number of different states."""
+        return len(self.labels)
+
+    @property
+    def values(self) -> tuple[float, ...] | None:
+        """A number for each label, for sums and means."""
+        return None
+
+    @property
+    def bins(self) -> tuple[float, ...] | None:
+        """Edges that turned numbers into states; only series have them."""
+        return None
+
+    @property
+    def fitted(self) -> dict[str, Any] | None:
+        """Where the model was estimated from, if it was."""
+        return None
+
+    @property
+    def domains(self) -> tuple[tuple[str, ...], ...] | None:
+        """The states of each record, where the model knows its records."""
+        return None
+
+    @property
+    def placeholder_states(self) -> bool:
+        """Whether the states stand for whatever numbers are in the data."""
+        return False
+
+    # Which beliefs there are, and who depends on whom.
+
+    @property
+    def beliefs(self) -> tuple[RecordModel, ...]:
+        """The beliefs of the class as laws of a fixed list of records; none where they cannot be listed so."""
+        return ()
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one belief, and not a class of several."""
+        return len(self.beliefs) == 1
+
+    @property
+    def arbitrary(self) -> int | None:
+        """Records in the largest set within which anything may hold; None where more is believed."""
+        return None
+
+    @property
+    def hereditary(self) -> bool:
+        """Whether the records are genotypes of families."""
+        return False
+
+    @abstractmethod
+    def dependent(self, longest: int) -> int:
+        """Records in the largest set that may depend on each other; ``longest`` is the longest chain of a series."""
+
+    def group_size(self, longest: int) -> int:
+        """Records that group privacy lets change at once."""
+        return self.dependent(longest)
+
+    def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
+        """Whether these records, in state numbers, have positive probability under a belief; False where unknown."""
+        return False
+
+    # How many records there are, and how they are read.
+
+    @abstractmethod
+    def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
+        """The number of records: as given, or as known; ``divided`` names a query that divides by it."""
+
+    @abstractmethod
+    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+        """Refuse ways of reading that do not go with the model, before any data is read."""
+
+    def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
+        """Refuse chains, groups or families as they were read, where the model does not allow them."""
+        return
+
+    def check_secrets(self) -> None:
+        """Refuse secrets of one's own where the model cannot say what they name."""
+        return
+
+    @abstractmethod
+    def public_facts(self, records: int) -> list[str]:
+        """What a release takes to be known to everyone about so many records."""
+
+    # Files.
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the model's file: everything needed to make it again, without any other file."""
+        fields = _fields(type(self))
+        if self.file_type is None or fields is None:
+            raise ModelError(f"{self!r} has no form as a file", value=self)
+        given = {name: getattr(self, name) for name in fields}
+        return {"type": self.file_type, **{name: _plain(v, name) for name, v in given.items() if v is not None}}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Model:
+        """The model of a file; another file that it names is looked for from the folder, and refused without one."""
+        fields = _fields(cls)
+        if fields is None:
+            raise ModelError(f"a {cls.file_type} file cannot be read: {cls.__qualname__} does not say how")
+        for name in raw:
+            if name != "type" and name not in fields:
+                raise ModelError(f"{name} is not a key that is known here (in a {cls.file_type} file)", value=raw)
+        for name, f in fields.items():
+            if name not in raw and f.default is f.default_factory is dataclasses.MISSING:
+                raise ModelError(f"{name} is missing; it is needed (in a {cls.file_type} file)", value=raw)
+        try:
+            return cls(**{name: _frozen(value) for name, value in raw.items() if name != "type"})
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise ModelError(
+                f"{found_text(dict(raw))} makes no {cls.file_type}: {error}; correct the file", value=raw
+            ) from None
+
+
+def _fields(made: Any) -> dict[str, dataclasses.Field[Any]] | None:
+    """What the constructor of a dataclass takes; None for other classes."""
+    return {f.name: f for f in dataclasses.fields(made) if f.init} if dataclasses.is_dataclass(made) else None
+
+
+def _plain(value: object, name: str) -> object:
+    """A field as it stands in JSON."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner, name) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, name) for inner in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ModelError(f"{name} is {value!r}; a file holds numbers, texts, lists and objects", value=value)
+
+
+def _frozen(value: object) -> object:
+    """Lists of a JSON file as tuples, which nobody can change."""
+    return tuple(_frozen(inner) for inner in value) if isinstance(value, list) else value
+
+
+class RecordModel(Model):
+    """A belief about a fixed list of records, each with its own states, or a class of such beliefs.
+
+    Whoever can list the outcomes has said everything: the rest follows by adding them up.
+    """
 
     @property
     @abstractmethod
@@ -45,23 +240,47 @@ class RecordModel(ABC):
     def domains(self) -> tuple[tuple[str, ...], ...]:
         """The states of each record."""
 
-    @property
-    @abstractmethod
-    def values(self) -> tuple[float, ...] | None:
-        """A number for each label, for sums and means."""
-
-    @property
-    @abstractmethod
-    def components(self) -> tuple[tuple[int, ...], ...]:
-        """The records in sets that are independent of each other, whatever the numbers."""
-
-    @abstractmethod
-    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
-        """P(these different records, evidence), one axis a record in the order given; not divided by P(evidence)."""
-
     @abstractmethod
     def outcomes(self) -> tuple[Outcomes, Law]:
         """Every outcome of positive probability (one row of state numbers each) and its probability."""
+
+    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
+        """P(these different records, evidence), one axis a record in the order given; not divided by P(evidence)."""
+        sizes = tuple(self.sizes[i] for i in records)
+        refuse_many(math.prod(sizes), "a law of these records")
+        rows, law = self.outcomes()
+        fits = np.ones(len(rows), dtype=bool)
+        for i, states in evidence.items():
+            fits &= np.isin(rows[:, i], states)
+        if not sizes:
+            return np.asarray(law[fits].sum())
+        cells = np.ravel_multi_index(tuple(rows[fits][:, i] for i in records), sizes)
+        return np.bincount(cells, law[fits], math.prod(sizes)).astype(float, copy=False).reshape(sizes)
+
+    @property
+    def components(self) -> tuple[tuple[int, ...], ...]:
+        """The records in sets that are independent of each other, whatever the numbers; here all in one."""
+        return (tuple(range(len(self.records))),)
+
+    @property
+    def factors(self) -> tuple[Factor, ...] | None:
+        """Tables whose product is the joint law, where it is known who depends on whom."""
+        return None
+
+    @cached_property
+    def tree(self) -> JunctionTree | None:
+        """The tree along which questions are answered, where there are such tables; compiled once."""
+        return None if self.factors is None else JunctionTree(self.sizes, self.factors, self.records)
+
+    @property
+    def alternatives(self) -> tuple[RecordModel, ...]:
+        """The models of the class, each as it was given: a model is a class of one."""
+        return (self,)
+
+    @property
+    def beliefs(self) -> tuple[RecordModel, ...]:
+        """The models of the class, each in the form that laws are worked out in."""
+        return (self,)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -69,19 +288,14 @@ class RecordModel(ABC):
         return tuple(dict.fromkeys(state for domain in self.domains for state in domain))
 
     @property
-    def size(self) -> int:
-        """Number of different states."""
-        return len(self.labels)
+    def values(self) -> tuple[float, ...] | None:
+        """A number for each label: the labels themselves, where all are numbers."""
+        return label_values(None, self.labels)
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Number of states of each record."""
         return tuple(len(domain) for domain in self.domains)
-
-    @property
-    def beliefs(self) -> tuple[RecordModel, ...]:
-        """The models of the class: a model is a class of one."""
-        return (self,)
 
     def states_of(self, position: int) -> tuple[str, ...]:
         """The states of the record that stands there."""
@@ -97,6 +311,42 @@ class RecordModel(ABC):
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {name: n for n, name in enumerate(self.records)}
+
+    def dependent(self, longest: int) -> int:
+        """Records in the largest set that is not known to fall apart into independent ones."""
+        return max(len(component) for component in self.components)
+
+    def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
+        """Whether some belief gives the records these states."""
+        (row,) = rows
+        known = {i: (int(state),) for i, state in enumerate(row)}
+        return any(float(belief.joint((), known)) > 0 for belief in self.beliefs)
+
+    def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
+        """The records it knows; any other number is refused."""
+        known = ((len(self.records), 1),)
+        if given and given != known:
+            said = ", ".join(str(length) for length, count in given for _ in range(min(count, 10)))
+            raise ParameterError(
+                f"length is {said}; the model knows its {len(self.records)} records: leave the length out", value=given
+            )
+        return known
+
+    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+        """A column says which record a row is; order, groups and gaps are for series."""
+        for name, value in ways.items():
+            if value is not None:
+                raise ParameterError(
+                    f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
+                )
+        if missing == "break":
+            raise ParameterError("missing is 'break'; every record of this model needs its value: fill it in")
+        if id is None:
+            refuse_unnamed(self.records)
+
+    def public_facts(self, records: int) -> list[str]:
+        """The list of records is public."""
+        return [f"which records there are ({records})"]
 
     def evidence(self, known: Known) -> dict[int, tuple[int, ...]]:
         """Names of records and states as positions."""
@@ -132,10 +382,23 @@ class RecordModel(ABC):
         return np.asarray(found / total)
 
 
+def records_of(model: Model) -> RecordModel | None:
+    """The model as one that knows its list of records; None where it does not."""
+    return model if isinstance(model, RecordModel) else None
+
+
 def impossible(known: Known) -> ModelError:
     """The error for what cannot be known, because it never happens."""
     said = ", ".join(f"{r} = {s if isinstance(s, str) else ' or '.join(s)}" for r, s in known.items())
     return ModelError(f"{said} has probability 0; nothing can be said given it", value=dict(known))
+
+
+def refuse_unnamed(records: Sequence[str]) -> None:
+    """Refuse rows without a column of names where the records are not simply numbered from 1."""
+    if any(name != str(n) for n, name in enumerate(records, start=1)):
+        raise ParameterError(
+            f"id is missing; name the column that says which record a row is ({records[0]}, …) with --id"
+        )
 
 
 def most_outcomes(records: int) -> int:

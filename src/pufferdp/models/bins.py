@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.models.chain import bin_edges
-from pufferdp.models.chain_classes import MarkovClass, Model, SeriesModel
+from pufferdp.models.base import Model
+from pufferdp.models.chain import bin_edges, series_of
 
 _MOST: Final = 10_000
 
@@ -69,15 +68,14 @@ def with_bins(model: Model, text: str | None) -> Model:
     """The model with the bins that were asked for; refused when it has others."""
     if text is None:
         return model
-    if not isinstance(model, SeriesModel):
+    series = series_of(model)
+    if series is None:
         raise ParameterError(f"bins is {text!r}; bins are for series, and the model is not a chain", value=text)
-    edges = parse_bins(text, count=model.size)
-    if model.bins is not None:
-        if edges != model.bins and not set(edges) <= set(model.bins):
+    edges = parse_bins(text, count=series.size)
+    if series.bins is not None:
+        if edges != series.bins and not set(edges) <= set(series.bins):
             raise ParameterError(
                 f"bins is {text!r}, but the model was made with other edges; leave --bins out", value=text
             )
         return model
-    if isinstance(model, MarkovClass):
-        return MarkovClass(models=tuple(replace(m, bins=edges) for m in model.models))
-    return replace(model, bins=edges)
+    return series.with_bins(edges)

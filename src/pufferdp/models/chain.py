@@ -1,18 +1,22 @@
-"""One belief about a series: a Markov chain with a start."""
+"""Beliefs about a series: what they share, and one of them, a Markov chain with a start."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
-from pufferdp.basics.errors import ModelError
+from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.models.base import Lengths, Model, Ways
+from pufferdp.models.files.json import File, Row
 
 Start = str | Sequence[float] | Vector
 
@@ -20,13 +24,168 @@ ROW_TOLERANCE: Final = 1e-9
 """A row of probabilities may miss 1 by this much; it is then scaled to sum to 1."""
 
 
+class Box(Protocol):
+    """Bounds on every entry of a transition table."""
+
+    @property
+    def low(self) -> Matrix:
+        """The least that an entry can be."""
+
+    @property
+    def high(self) -> Matrix:
+        """The most that an entry can be."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the states."""
+
+
+class SeriesModel(Model):
+    """What is believed about a series, however long it is: one chain, or a class of chains."""
+
+    needs_length: ClassVar[bool] = True
+    takes_length: ClassVar[bool] = True
+
+    @property
+    def chains(self) -> tuple[MarkovChain, ...]:
+        """The chains of the class; none where they cannot be listed."""
+        return ()
+
+    @property
+    def deciding(self) -> tuple[MarkovChain, ...]:
+        """Chains of which one has the worst quilt of the class; none where that is not known."""
+        return self.chains
+
+    @property
+    def box(self) -> Box | None:
+        """The class as bounds on every entry, for any start, where it is given by bounds."""
+        return None
+
+    @property
+    def chain(self) -> MarkovChain | None:
+        """The only belief, where it is a chain."""
+        return None
+
+    @property
+    def single(self) -> bool:
+        """Whether the class is one chain."""
+        return self.chain is not None
+
+    @property
+    def definite_chains(self) -> tuple[MarkovChain, ...]:
+        """Some chains of the class, each with a start to draw from: all of a list, otherwise telling ones."""
+        return tuple(replace(chain, start="stationary") if chain.any_start else chain for chain in self.deciding)
+
+    @property
+    @abstractmethod
+    def middle(self) -> MarkovChain:
+        """A chain from the middle of the class."""
+
+    def nearest(self, chain: MarkovChain) -> MarkovChain | None:
+        """Of a class given by bounds a chain near this one, itself where it is inside; None where chains are listed."""
+        return None
+
+    @abstractmethod
+    def with_bins(self, edges: tuple[float, ...]) -> SeriesModel:
+        """The same belief, with bins that turn numbers into its states."""
+
+    def dependent(self, longest: int) -> int:
+        """A whole chain, unless each step forgets where it came from."""
+        if longest == 1 or self.size == 1:
+            return 1
+        forgetful = [bool(np.all(chain.transition == chain.transition[0])) for chain in self.chains]
+        return 1 if forgetful and all(forgetful) else longest
+
+    def group_size(self, longest: int) -> int:
+        """A whole chain."""
+        return longest
+
+    def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
+        """Whether some chain of a list can take these paths."""
+        return any(chain.takes(rows) for chain in self.chains)
+
+    def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
+        """One chain or more, as given."""
+        if not given:
+            raise ParameterError("there is no chain; a release needs at least one record")
+        return given
+
+    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+        """Records have positions, and no names."""
+        if id is not None:
+            raise ParameterError(
+                f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
+            )
+
+    def public_facts(self, records: int) -> list[str]:
+        """How long the chains are, and where they are cut."""
+        return [
+            f"how many records there are ({records}) and how they fall into chains",
+            "where gaps and missing values lie",
+        ]
+
+
+def series_of(model: Model) -> SeriesModel | None:
+    """The model as one of series; None where it is about something else."""
+    return model if isinstance(model, SeriesModel) else None
+
+
+def chains_of(model: Model) -> tuple[MarkovChain, ...]:
+    """The chains of a class of series that can be listed; none for other models."""
+    series = series_of(model)
+    return () if series is None else series.chains
+
+
+def chain_of(model: Model) -> MarkovChain | None:
+    """The chain that is the only belief; None where there are several, or none that is a chain."""
+    series = series_of(model)
+    return None if series is None else series.chain
+
+
+class StatesFile(File):
+    """What files of all kinds of chains share."""
+
+    states: list[str | int] | None = None
+    values: Row | None = None
+    bins: Row | None = None
+    fitted: dict[str, Any] | None = None
+
+    def common(self) -> dict[str, Any]:
+        """The arguments of the same names."""
+        return {"states": self.states, "values": self.values, "bins": self.bins, "fitted": self.fitted}
+
+
+def states_to_dict(model: SeriesModel, **own: Any) -> dict[str, Any]:
+    """The content of a chain's file: what is its own, and what all kinds share."""
+    out = {"type": model.file_type, **own}
+    for name in ("states", "values", "bins"):
+        if getattr(model, name) is not None:
+            out[name] = list(getattr(model, name))
+    return out if model.fitted is None else {**out, "fitted": model.fitted}
+
+
+class ChainFile(StatesFile):
+    """The file of one chain."""
+
+    type: Literal["markov_chain"]
+    transition: list[Row]
+    start: str | Row = "stationary"
+
+    def build(self) -> MarkovChain:
+        """The chain."""
+        table = number_array(self.transition, "transition")
+        return MarkovChain(transition=table, start=self.start, **self.common())
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovChain:
+class MarkovChain(SeriesModel):
     """A Markov chain over named states, the start included.
 
     >>> MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", "active"])
     MarkovChain(2 states: rest, active; start stationary)
     """
+
+    file_type: ClassVar[str | None] = "markov_chain"
 
     transition: Matrix
     """Row x holds the probabilities of the next state after state x."""
@@ -72,6 +231,36 @@ class MarkovChain:
     def chains(self) -> tuple[MarkovChain, ...]:
         """The chains of the class: a model is a class of one."""
         return (self,)
+
+    @property
+    def chain(self) -> MarkovChain:
+        """The only belief."""
+        return self
+
+    @property
+    def middle(self) -> MarkovChain:
+        """The chain itself."""
+        return self
+
+    def with_bins(self, edges: tuple[float, ...]) -> MarkovChain:
+        """The same chain with bins."""
+        return replace(self, bins=edges)
+
+    def takes(self, paths: Sequence[npt.NDArray[np.int64]]) -> bool:
+        """Whether each of these paths, in state numbers, has positive probability."""
+        law = self.stationary if self.given_start is None else self.given_start
+        starts = np.ones(self.size, dtype=bool) if self.any_start else law > 0
+        return all(bool(starts[path[0]]) and bool((self.transition[path[:-1], path[1:]] > 0).all()) for path in paths)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table and the start, and how the states are called."""
+        start = self.start if isinstance(self.start, str) else [float(p) for p in self.start]
+        return states_to_dict(self, transition=self.transition.tolist(), start=start)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovChain:
+        """The chain of a file."""
+        return ChainFile.model_validate(raw).build()
 
     @property
     def any_start(self) -> bool:

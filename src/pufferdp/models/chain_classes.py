@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pufferdp.basics.arrays import Matrix
+from pufferdp.basics.arrays import Matrix, Vector
 from pufferdp.basics.errors import ModelError
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain, bin_edges, number_array, state_names, state_values
-from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.chain import (
+    ChainFile,
+    MarkovChain,
+    SeriesModel,
+    StatesFile,
+    bin_edges,
+    number_array,
+    state_names,
+    state_values,
+    states_to_dict,
+)
+from pufferdp.models.files.json import File, Row
+
+
+class _ClassFile(File):
+    type: Literal["markov_class"]
+    models: list[ChainFile]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovClass:
+class MarkovClass(SeriesModel):
     """A list of chains over the same states."""
+
+    file_type: ClassVar[str | None] = "markov_class"
 
     models: tuple[MarkovChain, ...]
     """The beliefs; the guarantee holds for each."""
@@ -66,17 +82,49 @@ class MarkovClass:
         """Where a model of the class was estimated from, if one was."""
         return next((m.fitted for m in self.models if m.fitted is not None), None)
 
+    @property
+    def middle(self) -> MarkovChain:
+        """The first of the list."""
+        return self.models[0]
+
+    def with_bins(self, edges: tuple[float, ...]) -> MarkovClass:
+        """The same chains with bins."""
+        return MarkovClass(models=tuple(replace(m, bins=edges) for m in self.models))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every chain by itself."""
+        return {"type": self.file_type, "models": [model.to_dict() for model in self.models]}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovClass:
+        """The chains of a file."""
+        chains = []
+        for n, content in enumerate(_ClassFile.model_validate(raw).models, start=1):
+            try:
+                chains.append(content.build())
+            except ModelError as error:
+                raise ModelError(f"model {n} of the class: {error}", value=error.value) from None
+        return cls(models=tuple(chains))
+
     def __repr__(self) -> str:
         return f"MarkovClass({len(self.models)} chains of {self.size} states)"
 
 
+class _IntervalFile(StatesFile):
+    type: Literal["markov_interval"]
+    low: list[Row]
+    high: list[Row]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MarkovInterval:
+class MarkovInterval(SeriesModel):
     """Every chain whose entries lie between two tables, with any start.
 
     The tables are tightened when made: an entry cannot be above what the lower bounds of its row leave, nor below what
     the upper bounds of its row leave. The class of chains stays the same.
     """
+
+    file_type: ClassVar[str | None] = "markov_interval"
 
     low: Matrix
     """Lower bounds of the entries."""
@@ -130,13 +178,65 @@ class MarkovInterval:
         """Names of the states, or their numbers."""
         return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
 
+    @property
+    def box(self) -> MarkovInterval:
+        """The class itself."""
+        return self
+
+    @property
+    def definite_chains(self) -> tuple[MarkovChain, ...]:
+        """The most inert chain of the box: every state stays as long as it may."""
+        stay = np.diag(self.high)
+        rest = self.low - np.diag(np.diag(self.low))
+        room = self.high - np.diag(np.diag(self.high)) - rest
+        missing = (1 - stay - rest.sum(axis=1))[:, None]
+        total = room.sum(axis=1, keepdims=True)
+        moves = rest + np.divide(room, total, out=np.zeros_like(room), where=total > 0) * np.clip(missing, 0, total)
+        np.fill_diagonal(moves, 1 - moves.sum(axis=1))
+        return (MarkovChain(transition=moves, states=self.states, values=self.values),)
+
+    @property
+    def middle(self) -> MarkovChain:
+        """On the way from low to high every row passes 1 once, and stays inside the box."""
+        low, room = self.low, self.high - self.low
+        share = (1 - low.sum(axis=1, keepdims=True)) / np.maximum(room.sum(axis=1, keepdims=True), 1e-300)
+        return MarkovChain(transition=low + share * room, states=self.states)
+
+    def nearest(self, chain: MarkovChain) -> MarkovChain:
+        """Each row moved into the box by itself."""
+        rows = [_into_box(chain.transition[x], self.low[x], self.high[x]) for x in range(self.size)]
+        return MarkovChain(transition=np.stack(rows), start="any", states=self.states)
+
+    def with_bins(self, edges: tuple[float, ...]) -> MarkovInterval:
+        """The same box with bins."""
+        return replace(self, bins=edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both tables, and how the states are called."""
+        return states_to_dict(self, low=self.low.tolist(), high=self.high.tolist())
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovInterval:
+        """The box of a file."""
+        content = _IntervalFile.model_validate(raw)
+        low, high = number_array(content.low, "low"), number_array(content.high, "high")
+        return cls(low=low, high=high, **content.common())
+
     def __repr__(self) -> str:
         return f"MarkovInterval({self.size} states, widest entry {float((self.high - self.low).max()):.3g})"
 
 
+class _BinaryFile(StatesFile):
+    type: Literal["binary_interval"]
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BinaryInterval:
+class BinaryInterval(SeriesModel):
     """Two states, both stay-probabilities anywhere in [low, high], any start."""
+
+    file_type: ClassVar[str | None] = "binary_interval"
 
     low: float
     """Smallest stay-probability."""
@@ -189,6 +289,39 @@ class BinaryInterval:
         )
 
     @property
+    def deciding(self) -> tuple[MarkovChain, ...]:
+        """The corners."""
+        return self.corners
+
+    @property
+    def middle(self) -> MarkovChain:
+        """Both stay-probabilities halfway."""
+        stay = (self.low + self.high) / 2
+        return MarkovChain(transition=np.array([[stay, 1 - stay], [1 - stay, stay]]), states=self.states)
+
+    def nearest(self, chain: MarkovChain) -> MarkovChain:
+        """Both stay-probabilities clipped."""
+        table = chain.transition
+        # Clipping both entries of a row keeps their sum. The leave-probabilities are never looked at: 1-p is rounded.
+        stays = np.clip(np.diag(table), self.low, self.high)
+        rows = [table[x] if stays[x] == table[x, x] else np.roll([stays[x], 1 - stays[x]], x) for x in range(2)]
+        return MarkovChain(transition=np.stack(rows), start="any", states=self.states)
+
+    def with_bins(self, edges: tuple[float, ...]) -> BinaryInterval:
+        """The same class with bins."""
+        return replace(self, bins=edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both ends, and how the states are called."""
+        return states_to_dict(self, low=self.low, high=self.high)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> BinaryInterval:
+        """The class of a file."""
+        content = _BinaryFile.model_validate(raw)
+        return cls(low=content.low, high=content.high, **content.common())
+
+    @property
     def box(self) -> MarkovInterval:
         """The same class as bounds on every entry."""
         a, b = self.low, self.high
@@ -210,24 +343,18 @@ def _bounds(value: object, name: str) -> Matrix:
     return matrix
 
 
-SeriesModel = MarkovChain | MarkovClass | BinaryInterval | MarkovInterval
-"""What can be believed about a series, however long it is."""
-NumberModel = Gaussian | LimitedCorrelation
-"""What can be believed about records that are real numbers, without states."""
-Model = SeriesModel | RecordModel | ModelClass | AnyGroups | NumberModel
-"""Everything a guarantee can be made for."""
-
-
-def dependent(model: Model, longest: int) -> int:
-    """Records in the largest set that may depend on each other; ``longest`` is the longest chain of a series."""
-    if isinstance(model, AnyGroups):
-        return model.largest
-    if isinstance(model, LimitedCorrelation):
-        return 1 if model.rho == 0 else model.records
-    if isinstance(model, (RecordModel, ModelClass, Gaussian)):
-        return max(len(component) for component in model.components)
-    if longest == 1 or model.size == 1:
-        return 1
-    if isinstance(model, (BinaryInterval, MarkovInterval)):
-        return longest
-    return 1 if all(bool(np.all(chain.transition == chain.transition[0])) for chain in model.chains) else longest
+def _into_box(row: Vector, low: Vector, high: Vector) -> Vector:
+    """The law clip(c·row, low, high), with the c that makes it sum to 1: no log-ratio to row gets large."""
+    if ((low <= row) & (row <= high)).all():
+        return row
+    alive = row > 0
+    with np.errstate(over="ignore"):
+        bends = np.unique(np.concatenate([[0.0], low[alive] / row[alive], high[alive] / row[alive]]))
+    bends = bends[np.isfinite(bends)]
+    sums = np.array([np.clip(c * row, low, high).sum() for c in bends])
+    if sums[-1] >= 1:  # between two bends the sum is a line
+        return np.clip(float(np.interp(1.0, sums, bends)) * row, low, high)
+    # What the belief allows cannot fill the row: the rest goes to what it rules out, and the distance is infinite.
+    full = np.where(alive, np.clip(bends[-1] * row, low, high), low)
+    room = np.where(alive, 0.0, high - low)
+    return np.asarray(full + (1 - full.sum()) * room / max(room.sum(), 1e-300))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, read_only
-from pufferdp.basics.errors import ModelError
-from pufferdp.models.base import record_names
+from pufferdp.basics.errors import DataError, ModelError, ParameterError
+from pufferdp.models.base import Lengths, Model, Ways, record_names, refuse_unnamed
 from pufferdp.models.chain import number_array
+from pufferdp.models.files.json import File, Row
 from pufferdp.models.inference import connected
 
 _SYMMETRIC: Final = 1e-9
@@ -21,26 +24,128 @@ _LEAST: Final = 1e-12
 """Eigenvalues of a correlation matrix below this cannot be told from 0 in doubles."""
 
 
-class _Unstated:
-    """What the rest of the code asks of a model with states, and what records without states answer."""
+class NumberModel(Model):
+    """What is believed about families of records that are real numbers; families are independent of each other."""
 
-    labels: ClassVar[tuple[str, ...]] = ()
-    """There are no states to name."""
-    values: ClassVar[None] = None
-    """The numbers are in the data."""
-    bins: ClassVar[None] = None
-    """Only series have bins."""
-    size: ClassVar[int] = 0
-    """Number of states."""
+    real_valued: ClassVar[bool] = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """There are no states to name; the numbers are in the data."""
+        return ()
+
+    @property
+    @abstractmethod
+    def family(self) -> int:
+        """Records in the largest family."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the records of every family, where they have names; families are then whole."""
+        return None
+
+    @property
+    def normal(self) -> Gaussian | None:
+        """The only belief, where it is one normal law."""
+        return None
+
+    @property
+    def single(self) -> bool:
+        """Whether the class is one normal law."""
+        return self.normal is not None
+
+    @abstractmethod
+    def correlations(self) -> list[tuple[int, float, float]]:
+        """Of each set of records that hang together: how many, the largest |Pearson|, how far deviations differ."""
+
+    @abstractmethod
+    def example(self, clip: tuple[float, float]) -> Gaussian:
+        """A normal law of the class to draw from."""
+
+    def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
+        """Independent families, one of them where nothing is said; each is whole where records have names."""
+        n = self.family
+        for length, _ in given:
+            if length > n or (length < n and self.names is not None):
+                whole = f"allows at most {n}" if self.names is None else f"has {n}"
+                raise ParameterError(
+                    f"length is {length}; a family of this model {whole} record{'s' * (n != 1)}: give a number for "
+                    f"each independent family, as in --lengths {n},{n}",
+                    value=length,
+                )
+        return given or ((n, 1),)
+
+    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+        """A column tells families apart, and one says which record a row is where records have names."""
+        for name in ("order", "gap"):
+            if ways[name] is not None:
+                raise ParameterError(
+                    f"{name} is {ways[name]!r}; it is for series, and families of numbers have no order: leave it out",
+                    value=ways[name],
+                )
+        if missing == "break":
+            raise ParameterError(
+                "missing is 'break'; a family is not cut where a number is missing: leave it out whole"
+            )
+        if self.names is None and id is not None:
+            raise ParameterError(f"id is {id!r}; this class does not name its records: leave it out", value=id)
+        if self.names is not None and id is None:
+            refuse_unnamed(self.names)
+
+    def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
+        """Refuse families of another size than the model's."""
+        longest = max((length for length, _ in lengths), default=0)
+        whose = "the data" if by is None else f"a family of {by!r}"
+        way = "tell families apart with --by" if by is None else "correct them, or leave the family out"
+        n, least = self.family, min((length for length, _ in lengths), default=0)
+        if self.names is not None and not least == longest == n:
+            wrong = longest if least == n else least
+            raise DataError(f"{whose} has {wrong} rows; the model has {n} records, one row each: {way}", value=wrong)
+        if longest > n:
+            raise DataError(f"{whose} has {longest} rows; the model allows at most {n} records: {way}", value=longest)
+        if by is None and sum(count for _, count in lengths) > 1:
+            raise DataError("there are several families, and no column tells them apart: name it with --by")
+
+    def check_secrets(self) -> None:
+        """There are no states to name."""
+        raise ParameterError(
+            "secrets of one's own name states, and the records of this model are real numbers: leave them out"
+        )
+
+    def public_facts(self, records: int) -> list[str]:
+        """How many there are, and who is of one family."""
+        return [f"how many records there are ({records}), and which of them are a family"]
+
+
+def numbers_of(model: Model) -> NumberModel | None:
+    """The model as one of real numbers; None where records have states."""
+    return model if isinstance(model, NumberModel) else None
+
+
+class _GaussianFile(File):
+    type: Literal["gaussian"]
+    mean: Row
+    covariance: list[Row]
+    records: list[str | int] | None = None
+    fitted: dict[str, Any] | None = None
+
+
+class _LimitedFile(File):
+    type: Literal["limited_correlation"]
+    records: int
+    rho: float
+    fitted: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Gaussian(_Unstated):
+class Gaussian(NumberModel):
     """One family of records with a joint normal law; the data may hold many independent copies of it.
 
     >>> Gaussian(mean=[69, 64, 67], covariance=[[6.1, 0.4, 2.4], [0.4, 5.3, 1.7], [2.4, 1.7, 12.8]])
     Gaussian(3 records, largest correlation 0.272)
     """
+
+    file_type: ClassVar[str | None] = "gaussian"
 
     mean: Floats
     """The expected value of each record."""
@@ -76,6 +181,28 @@ class Gaussian(_Unstated):
         """Records in one copy."""
         return len(self.records)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the records of every copy."""
+        return self.records
+
+    @property
+    def normal(self) -> Gaussian:
+        """The belief itself."""
+        return self
+
+    def dependent(self, longest: int) -> int:
+        """The largest set of records that covariances link."""
+        return max(len(component) for component in self.components)
+
+    def correlations(self) -> list[tuple[int, float, float]]:
+        """One entry for each set of records that covariances link."""
+        return [(len(part), self.pearson(part), self.spread(part)) for part in self.components]
+
+    def example(self, clip: tuple[float, float]) -> Gaussian:
+        """The law itself."""
+        return self
+
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
         """The records in sets that are independent of each other: no covariance leads from one to another."""
@@ -94,17 +221,33 @@ class Gaussian(_Unstated):
         ratio = float(variance.max() / variance.min())
         return 1.0 if ratio == 1 else float(np.sqrt(ratio)) * (1 + 2.0**-50)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Mean and covariance, and how the records are called."""
+        numbers = {"mean": self.mean.tolist(), "covariance": self.covariance.tolist()}
+        out = {"type": self.file_type, **numbers, "records": list(self.records)}
+        return out if self.fitted is None else {**out, "fitted": self.fitted}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Gaussian:
+        """The law of a file."""
+        content = _GaussianFile.model_validate(raw)
+        names = None if content.records is None else [str(name) for name in content.records]
+        table = number_array(content.covariance, "covariance")
+        return cls(mean=content.mean, covariance=table, records=names, fitted=content.fitted)
+
     def __repr__(self) -> str:
         n, rho = self.family, max(self.pearson(part) for part in self.components)
         return f"Gaussian({n} record{'s' * (n != 1)}, largest correlation {rho:.3g})"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LimitedCorrelation(_Unstated):
+class LimitedCorrelation(NumberModel):
     """Every joint normal law of so many records with equal variances and no |Pearson| correlation above rho.
 
     It does not name its records: families of up to so many may be in the data, independent of each other.
     """
+
+    file_type: ClassVar[str | None] = "limited_correlation"
 
     records: int
     """Most records in a family."""
@@ -130,6 +273,31 @@ class LimitedCorrelation(_Unstated):
     def family(self) -> int:
         """Records in the largest family."""
         return self.records
+
+    def dependent(self, longest: int) -> int:
+        """A whole family, unless nothing is correlated."""
+        return 1 if self.rho == 0 else self.records
+
+    def correlations(self) -> list[tuple[int, float, float]]:
+        """A family of the largest size at the limit, with equal variances."""
+        return [(self.records, self.rho, 1.0)]
+
+    def example(self, clip: tuple[float, float]) -> Gaussian:
+        """Every correlation at its limit, most of the mass inside the range."""
+        alike = np.full((self.records, self.records), self.rho) + (1 - self.rho) * np.eye(self.records)
+        spread = (clip[1] - clip[0]) / 4
+        return Gaussian(mean=[sum(clip) / 2] * self.records, covariance=spread**2 * alike)
+
+    def to_dict(self) -> dict[str, Any]:
+        """How many records, and the limit."""
+        out = {"type": self.file_type, "records": self.records, "rho": self.rho}
+        return out if self.fitted is None else {**out, "fitted": self.fitted}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> LimitedCorrelation:
+        """The class of a file."""
+        content = _LimitedFile.model_validate(raw)
+        return cls(records=content.records, rho=content.rho, fitted=content.fitted)
 
     def __repr__(self) -> str:
         n = self.records

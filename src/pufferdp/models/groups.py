@@ -7,26 +7,41 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
-from typing import Any, ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
 from pufferdp.basics.arrays import read_only
-from pufferdp.basics.errors import ModelError
+from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.models.base import (
     Evidence,
     Law,
+    Lengths,
+    Model,
     Outcomes,
     RecordModel,
+    Ways,
     label_values,
     named_states,
     record_names,
     refuse_many,
 )
 from pufferdp.models.chain import check_law, number_array, scaled
+from pufferdp.models.files.json import File, Row
 
 MOST_MEMBERS: Final = 1000
 """Beyond this many members the probability of one assignment can be too small for a double."""
+
+
+class _GroupsFile(File):
+    type: Literal["groups"]
+    largest: int | None = None
+    sizes: list[int] | None = None
+    positives: list[Row] | None = None
+    states: list[str | int] | None = None
+    values: dict[str, float] | None = None
+    fitted: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -36,6 +51,8 @@ class Groups(RecordModel):
     >>> Groups(sizes=[4, 4, 3], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]] * 2 + [[0.25] * 4])
     Groups(11 records in 3 groups of 3 to 4)
     """
+
+    file_type: ClassVar[str | None] = "groups"
 
     group_sizes: tuple[int, ...]
     """Number of records in each group."""
@@ -128,6 +145,23 @@ class Groups(RecordModel):
         refuse_many(math.prod(counts), "the model", sum(self.group_sizes))
         return reduce(_beside, (_group_outcomes(law) for law in self.positives))
 
+    def to_dict(self) -> dict[str, Any]:
+        """The sizes of the groups and their laws."""
+        laws = [law.tolist() for law in self.positives]
+        return _to_dict(self, sizes=list(self.group_sizes), positives=laws, states=list(self.states))
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Groups | AnyGroups:
+        """The groups of a file: with laws, or only with a largest size."""
+        content = _GroupsFile.model_validate(raw)
+        states = None if content.states is None else [str(state) for state in content.states]
+        common: dict[str, Any] = {"states": states, "values": content.values, "fitted": content.fitted}
+        if content.largest is not None and content.sizes is None and content.positives is None:
+            return AnyGroups(largest=content.largest, **common)
+        if content.largest is None and content.sizes is not None and content.positives is not None:
+            return cls(sizes=content.sizes, positives=content.positives, **common)
+        raise ModelError("groups are given by largest alone, or by sizes and positives; this is neither")
+
     def __repr__(self) -> str:
         n, groups = sum(self.group_sizes), len(self.group_sizes)
         least, most = min(self.group_sizes), max(self.group_sizes)
@@ -138,11 +172,13 @@ class Groups(RecordModel):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class AnyGroups:
+class AnyGroups(Model):
     """Every belief in which no group of records that depend on each other is larger than this.
 
     It does not know its records, so it is no `RecordModel`: it says only how many may depend on each other.
     """
+
+    takes_length: ClassVar[bool] = True
 
     largest: int
     """Most records in a group; anything may hold inside a group."""
@@ -152,8 +188,6 @@ class AnyGroups:
     """A number for each state: given by the state's name or in their order."""
     fitted: dict[str, Any] | None = None
     """Where the model was estimated from, if it was."""
-    bins: ClassVar[None] = None
-    """Only series have bins."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "largest", _whole(self.largest, "largest"))
@@ -166,12 +200,65 @@ class AnyGroups:
         return self.states
 
     @property
-    def size(self) -> int:
-        """Number of states."""
-        return len(self.states)
+    def placeholder_states(self) -> bool:
+        """States that were not named stand for whatever the numbers are."""
+        return self.states == ("0", "1")
+
+    @property
+    def arbitrary(self) -> int:
+        """The largest group."""
+        return self.largest
+
+    def dependent(self, longest: int) -> int:
+        """The largest group, however many records there are."""
+        return self.largest
+
+    def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
+        """As given; left open where nothing is divided: the noise does not depend on how many groups there are."""
+        if not given and divided is not None:
+            raise ParameterError(f"a {divided} divides by the number of records; give it with --length")
+        return given
+
+    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+        """A column says who is together, and nothing may cut a group: each piece would pass for one of its own."""
+        if id is not None:
+            raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
+        if ways["gap"] is not None:
+            raise ParameterError(f"gap is {ways['gap']!r}; it is for series, and a group has no gaps: leave it out")
+        if missing == "break" and ways["by"] is not None:
+            raise ParameterError("missing is 'break'; a group is not cut where a value is missing: drop those rows")
+
+    def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
+        """Refuse groups that are larger than the largest, where a column tells them apart."""
+        longest = max((length for length, _ in lengths), default=0)
+        if by is not None and longest > self.largest:
+            raise DataError(
+                f"a group of {by!r} has {longest} records; the model allows at most {self.largest}: "
+                f"raise its largest to {longest}, or name the column of smaller groups",
+                value=longest,
+            )
+
+    def check_secrets(self) -> None:
+        """It has no names for records."""
+        raise ParameterError("secrets of one's own name records, and groups of any kind do not know theirs")
+
+    def public_facts(self, records: int) -> list[str]:
+        """How many there are, and who is together."""
+        return [f"how many records there are ({records}), and their groups where --by names them"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The largest size."""
+        return _to_dict(self, largest=self.largest, states=list(self.states))
 
     def __repr__(self) -> str:
         return f"AnyGroups(groups of at most {self.largest} record{'s' * (self.largest != 1)}, {self.size} states)"
+
+
+def _to_dict(model: Groups | AnyGroups, **own: Any) -> dict[str, Any]:
+    out = {"type": Groups.file_type, **own}
+    if model.values is not None:
+        out["values"] = dict(zip(model.labels, model.values, strict=True))
+    return out if model.fitted is None else {**out, "fitted": model.fitted}
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,8 @@ from pufferdp.basics.errors import NotApplicableError
 
 MOST_ENTRIES: Final = 2**23
 """No table of the elimination may have more entries: 64 MiB."""
+MOST_PARENTS: Final = 63
+"""Arrays have at most 64 axes, and one of a table's axes is the record's own."""
 _SMALLEST: Final = 1e-290
 """Products below this could underflow, and a possible value would look impossible."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.base import (
-    Evidence,
     Known,
     Law,
     Outcomes,
@@ -25,8 +25,22 @@ from pufferdp.models.base import (
     refuse_many,
 )
 from pufferdp.models.chain import check_law, number_array, scaled
+from pufferdp.models.files.json import File
 
 Value = str | int | float
+
+
+class _OutcomeFile(File):
+    records: list[str | int | float]
+    probability: float
+
+
+class _JointFile(File):
+    type: Literal["joint"]
+    values: list[str | int | float]
+    outcomes: list[_OutcomeFile]
+    records: list[str | int] | None = None
+    fitted: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -40,6 +54,8 @@ class JointTable(RecordModel):
     array([0., 1.])
     """
 
+    file_type: ClassVar[str | None] = "joint"
+
     names: tuple[str, ...]
     """Names of the records."""
     states: tuple[str, ...]
@@ -48,7 +64,7 @@ class JointTable(RecordModel):
     """The outcomes as they were listed, in numbers of states: one row each."""
     probabilities: Law
     """The probability of each listed outcome."""
-    fitted: dict[str, Any] | None
+    fitted: dict[str, Any] | None = None
     """Where the model was estimated from, if it was."""
 
     def __init__(
@@ -103,19 +119,6 @@ class JointTable(RecordModel):
         alone = [(int(i),) for i in np.flatnonzero(~varies)]
         return tuple(sorted([together, *alone] if together else alone))
 
-    def joint(self, records: Sequence[int], evidence: Evidence) -> Law:
-        """P(these records, evidence), by adding up the outcomes."""
-        sizes = tuple(self.sizes[i] for i in records)
-        refuse_many(math.prod(sizes), "a law of these records")
-        rows, law = self.outcomes()
-        fits = np.ones(len(rows), dtype=bool)
-        for i, states in evidence.items():
-            fits &= np.isin(rows[:, i], states)
-        if not sizes:
-            return np.asarray(law[fits].sum())
-        cells = np.ravel_multi_index(tuple(rows[fits][:, i] for i in records), sizes)
-        return np.bincount(cells, law[fits], math.prod(sizes)).astype(float, copy=False).reshape(sizes)
-
     def outcomes(self) -> tuple[Outcomes, Law]:
         """Every outcome of positive probability and its probability."""
         return self._possible
@@ -139,6 +142,30 @@ class JointTable(RecordModel):
             probabilities=law[fits] / law[fits].sum(),
             records=self.names,
             fitted=self.fitted,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every listed outcome with its probability."""
+        numbers = self.values
+        plain = numbers is not None and tuple(map(value_text, numbers)) == self.states  # 1 and not 1.00
+        values: Sequence[float | str] = (plain and numbers) or self.states
+        outcomes = [
+            {"records": [values[x] for x in row], "probability": p}
+            for row, p in zip(self.listed.tolist(), self.probabilities.tolist(), strict=True)
+        ]
+        out = {"type": self.file_type, "values": list(values), "outcomes": outcomes, "records": list(self.records)}
+        return out if self.fitted is None else {**out, "fitted": self.fitted}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> JointTable:
+        """The table of a file."""
+        content = _JointFile.model_validate(raw)
+        return cls(
+            values=content.values,
+            outcomes=[outcome.records for outcome in content.outcomes],
+            probabilities=[outcome.probability for outcome in content.outcomes],
+            records=None if content.records is None else [str(name) for name in content.records],
+            fitted=content.fitted,
         )
 
     def __repr__(self) -> str:

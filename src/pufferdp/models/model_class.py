@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NoReturn
+
+from pydantic import ValidationError
 
 from pufferdp.basics.errors import ModelError
-from pufferdp.models.base import RecordModel
+from pufferdp.basics.files import found_text
+from pufferdp.models.base import Evidence, Model, RecordModel, model_types, records_of
+from pufferdp.models.files.json import File, plain_errors
 from pufferdp.models.inference import connected
 
 
+class _ClassFile(File):
+    type: Literal["class"]
+    models: list[dict[str, Any]]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ModelClass:
+class ModelClass(RecordModel):
     """A list of models over the same records, states and values."""
+
+    file_type: ClassVar[str | None] = "class"
 
     models: tuple[RecordModel, ...]
     """The beliefs; the guarantee holds for each."""
@@ -23,7 +36,7 @@ class ModelClass:
         if not models:
             raise ModelError("models is empty; a class needs at least one model")
         for n, model in enumerate(models, start=1):
-            if not isinstance(model, RecordModel):
+            if not isinstance(model, RecordModel) or not model.single:
                 raise ModelError(
                     f"model {n} of the class is {model!r}; a class holds models that know their records", value=model
                 )
@@ -33,8 +46,13 @@ class ModelClass:
         object.__setattr__(self, "models", models)
 
     @property
-    def beliefs(self) -> tuple[RecordModel, ...]:
+    def alternatives(self) -> tuple[RecordModel, ...]:
         """The models of the class."""
+        return self.models
+
+    @property
+    def beliefs(self) -> tuple[RecordModel, ...]:
+        """The models of the class, each in the form that laws are worked out in."""
         return tuple(belief for model in self.models for belief in model.beliefs)
 
     @property
@@ -48,29 +66,9 @@ class ModelClass:
         return self.models[0].domains
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """All states of all records."""
-        return self.models[0].labels
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of states of each record."""
-        return self.models[0].sizes
-
-    @property
-    def size(self) -> int:
-        """Number of different states."""
-        return self.models[0].size
-
-    @property
     def values(self) -> tuple[float, ...] | None:
         """A number for each label."""
         return self.models[0].values
-
-    @property
-    def bins(self) -> None:
-        """Only series have bins."""
-        return None
 
     @property
     def fitted(self) -> dict[str, Any] | None:
@@ -88,14 +86,60 @@ class ModelClass:
                     links[i].add(together[0])
         return tuple(connected(links))
 
-    def states_of(self, position: int) -> tuple[str, ...]:
-        """The states of the record that stands there."""
-        return self.domains[position]
+    @property
+    def single(self) -> bool:
+        """A class stays one, however few models it has."""
+        return False
 
-    def position(self, record: str) -> int:
-        """Where a record stands."""
-        return self.models[0].position(record)
+    @property
+    def hereditary(self) -> bool:
+        """Whether every model of the class is a pedigree."""
+        return all(model.hereditary for model in self.models)
+
+    def joint(self, records: Sequence[int], evidence: Evidence) -> NoReturn:
+        """A class has no law of its own."""
+        self._refuse()
+
+    def outcomes(self) -> NoReturn:
+        """A class has no law of its own."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ModelError(f"{self!r} is a class, and laws are those of its models: ask each of them", value=self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every model by itself."""
+        return {"type": self.file_type, "models": [model.to_dict() for model in self.models]}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> ModelClass:
+        """The models of a file, each of a type that knows its records."""
+        content = _ClassFile.model_validate(raw)
+        types = {
+            name: made for name, made in model_types().items() if issubclass(made, RecordModel) and made is not cls
+        }
+        for n, part in enumerate(content.models):
+            if part.get("type") not in types:
+                raise ModelError(
+                    f"models.{n}.type is {found_text(part.get('type'))}; it must be one of {', '.join(types)} "
+                    f"(in a {cls.file_type} file)",
+                    value=raw,
+                )
+        return cls(models=tuple(_member(types, part, n, folder) for n, part in enumerate(content.models)))
 
     def __repr__(self) -> str:
         n, m = len(self.models), len(self.records)
         return f"ModelClass({n} model{'s' * (n != 1)} of {m} record{'s' * (m != 1)})"
+
+
+def _member(types: Mapping[str, type[Model]], raw: dict[str, Any], n: int, folder: Path | None) -> RecordModel:
+    """One model of the class."""
+    try:
+        built = records_of(types[raw["type"]].from_dict(raw, folder))
+    except ValidationError as error:
+        raise ModelError(f"{plain_errors(error, f'models.{n}')[0]} (in a class file)", value=raw) from None
+    except ModelError as error:
+        raise ModelError(f"model {n + 1} of the class: {error}", value=error.value) from None
+    if built is None:
+        raise ModelError(f"model {n + 1} of the class does not know its records; give sizes and positives")
+    return built

@@ -7,9 +7,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import ModelError
@@ -25,10 +27,9 @@ from pufferdp.models.base import (
     refuse_many,
 )
 from pufferdp.models.chain import ROW_TOLERANCE, check_law, number_array, scaled
-from pufferdp.models.inference import Factor, JunctionTree, connected, neighbours
-
-MOST_PARENTS: Final = 63
-"""Arrays have at most 64 axes, and one of a table's axes is the record's own."""
+from pufferdp.models.files.bif import read_bif
+from pufferdp.models.files.json import File, beside
+from pufferdp.models.inference import MOST_PARENTS, Factor, JunctionTree, connected, neighbours
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,6 +58,26 @@ class Node:
         return f"Node({self.name}{given}; {len(self.states)} state{'s' * (len(self.states) != 1)})"
 
 
+class _NodeFile(File):
+    name: str
+    states: list[str | int]
+    parents: list[str] = Field(default_factory=list)
+    table: list[Any]  # as deep as the node has parents; the node itself looks into it
+
+    def build(self) -> Node:
+        """The node."""
+        table = number_array(self.table, f"the table of node {self.name!r}")
+        return Node(name=self.name, states=tuple(map(str, self.states)), parents=tuple(self.parents), table=table)
+
+
+class _NetworkFile(File):
+    type: Literal["bayesian_network"]
+    nodes: list[_NodeFile] | None = None
+    bif: str | None = None
+    values: dict[str, float] | None = None
+    fitted: dict[str, Any] | None = None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BayesianNetwork(RecordModel):
     """Records that depend on each other along a graph without cycles.
@@ -66,6 +87,8 @@ class BayesianNetwork(RecordModel):
     >>> BayesianNetwork(nodes=(rain, wet))
     BayesianNetwork(2 records, 2 to 2 states, at most 1 parent)
     """
+
+    file_type: ClassVar[str | None] = "bayesian_network"
 
     nodes: tuple[Node, ...]
     """The records, in any order."""
@@ -99,11 +122,16 @@ class BayesianNetwork(RecordModel):
     @classmethod
     def from_bif(cls, path: str | os.PathLike[str], values: Mapping[str, float] | None = None) -> BayesianNetwork:
         """Read a network from a BIF file."""
-        from pufferdp.models.files.bif import read_bif
-
-        nodes = read_bif(path)
+        nodes = []
+        for block in read_bif(path):
+            try:
+                nodes.append(
+                    Node(name=block.name, states=block.states, parents=block.parents, table=np.asarray(block.table))
+                )
+            except ModelError as error:
+                raise ModelError(f"{os.fspath(path)}, line {block.line}: {error}") from None
         try:
-            return cls(nodes=nodes, values=label_values(values, _labels(nodes)))
+            return cls(nodes=tuple(nodes), values=label_values(values, _labels(nodes)))
         except ModelError as error:
             raise ModelError(f"{os.fspath(path)}: {error}", value=error.value) from None
 
@@ -185,6 +213,30 @@ class BayesianNetwork(RecordModel):
             rows = rows[kept]
             rows[:, v] = states
         return rows, law
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every node with its table."""
+        nodes = [
+            {"name": n.name, "states": list(n.states), "parents": list(n.parents), "table": n.table.tolist()}
+            for n in self.nodes
+        ]
+        out: dict[str, Any] = {"type": self.file_type, "nodes": nodes}
+        if self.values is not None:
+            out["values"] = dict(zip(self.labels, self.values, strict=True))
+        return out if self.fitted is None else {**out, "fitted": self.fitted}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> BayesianNetwork:
+        """The network of a file, or of the BIF file that it names."""
+        content = _NetworkFile.model_validate(raw)
+        if (content.nodes is None) == (content.bif is None):
+            found = "neither nodes nor bif is given" if content.nodes is None else "nodes and bif are both given"
+            raise ModelError(f"{found}; a network has its nodes in this file or in a BIF file")
+        if content.bif is not None:
+            network = cls.from_bif(beside(folder, content.bif), values=content.values)
+            return replace(network, fitted=content.fitted)
+        given: dict[str, Any] = {"values": content.values, "fitted": content.fitted}
+        return cls(nodes=tuple(node.build() for node in content.nodes or []), **given)
 
     def __repr__(self) -> str:
         n, most = len(self.nodes), max(len(node.parents) for node in self.nodes)

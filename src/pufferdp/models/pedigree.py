@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.base import Evidence, Law, Outcomes, RecordModel, label_values, record_names
+from pufferdp.models.files.json import File, beside
+from pufferdp.models.files.ped import read_ped
 from pufferdp.models.network import BayesianNetwork, Node
 
 GENOTYPES: Final = ("BB", "Bb", "bb")
@@ -57,6 +60,26 @@ class Member:
         return tuple(p for p in (self.father, self.mother) if p is not None)
 
 
+class _MemberFile(File):
+    id: str | int
+    father: str | int | None = None
+    mother: str | int | None = None
+
+    def build(self) -> Member:
+        """The member."""
+        father, mother = (None if parent is None else str(parent) for parent in (self.father, self.mother))
+        return Member(str(self.id), father, mother)
+
+
+class _PedigreeFile(File):
+    type: Literal["pedigree"]
+    members: list[_MemberFile] | None = None
+    ped: str | None = None
+    major_allele_frequency: float
+    values: dict[str, float] | None = None
+    fitted: dict[str, Any] | None = None
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Pedigree(RecordModel):
     """Families in which one gene is inherited. Parents that are unknown are all different, and from the population.
@@ -68,6 +91,8 @@ class Pedigree(RecordModel):
     >>> family.law("child", given={"mother": "BB", "father": "bb"}).tolist()
     [0.0, 1.0, 0.0]
     """
+
+    file_type: ClassVar[str | None] = "pedigree"
 
     members: tuple[Member, ...]
     """Everybody whose genotype is a record, in any order."""
@@ -104,12 +129,15 @@ class Pedigree(RecordModel):
         cls, path: str | os.PathLike[str], major_allele_frequency: float, values: Mapping[str, float] | None = None
     ) -> Pedigree:
         """Read who is whose child from a PLINK .ped or .fam file; sex, phenotype and genotypes are not looked at."""
-        from pufferdp.models.files.ped import read_ped
-
-        members = read_ped(path)
+        members = []
+        for row in read_ped(path):
+            try:
+                members.append(Member(row.id, row.father, row.mother))
+            except ModelError as error:
+                raise ModelError(f"{os.fspath(path)}, line {row.line}: {error}", value=row.line) from None
         numbers = label_values(values, GENOTYPES)
         try:
-            return cls(members=members, major_allele_frequency=major_allele_frequency, values=numbers)
+            return cls(members=tuple(members), major_allele_frequency=major_allele_frequency, values=numbers)
         except ModelError as error:
             raise ModelError(f"{os.fspath(path)}: {error}", value=error.value) from None
 
@@ -123,6 +151,11 @@ class Pedigree(RecordModel):
             ),
             values=self.values,
         )
+
+    @property
+    def hereditary(self) -> bool:
+        """A pedigree is what the word means."""
+        return True
 
     @property
     def beliefs(self) -> tuple[RecordModel, ...]:
@@ -151,6 +184,32 @@ class Pedigree(RecordModel):
     def outcomes(self) -> tuple[Outcomes, Law]:
         """Every outcome of positive probability and its probability; refused where there are too many."""
         return self.network.outcomes()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Who is whose child, and how often the allele is met."""
+        members = [{"id": m.id, "father": m.father, "mother": m.mother} for m in self.members]
+        out: dict[str, Any] = {
+            "type": self.file_type,
+            "members": members,
+            "major_allele_frequency": self.major_allele_frequency,
+        }
+        if self.values is not None:
+            out["values"] = dict(zip(self.labels, self.values, strict=True))
+        return out if self.fitted is None else {**out, "fitted": self.fitted}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Pedigree:
+        """The families of a file, or of the PED file that it names."""
+        content = _PedigreeFile.model_validate(raw)
+        if (content.members is None) == (content.ped is None):
+            found = "neither members nor ped is given" if content.members is None else "members and ped are both given"
+            raise ModelError(f"{found}; a pedigree has its members in this file or in a PED file")
+        if content.ped is not None:
+            family = cls.from_ped(beside(folder, content.ped), content.major_allele_frequency, values=content.values)
+            return replace(family, fitted=content.fitted)
+        given: dict[str, Any] = {"values": content.values, "fitted": content.fitted}
+        members = tuple(member.build() for member in content.members or [])
+        return cls(members=members, major_allele_frequency=content.major_allele_frequency, **given)
 
     def __repr__(self) -> str:
         n, most = len(self.members), max(len(family) for family in self.components)

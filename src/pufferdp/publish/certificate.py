@@ -17,9 +17,7 @@ from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.basics.paged import Paged
 from pufferdp.ledger.charge import link
 from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import NumberModel
-from pufferdp.models.gaussian import Gaussian
+from pufferdp.models.gaussian import NumberModel
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.model_class import ModelClass
 from pufferdp.publish.answers.problem import Problem
@@ -303,8 +301,7 @@ def public_facts(problem: Problem) -> list[str]:
 
 def statement(problem: Problem) -> str:
     """The promise in one sentence."""
-    one = isinstance(problem.model, (MarkovChain, RecordModel, Gaussian))
-    several = "" if one else ", whichever model of the class is true"
+    several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
     if isinstance(problem.model, NumberModel):

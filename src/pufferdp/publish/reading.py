@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -11,18 +11,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.errors import DataError, NotApplicableError, ParameterError
+from pufferdp.basics.errors import DataError, NotApplicableError
 from pufferdp.data.families import read_families
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain, bin_names
-from pufferdp.models.chain_classes import Model, NumberModel, SeriesModel
-from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
-from pufferdp.publish.answers.problem import Lengths
+from pufferdp.models.base import Lengths, Model, RecordModel, Ways, records_of
+from pufferdp.models.chain import MarkovChain, bin_names, chains_of
+from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.publish.answers.queries import Query
 
 _NUMBERS: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
@@ -50,108 +46,34 @@ class Exact:
 
 def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str | None) -> Exact:
     """Read what a query needs."""
-    if isinstance(model, (RecordModel, ModelClass)):
-        return _of_records(data, model, layout, id)
-    if isinstance(model, NumberModel):
-        return _of_families(data, model, query, layout, id)
+    records, numbers = records_of(model), numbers_of(model)
+    if records is not None:
+        return _of_records(data, records, layout, id)
+    if numbers is not None:
+        return _of_families(data, numbers, query, layout, id)
     return _of_series(data, model, query, layout)
 
 
-def check_reading(model: Model, ways: Mapping[str, str | float | None], missing: str, id: str | None) -> None:
+def check_reading(model: Model, ways: Ways, missing: str, id: str | None) -> None:
     """Refuse ways of reading (order, by, gap) that do not go with the model, before any data is read."""
-    if isinstance(model, (RecordModel, ModelClass)):
-        for name, value in ways.items():
-            if value is not None:
-                raise ParameterError(
-                    f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
-                )
-        if missing == "break":
-            raise ParameterError("missing is 'break'; every record of this model needs its value: fill it in")
-        if id is None and not _numbered(model.records):
-            raise ParameterError(
-                f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
-            )
-    elif isinstance(model, NumberModel):
-        _check_families(model, ways, missing, id)
-    elif isinstance(model, AnyGroups):
-        if id is not None:
-            raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
-        # Either would cut a group into pieces, and each piece would pass for a group of its own.
-        if ways["gap"] is not None:
-            raise ParameterError(f"gap is {ways['gap']!r}; it is for series, and a group has no gaps: leave it out")
-        if missing == "break" and ways["by"] is not None:
-            raise ParameterError("missing is 'break'; a group is not cut where a value is missing: drop those rows")
-    elif id is not None:
-        raise ParameterError(
-            f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
-        )
-
-
-def _check_families(model: NumberModel, ways: Mapping[str, str | float | None], missing: str, id: str | None) -> None:
-    for name in ("order", "gap"):
-        if ways[name] is not None:
-            raise ParameterError(
-                f"{name} is {ways[name]!r}; it is for series, and families of numbers have no order: leave it out",
-                value=ways[name],
-            )
-    if missing == "break":
-        raise ParameterError("missing is 'break'; a family is not cut where a number is missing: leave it out whole")
-    if isinstance(model, LimitedCorrelation) and id is not None:
-        raise ParameterError(f"id is {id!r}; this class does not name its records: leave it out", value=id)
-    if isinstance(model, Gaussian) and id is None and not _numbered(model.records):
-        raise ParameterError(
-            f"id is missing; name the column that says which record a row is ({model.records[0]}, …) with --id"
-        )
-
-
-def _numbered(records: Sequence[str]) -> bool:
-    return all(name == str(n) for n, name in enumerate(records, start=1))
+    model.check_reading(ways, missing, id)
 
 
 def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
     """Refuse groups that are larger than the model allows, where a column tells them apart."""
-    longest = max((length for length, _ in lengths), default=0)
-    if isinstance(model, NumberModel):
-        whose = "the data" if by is None else f"a family of {by!r}"
-        way = "tell families apart with --by" if by is None else "correct them, or leave the family out"
-        n, least = model.family, min((length for length, _ in lengths), default=0)
-        if isinstance(model, Gaussian) and not least == longest == n:
-            wrong = longest if least == n else least
-            raise DataError(f"{whose} has {wrong} rows; the model has {n} records, one row each: {way}", value=wrong)
-        if longest > n:
-            raise DataError(f"{whose} has {longest} rows; the model allows at most {n} records: {way}", value=longest)
-        if by is None and sum(count for _, count in lengths) > 1:
-            raise DataError("there are several families, and no column tells them apart: name it with --by")
-    if isinstance(model, AnyGroups) and by is not None and longest > model.largest:
-        raise DataError(
-            f"a group of {by!r} has {longest} records; the model allows at most {model.largest}: "
-            f"raise its largest to {longest}, or name the column of smaller groups",
-            value=longest,
-        )
+    model.check_groups(by, lengths)
 
 
 def refuse_impossible(model: Model, read: Exact) -> None:
     """Refuse data that the model rules out, where an answer is published exactly because the model fixes it."""
-    if isinstance(model, (RecordModel, ModelClass)):
-        (row,) = read.states()
-        known = {i: (int(state),) for i, state in enumerate(row)}
-        possible = any(float(member.joint((), known)) > 0 for member in model.beliefs)
-    else:
-        possible = any(_possible(chain, read.states()) for chain in getattr(model, "chains", ()))
-    if not possible:
+    if not model.possible(read.states()):
         raise DataError(
             "the model rules out what is in the data, and only the model says that no noise is needed; "
             "correct one of them, or name another mechanism with --mechanism"
         )
 
 
-def _possible(chain: MarkovChain, chains: States) -> bool:
-    law = chain.stationary if chain.given_start is None else chain.given_start
-    starts = np.ones(chain.size, dtype=bool) if chain.any_start else law > 0
-    return all(bool(starts[path[0]]) and bool((chain.transition[path[:-1], path[1:]] > 0).all()) for path in chains)
-
-
-def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, id: str | None) -> Exact:
+def _of_records(data: object, model: RecordModel, layout: Layout, id: str | None) -> Exact:
     found = read_records(data, column=layout.column, id=id, records=model.records, domains=model.domains)
     tally = dict.fromkeys(model.labels, 0)
     for i, state in enumerate(found.tolist()):
@@ -167,8 +89,7 @@ def _of_records(data: object, model: RecordModel | ModelClass, layout: Layout, i
 
 def _of_families(data: object, model: NumberModel, query: Query, layout: Layout, id: str | None) -> Exact:
     assert query.clip is not None  # refused before, by the query
-    records = model.records if isinstance(model, Gaussian) else None
-    found = read_families(data, column=layout.column, by=layout.by, id=id, records=records, clip=query.clip)
+    found = read_families(data, column=layout.column, by=layout.by, id=id, records=model.names, clip=query.clip)
     check_groups(model, layout.by, found.lengths)
     return Exact(
         lengths=found.lengths,
@@ -179,15 +100,15 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
     )
 
 
-def _of_series(data: object, model: SeriesModel | AnyGroups, query: Query, layout: Layout) -> Exact:
+def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exact:
     series, numbers = open_series(data, layout), query.reads_numbers(model)
-    coding = _NUMBERS if numbers and isinstance(model, AnyGroups) else coding_of(model)
+    coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None)
     return exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
 
 
 def exact_of(
-    model: SeriesModel | AnyGroups,
+    model: Model,
     counts: Counts,
     layout: Layout,
     only_numbers: bool = False,
@@ -251,14 +172,14 @@ def facts_of(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]],
     }
 
 
-def coding_of(model: SeriesModel | AnyGroups) -> Coding:
+def coding_of(model: Model) -> Coding:
     """How cells become states: by name, or by the model's bins."""
     if model.bins is not None and len(model.bins) != model.size + 1:
         return Coding(labels=bin_names(model.bins), bins=model.bins)
     return Coding(labels=model.labels, bins=model.bins)
 
 
-def histogram_of(model: SeriesModel | AnyGroups, counts: Counts) -> tuple[int, ...]:
+def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
     """Exact counts of the model's states; refuses a record in a bin that the model leaves out."""
     names = coding_of(model).labels
     if names == model.labels:
@@ -276,8 +197,7 @@ def histogram_of(model: SeriesModel | AnyGroups, counts: Counts) -> tuple[int, .
 
 def check_start(model: Model, counts: Counts) -> None:
     """Refuse a law of the first record where chains begin after gaps."""
-    chains = getattr(model, "chains", ())
-    if counts.gaps and any(isinstance(c, MarkovChain) and c.given_start is not None for c in chains):
+    if counts.gaps and any(chain.given_start is not None for chain in chains_of(model)):
         raise NotApplicableError(
             f"{counts.gaps} chain(s) begin after a gap, and the model's start law is for the first record only; "
             'use start "stationary" or "any"'

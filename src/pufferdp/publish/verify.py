@@ -13,9 +13,10 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import PufferdpError
 from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.ledger.charge import additive
+from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import Model, NumberModel
 from pufferdp.models.files.json import model_digest, model_from_dict, plain_errors
+from pufferdp.models.gaussian import NumberModel
 from pufferdp.publish.answers.denoise import Denoised, denoise, feasible
 from pufferdp.publish.answers.plan import plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Problem

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from pufferdp.assess.audit.beliefs import Belief, ChainBelief, NormalBelief, TableBelief, beliefs_of
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.models.base import RecordModel
+from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, Model
+from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from pufferdp.models.groups import AnyGroups
 from pufferdp.models.model_class import ModelClass

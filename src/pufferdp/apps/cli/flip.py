@@ -11,7 +11,7 @@ from pufferdp.apps.cli import options
 from pufferdp.basics.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pufferdp.models.chain_classes import Model
+    from pufferdp.models.base import Model
 
 
 def flip(

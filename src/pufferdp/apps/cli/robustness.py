@@ -28,7 +28,7 @@ def robustness(
     from pufferdp.assess.robustness import robustness as left_of
     from pufferdp.basics import checks
     from pufferdp.basics.files import check_file
-    from pufferdp.models.chain_classes import SeriesModel
+    from pufferdp.models.chain import series_of
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.secrets import load_secrets
 
@@ -39,7 +39,8 @@ def robustness(
     with options.progress() as progress:
         progress("reading the models")
         ours, theirs = load_model(model), load_model(belief)
-        if figure is not None and not isinstance(ours, SeriesModel):
+        series = series_of(ours)
+        if figure is not None and series is None:
             raise ParameterError("--figure shows how a chain drifts, and this model is not a chain; leave it out")
         progress("comparing the models")
         records = None if length is None else checks.length(length.strip())
@@ -47,10 +48,10 @@ def robustness(
         own = None if secrets is None else load_secrets(secrets)
         result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
         content, said = result.to_dict(), str(result)
-        if figure is not None and isinstance(ours, SeriesModel):
+        if figure is not None and series is not None:
             from pufferdp.report.pages.assess import drift_chart
 
-            line = drift_towards(ours, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
+            line = drift_towards(series, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
             content["drift"] = line.to_dict()
             drift_chart(content["drift"]).save(figure)
             said += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import load_model
 
 HERE = Path(__file__).parent
@@ -19,8 +19,8 @@ SEED = 20240101
 
 def week() -> str:
     """The content of week.csv, drawn from wearer.json."""
-    model = load_model(HERE / "wearer.json")
-    assert isinstance(model, MarkovChain)
+    model = chain_of(load_model(HERE / "wearer.json"))
+    assert model is not None
     generator = np.random.default_rng(SEED)
     state = int(generator.choice(model.size, p=model.stationary))
     lines, time = ["time,activity"], datetime(2024, 1, 1)

@@ -16,9 +16,9 @@ from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.rewrite import row_codes
 from pufferdp.data.series import open_series
-from pufferdp.models.chain_classes import Model, SeriesModel
+from pufferdp.models.base import Model
+from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_from_dict, model_to_dict
-from pufferdp.models.groups import AnyGroups
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import Plan, plan_problem
 from pufferdp.publish.answers.problem import Problem
@@ -103,14 +103,13 @@ def model(kept: Kept, tell: Voice, *, name: str, content: bytes) -> dict[str, An
 
 def describe(found: Model) -> dict[str, Any]:
     """What the page needs to know of a model."""
-    chained = isinstance(found, (SeriesModel, AnyGroups))
     return {
         "model": model_to_dict(found),
         "words": repr(found),
         "states": list(found.labels),
         "numbers": getattr(found, "values", None) is not None,
-        "chained": chained,
-        "redactable": type(found).__name__ == "MarkovChain",
+        "chained": found.takes_length,
+        "redactable": chain_of(found) is not None,
         "fitted": found.fitted is not None,
     }
 
@@ -211,7 +210,7 @@ def series(kept: Kept, tell: Voice, *, data: str, model: str, column: str) -> di
     """The states of a series, row by row, for its owner to point at."""
     tell("reading the series")
     believed = kept.model(model)
-    if not isinstance(believed, SeriesModel):
+    if not believed.needs_length:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
     layout, coding = Layout(column=column, missing="break"), coding_of(believed)
     file = kept.file(data)

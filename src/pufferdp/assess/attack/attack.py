@@ -21,8 +21,8 @@ from pufferdp.basics.words import number, table
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.channels.many_states import randomised_response
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import Model
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.simulate import draw_moves, sample_chain
 from pufferdp.publish.flips.design import design_flips, flip_bound
 from pufferdp.publish.reading import coding_of
@@ -355,13 +355,14 @@ def attack_file(
 
 def one_chain(model: Model) -> MarkovChain:
     """The chain that attackers believe in."""
-    if not isinstance(model, MarkovChain):
+    chain = chain_of(model)
+    if chain is None:
         raise NotApplicableError(
             f"the model is a {type(model).__name__}; attackers believe in one chain: give a markov_chain"
         )
-    if model.size < 2:
+    if chain.size < 2:
         raise ModelError("the chain has one state; there is nothing to guess")
-    return model
+    return chain
 
 
 def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:

@@ -30,7 +30,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number, table
 from pufferdp.leakage.curves import EVERY_ALGORITHM
-from pufferdp.models.chain_classes import Model
+from pufferdp.models.base import Model
 
 _WIDTH: Final = 96
 

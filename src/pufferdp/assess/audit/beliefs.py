@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -17,13 +17,9 @@ import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.ours import Records
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.models.base import RecordModel, impossible, most_outcomes
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, Model, SeriesModel
-from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
-from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
+from pufferdp.models.chain import MarkovChain, series_of
+from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
 
 Known = Mapping[int, float]
@@ -118,7 +114,7 @@ class TableBelief:
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
         """By distance in the graph of a network; in other models all that hang together are equally near."""
         (belief,) = self.model.beliefs
-        if not isinstance(belief, BayesianNetwork):
+        if belief.tree is None:
             home = next(part for part in belief.components if record in part)
             return (tuple(j for j in home if j != record),) if len(home) > 1 else ()
         seen, rings = {record}, list[tuple[int, ...]]()
@@ -204,40 +200,21 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
 
     A lower bound under one belief of a class is one for the class.
     """
-    if isinstance(model, SeriesModel):
+    series, numbers, records = series_of(model), numbers_of(model), records_of(model)
+    if series is not None:
         if length is None:
             raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
-        return tuple(ChainBelief(chain, length) for chain in _chains(model))
-    if isinstance(model, (Gaussian, LimitedCorrelation)):
+        return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
+    if numbers is not None:
         if clip is None:
             raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")
-        if isinstance(model, LimitedCorrelation):
-            alike = np.full((model.records, model.records), model.rho) + (1 - model.rho) * np.eye(model.records)
-            spread = (clip[1] - clip[0]) / 4
-            model = Gaussian(mean=[sum(clip) / 2] * model.records, covariance=spread**2 * alike)
-        return (NormalBelief(model, clip),)
-    if isinstance(model, AnyGroups):
+        return (NormalBelief(numbers.example(clip), clip),)
+    if records is None:
         raise NotApplicableError(
             "the model says only how many records hang together, and no law to draw from: give groups with sizes and "
             "positives, or a joint table"
         )
-    members = model.models if isinstance(model, ModelClass) else (model,)
-    return tuple(TableBelief(member) for member in members)
-
-
-def _chains(model: SeriesModel) -> list[MarkovChain]:
-    if isinstance(model, MarkovInterval):
-        # The most inert chain of the box: every state stays as long as it may.
-        stay = np.diag(model.high)
-        rest = model.low - np.diag(np.diag(model.low))
-        room = model.high - np.diag(np.diag(model.high)) - rest
-        missing = (1 - stay - rest.sum(axis=1))[:, None]
-        total = room.sum(axis=1, keepdims=True)
-        moves = rest + np.divide(room, total, out=np.zeros_like(room), where=total > 0) * np.clip(missing, 0, total)
-        np.fill_diagonal(moves, 1 - moves.sum(axis=1))
-        return [MarkovChain(transition=moves, states=model.states, values=model.values)]
-    chains = model.corners if isinstance(model, BinaryInterval) else model.chains
-    return [replace(chain, start="stationary") if chain.any_start else chain for chain in chains]
+    return tuple(TableBelief(member) for member in records.alternatives)
 
 
 def _whole(known: Known) -> dict[int, int]:

@@ -13,8 +13,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Matrix
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.powers import UNIT, Powers, largest_ratios
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import MarkovInterval
+from pufferdp.models.chain import Box, MarkovChain
 
 
 @dataclass(frozen=True)
@@ -125,12 +124,12 @@ def contraction(chain: MarkovChain) -> Contraction:
     return Contraction(float((ratios + ratios.T).max()) + powers.slack(block), block)
 
 
-def box_contraction(box: MarkovInterval) -> Contraction:
+def box_contraction(box: Box) -> Contraction:
     """A contraction that every chain of a box has, over blocks of the first power that is positive for all of them."""
     low, high, block = np.asarray(box.low), np.asarray(box.high), 1
     while (low <= 0).any():
         block += 1
-        if block > 4 * box.size:
+        if block > 4 * len(low):
             x, y = (int(v) for v in max(np.argwhere(low <= 0), key=lambda at: at[0] != at[1]))
             raise NotApplicableError(
                 f"the class has chains that never move from {box.labels[x]!r} to {box.labels[y]!r}; "
@@ -141,7 +140,7 @@ def box_contraction(box: MarkovInterval) -> Contraction:
     return Contraction(_box_diameter(low * (1 - 1e-14 * block), high * (1 + 1e-14 * block)), block)
 
 
-def _extreme_rows(box: MarkovInterval, values: Matrix, *, largest: bool) -> Matrix:
+def _extreme_rows(box: Box, values: Matrix, *, largest: bool) -> Matrix:
     """Smallest or largest of Σ_w p(w)·values(w,y) over the rows p of the box: fill up the best entries first."""
     out = np.empty_like(values)
     room, left_over = box.high - box.low, 1 - box.low.sum(axis=1, keepdims=True)

@@ -25,12 +25,9 @@ from pufferdp.basics.errors import ModelError
 from pufferdp.leakage.laws.base import Logs
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.model_class import ModelClass
 
 
-def side_by_side(
-    model: RecordModel | ModelClass, belief: RecordModel
-) -> Iterator[tuple[npt.NDArray[np.int64], Vector, Vector]]:
+def side_by_side(model: RecordModel, belief: RecordModel) -> Iterator[tuple[npt.NDArray[np.int64], Vector, Vector]]:
     """For each member of the class: all outcomes, and the laws of the belief and of the member over them."""
     order = _same_records(model, belief)
     rows, ours = belief.outcomes()
@@ -48,7 +45,7 @@ def side_by_side(
         yield outcomes, laws[0], laws[1]
 
 
-def _same_records(model: RecordModel | ModelClass, belief: RecordModel) -> list[int]:
+def _same_records(model: RecordModel, belief: RecordModel) -> list[int]:
     """Where the belief has the records of the model; refused where records or states differ."""
     for who, has, other in (("belief", belief, model), ("model", model, belief)):
         missing = [r for r in other.records if r not in has.records]

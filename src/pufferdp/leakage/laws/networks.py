@@ -8,13 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import singledispatch
 from typing import Final
 
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.laws.base import UNIT, Cell, Logs, RecordLaws, Steps, log_sum, normal
+from pufferdp.leakage.laws.base import (
+    UNIT,
+    AnswerLaws,
+    Cell,
+    GroupLaws,
+    Logs,
+    RecordLaws,
+    Steps,
+    TableLaws,
+    log_sum,
+    normal,
+)
+from pufferdp.models.base import RecordModel
+from pufferdp.models.groups import Groups
 from pufferdp.models.inference import Factor, JunctionTree, spread
 
 _MOST_ENTRIES: Final = 2**23
@@ -22,6 +36,8 @@ _MOST_ENTRIES: Final = 2**23
 _MOST_WORK: Final = 10**10
 """Multiplications, about half a minute."""
 _SMALLEST: Final = math.log(1e-290)
+_MOST_GROUPED: Final = 5000
+"""Records in groups whose sums are added one group after the other."""
 
 
 class NetworkLaws:
@@ -154,3 +170,24 @@ def _multiply(a: Floats, b: Floats) -> Floats:
 def _log(table: Floats) -> Logs:
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(table))
+
+
+@singledispatch
+def laws_in_steps(model: RecordModel, steps: Steps) -> AnswerLaws:
+    """The laws of an answer that adds up ``steps[record][state]``: along the graph of a belief, or by its outcomes.
+
+    A model for which there is a shorter way registers it here. Raises NotApplicableError where it takes too long.
+    """
+    if model.tree is not None and model.factors is not None:
+        return NetworkLaws(model.tree, model.factors, steps)
+    rows, _ = model.outcomes()
+    return TableLaws(model, np.asarray(sum(step[rows[:, i]] for i, step in enumerate(steps))))
+
+
+@laws_in_steps.register
+def _(model: Groups, steps: Steps) -> AnswerLaws:
+    if len(model.records) > _MOST_GROUPED:
+        raise NotApplicableError(
+            f"the law over {len(model.records):,} records takes too long; the limit is {_MOST_GROUPED:,}"
+        )
+    return GroupLaws(model, int(steps[0][1] - steps[0][0]))

@@ -20,20 +20,22 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix, Vector, read_only
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.redaction.sides import ANY, Side
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain, chain_of
 
 METHODS = ("window", "3r-relaxed", "3r-numerical", "3r-optimal")
 
 
-def redactable(model: object) -> MarkovChain:
+def redactable(model: Model) -> MarkovChain:
     """The model, if it is a chain that starts in its stationary law; otherwise a refusal with the way out."""
-    if not isinstance(model, MarkovChain) or model.any_start or model.given_start is not None:
+    chain = chain_of(model)
+    if chain is None or chain.any_start or chain.given_start is not None:
         raise NotApplicableError(
             'redaction needs one Markov chain with "start": "stationary"; this model is '
             f"{model!r}: name its stationary chain, or list the records that are known instead",
             value=model,
         )
-    return model
+    return chain
 
 
 @dataclass(frozen=True, kw_only=True)

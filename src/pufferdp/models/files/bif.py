@@ -17,7 +17,7 @@ import numpy.typing as npt
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.base import Law
 from pufferdp.models.chain import ROW_TOLERANCE, scaled
-from pufferdp.models.network import MOST_PARENTS, Node
+from pufferdp.models.inference import MOST_PARENTS
 
 MOST_ROUNDING: Final = 1e-6
 """Numbers in BIF files are rounded to the digits printed: that may move the sum of a row from 1, but not by more."""
@@ -75,6 +75,18 @@ class Variable:
 
     line: int
     states: tuple[str, ...]
+
+
+class BifNode(NamedTuple):
+    """A variable and its law given its parents, as plain data."""
+
+    line: int
+    """Where the file declares it."""
+    name: str
+    states: tuple[str, ...]
+    parents: tuple[str, ...]
+    table: Law
+    """One axis a parent, in their order, and its own states last."""
 
 
 class BifBlocks:
@@ -238,15 +250,15 @@ MOST_ENTRIES: Final = 2**24
 """A default row can stand for any number of rows; tables above this many entries are refused."""
 
 
-def read_bif(path: str | os.PathLike[str]) -> tuple[Node, ...]:
-    """The nodes of a network, in the order in which the file declares them."""
+def read_bif(path: str | os.PathLike[str]) -> Iterator[BifNode]:
+    """The variables of a network, in the order in which the file declares them, each looked at when it is asked for."""
     file = BifBlocks(os.fspath(path), file_text(path, "BIF"))
     if not file.variables:
         file.fail(1, "the file declares no variable; expected variable blocks")
     for name, block in file.blocks.items():
         if name not in file.variables:
             file.fail(block.line, f"a probability block for {name!r}, which is no variable; declare it")
-    return tuple(_node(file, name) for name in file.variables)
+    yield from (_node(file, name) for name in file.variables)
 
 
 def file_text(path: str | os.PathLike[str], kind: str) -> str:
@@ -269,7 +281,7 @@ def file_text(path: str | os.PathLike[str], kind: str) -> str:
         raise ModelError(f"{name} cannot be read: {reason}", value=path) from None
 
 
-def _node(file: BifBlocks, name: str) -> Node:
+def _node(file: BifBlocks, name: str) -> BifNode:
     variable = file.variables[name]
     if name not in file.blocks:
         file.fail(variable.line, f"variable {name!r} has no probability block; give it one")
@@ -286,10 +298,7 @@ def _node(file: BifBlocks, name: str) -> Node:
         said = f"{entries:,}" if entries < 10**15 else f"about 10^{math.floor(math.log10(entries))}"
         file.fail(block.line, f"the table of {name!r} has {said} entries; at most {MOST_ENTRIES:,} are read")
     table = _rows(file, name, domains, shape) if block.table is None else _whole(file, name, block.table, shape)
-    try:
-        return Node(name=name, states=variable.states, parents=tuple(p.text for p in block.parents), table=table)
-    except ModelError as error:
-        file.fail(variable.line, str(error))
+    return BifNode(variable.line, name, variable.states, tuple(p.text for p in block.parents), table)
 
 
 def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape: tuple[int, ...]) -> Law:

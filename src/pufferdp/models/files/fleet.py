@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.files import found_text, read_json
-from pufferdp.models.chain_classes import Model
+from pufferdp.models.base import Model
 from pufferdp.models.files.json import load_model, model_from_dict
 
 _LINES = (".jsonl", ".ndjson")

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import Final, NoReturn
+from collections.abc import Iterator
+from typing import Final, NamedTuple, NoReturn
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.files.bif import file_text
-from pufferdp.models.pedigree import Member
 
 _UNKNOWN: Final = "0"
 _COLUMNS: Final = "family, individual, father, mother, sex and phenotype"
 
 
-def read_ped(path: str | os.PathLike[str]) -> tuple[Member, ...]:
-    """The members, in the order of the file.
+class PedRow(NamedTuple):
+    """A person and the parents that are known, as plain data."""
+
+    line: int
+    """Where the file has the person."""
+    id: str
+    father: str | None
+    mother: str | None
+
+
+def read_ped(path: str | os.PathLike[str]) -> Iterator[PedRow]:
+    """The members, in the order of the file, each looked at when it is asked for.
 
     Ids are unique within a family only, so where two families share one, their members are named family:individual.
     """
@@ -39,7 +49,6 @@ def read_ped(path: str | os.PathLike[str]) -> tuple[Member, ...]:
         raise ModelError(f"{os.fspath(path)}: the file has no rows; a row has {_COLUMNS}", value=path)
     shared = Counter(person for _, person in rows)
     names = {(family, person): person if shared[person] == 1 else f"{family}:{person}" for family, person in rows}
-    members = []
     for (family, person), (number, *parents) in rows.items():
         for parent, what in zip(parents, ("father", "mother"), strict=True):
             if parent != _UNKNOWN and (family, parent) not in names:
@@ -51,11 +60,7 @@ def read_ped(path: str | os.PathLike[str]) -> tuple[Member, ...]:
                     f"add a row for {parent!r}, or set the {what} to 0 if nobody else is a child of {parent!r}",
                 )
         known = [names.get((family, parent)) for parent in parents]
-        try:
-            members.append(Member(names[family, person], *known))
-        except ModelError as error:
-            _fail(path, number, str(error))
-    return tuple(members)
+        yield PedRow(number, names[family, person], *known)
 
 
 def _fail(path: str | os.PathLike[str], line: int, said: str) -> NoReturn:

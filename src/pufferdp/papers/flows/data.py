@@ -13,11 +13,11 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.orbits import Privacy, dobrushin
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.base import Lengths
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.papers.base import Drawing, Result, Setting
 from pufferdp.papers.flows import POWER, SLEEP
 from pufferdp.papers.flows.figures import ERROR_COLUMNS, error_row
-from pufferdp.publish.answers.problem import Lengths
 from pufferdp.publish.fits.fit import fit
 from pufferdp.publish.reading import coding_of
 
@@ -90,8 +90,8 @@ def _sleep(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
         "SELECT unnest($1) AS night, unnest($2) AS epoch, nullif(unnest($3), '?') AS stage",
         params=[list(nights_at), list(epochs), list(values)],
     )
-    model = fit(frame, column="stage", order="epoch", by="night", missing="break").model
-    assert isinstance(model, MarkovChain)
+    model = chain_of(fit(frame, column="stage", order="epoch", by="night", missing="break").model)
+    assert model is not None
     people = [_lengths([t for _, who, t in stages if who == person]) for person in {who for _, who, _ in stages}]
     return model, _lengths([t for *_, t in stages]), sorted(people, key=_transitions)
 
@@ -106,6 +106,6 @@ def _lengths(texts: Sequence[str]) -> Lengths:
 
 def _power(path: Path) -> tuple[MarkovChain, Lengths]:
     layout = Layout(column="global_active_power_kw", order="datetime", missing="break")
-    found = fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS).model
-    assert isinstance(found, MarkovChain)
+    found = chain_of(fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS).model)
+    assert found is not None
     return found, open_series(path, layout).counts(coding_of(found)).lengths

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from pufferdp.leakage.orbits import Privacy, our_noise, poster_noise
+from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows
 from pufferdp.papers.base import Drawing, Result, Setting
-from pufferdp.publish.answers.problem import Lengths
 from pufferdp.publish.flows.calibrate import FlowProblem, Repair, calibrate, repaired
 
 STATES: Final = 4

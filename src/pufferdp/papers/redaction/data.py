@@ -11,7 +11,7 @@ import numpy as np
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.redaction.design import Hiding
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.papers.base import Drawing, Result, Setting
 from pufferdp.papers.redaction import SLEEP
 from pufferdp.papers.thesis import ACTIVITY
@@ -42,8 +42,8 @@ def sleep(setting: Setting, *, epsilons: Sequence[float] = EPSILONS, hour: int =
 def activity(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Result:
     """From noon to one o'clock is private."""
     setting.progress("reading the activity data")
-    found = fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model
-    assert isinstance(found, MarkovChain)
+    found = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model)
+    assert found is not None
     rows = _hidden(setting, found, DAY, range(145, 157), epsilons)
     return _result(rows, "One hour of a day, 12 steps of five minutes, of which each is hidden; active or not.")
 

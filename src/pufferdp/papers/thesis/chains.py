@@ -12,8 +12,9 @@ import numpy as np
 from pufferdp.assess.dp import LeakageReport, leakage_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.curves import curves
+from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, Model
+from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.papers.base import Drawing, Result, Setting
 
 RECORDS: Final = 100

@@ -9,7 +9,7 @@ import numpy as np
 
 from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.words import number
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.papers.base import Drawing, Result, Setting
 from pufferdp.papers.thesis import ACTIVITY
 from pufferdp.publish.fits.fit import fit
@@ -35,8 +35,8 @@ def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
     """Count of active five-minute steps: a day, and all days."""
     setting.progress("reading the activity data")
     # A step is a whole number, so [0, 1) is none; a missing value ends a chain.
-    found = fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model
-    assert isinstance(found, MarkovChain)
+    found = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model)
+    assert found is not None
     assert found.fitted is not None
     records = int(found.fitted["records"])
     chain, rows = activity_chain(), []

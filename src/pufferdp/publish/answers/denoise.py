@@ -18,10 +18,8 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, PufferdpError
 from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.leakage.chains.sums import TotalLaw, chain_total
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, NumberModel
-from pufferdp.models.gaussian import Gaussian
-from pufferdp.models.groups import AnyGroups
+from pufferdp.models.chain import chains_of
+from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
@@ -125,8 +123,9 @@ def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
     kind, labels = problem.query.kind, problem.bound.labels
     noisy = [float(v) for v in answer] if isinstance(answer, list) else [float(answer)]
     try:
-        if isinstance(problem.model, Gaussian):
-            return _of_numbers(problem, problem.model, noisy[0], scale)
+        numbers = numbers_of(problem.model)
+        if numbers is not None and numbers.normal is not None:
+            return _of_numbers(problem, numbers.normal, noisy[0], scale)
         if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             prior = answer_prior(problem)
             return None if prior is None else _one(prior, noisy[0], scale)
@@ -156,19 +155,16 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     else:
         numbers = query.numbers(model)
-    if numbers is None or isinstance(model, (AnyGroups, BinaryInterval, MarkovInterval, NumberModel)):
+    chains = chains_of(model)
+    if numbers is None or len(chains) + len(model.beliefs) != 1:
         return None
     value = dict(zip(model.labels, numbers, strict=True))
-    if isinstance(model, (MarkovChain, MarkovClass)):
-        if len(model.chains) > 1:
-            return None
+    if chains:
         found = grid_of(value, [model.labels], problem.records)
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
-        law = chain_total(model.chains[0], problem.lengths, found.steps[0], shares)
+        law = chain_total(chains[0], problem.lengths, found.steps[0], shares)
         places = np.arange(len(law.masses))
     else:
-        if len(model.beliefs) > 1:
-            return None
         belief = model.beliefs[0]
         found = grid_of(value, belief.domains, problem.records)
         try:

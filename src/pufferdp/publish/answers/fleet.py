@@ -15,8 +15,8 @@ from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.quilts.fleet import worst_of_each
 from pufferdp.ledger import opened
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import Model, SeriesModel
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain, SeriesModel
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.plan import Candidate
 from pufferdp.publish.answers.problem import Finding, Problem

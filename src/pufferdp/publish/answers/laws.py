@@ -13,13 +13,11 @@ import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.chains.sums import ChainLaws
-from pufferdp.leakage.laws.base import AnswerLaws, GroupLaws, Logs, TableLaws, log_convolve
-from pufferdp.leakage.laws.networks import NetworkLaws
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval, Model, NumberModel
-from pufferdp.models.groups import AnyGroups, Groups
-from pufferdp.models.network import BayesianNetwork
+from pufferdp.leakage.laws.base import AnswerLaws, Logs, TableLaws, log_convolve
+from pufferdp.leakage.laws.networks import laws_in_steps
+from pufferdp.models.base import Model, RecordModel
+from pufferdp.models.chain import MarkovChain, series_of
+from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.secrets import Condition, Secret
@@ -62,14 +60,15 @@ class Given:
 def answer_laws(problem: Problem) -> Iterator[Given]:
     """The laws under every belief of the class. Raises NotApplicableError where they cannot be had."""
     model = problem.model
-    if isinstance(model, AnyGroups):
+    if model.arbitrary is not None:
         raise NotApplicableError("anything may hold inside a group, so no law of the answer can be given")
-    if isinstance(model, NumberModel):
+    if model.real_valued:
         raise NotApplicableError("compares laws over states, and the records of this model are real numbers")
-    if isinstance(model, (BinaryInterval, MarkovInterval)):
-        raise NotApplicableError("the class is a box of chains, which cannot be listed")
-    if isinstance(model, (MarkovChain, MarkovClass)):
-        for chain in model.chains:
+    series = series_of(model)
+    if series is not None:
+        if not series.chains:
+            raise NotApplicableError("the class is a box of chains, which cannot be listed")
+        for chain in series.chains:
             yield from _of_chain(problem, chain)
         return
     for member in model.beliefs:
@@ -149,7 +148,7 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
             )
         # Other chains only blur the answer: leaving them out is sound. So they are left out where they cost much, and
         # where their law is not known: another start, another chain of the class.
-        known = not chain.any_start and isinstance(problem.model, MarkovChain)
+        known = not chain.any_start and problem.model.single
         together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
         rest = _rest(chain, problem.lengths, length, steps) if together else None
         yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(found.unit), found.inexact)
@@ -181,8 +180,6 @@ def _of_paths(problem: Problem, chain: MarkovChain, length: int) -> Given:
 
 def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
     """A chain with a definite start as a network whose records are named 1, 2, and so on."""
-    from pufferdp.models.network import Node
-
     law = chain.stationary if chain.given_start is None else chain.given_start
     nodes = [Node(name="1", states=chain.labels, table=law)]
     nodes += [
@@ -202,13 +199,7 @@ def _of_records(problem: Problem, model: RecordModel) -> Given:
 
 def laws_of_records(model: RecordModel, found: Grid) -> AnswerLaws:
     """The laws of an answer in whole steps. Raises NotApplicableError where they take too long."""
-    if isinstance(model, Groups):
-        if len(model.records) > 5000:
-            raise NotApplicableError(f"the law over {len(model.records):,} records takes too long; the limit is 5,000")
-        return GroupLaws(model, int(found.steps[0][1] - found.steps[0][0]))
-    if isinstance(model, BayesianNetwork):
-        return NetworkLaws(model.tree, model.factors, found.steps)
-    return TableLaws(model, found.answers(model.outcomes()[0]))
+    return laws_in_steps(model, found.steps)
 
 
 def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -11,11 +11,7 @@ import numpy as np
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.laws.lower_bounds import apart_records, apart_series
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, NumberModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.publish.answers.laws import grid
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import QueryKind
@@ -74,18 +70,18 @@ def limit_of(problem: Problem) -> Limit | None:
 def _apart(problem: Problem) -> float:
     """How far two answers are apart that must look alike, in the answer's units."""
     model, lipschitz = problem.model, problem.bound.lipschitz
-    if isinstance(model, AnyGroups):
-        together = min(model.largest, problem.records or model.largest)
+    if model.arbitrary is not None:
+        together = min(model.arbitrary, problem.records or model.arbitrary)
         return lipschitz * (1 if problem.adversary is Adversary.DP else together)
-    if isinstance(model, NumberModel):
+    if model.real_valued:
         return 0.0  # normal records can be anything, whatever is known
     try:
-        found = grid(problem, model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels])
+        found = grid(problem, model.domains or [model.labels])
     except NotApplicableError:
         return 0.0
     if found is None:
         return 0.0
-    if isinstance(model, (RecordModel, ModelClass)):
+    if model.beliefs:
         steps = max(apart_records(belief, found.steps, problem.adversary) for belief in model.beliefs)
     elif problem.adversary is Adversary.DP or _blurred(problem):
         steps = 0
@@ -100,13 +96,11 @@ def _blurred(problem: Problem) -> bool:
 
 
 def _chains(problem: Problem) -> tuple[MarkovChain, ...]:
-    model = problem.model
-    if isinstance(model, (BinaryInterval, MarkovInterval)):
-        box = model.box if isinstance(model, BinaryInterval) else model
-        still = np.eye(box.size)  # of a box only the chain that never moves is looked at
-        return (MarkovChain(transition=still, start="any"),) if ((box.low <= still) & (still <= box.high)).all() else ()
-    assert not isinstance(model, (AnyGroups, RecordModel, ModelClass, NumberModel))
-    return model.chains
+    series = series_of(problem.model)
+    if series is None or series.box is None:
+        return () if series is None else series.chains
+    box, still = series.box, np.eye(series.size)  # of a box only the chain that never moves is looked at
+    return (MarkovChain(transition=still, start="any"),) if ((box.low <= still) & (still <= box.high)).all() else ()
 
 
 def _range(problem: Problem) -> float | None:
@@ -119,8 +113,8 @@ def _range(problem: Problem) -> float | None:
 
 def _way_out(problem: Problem) -> str:
     rarer = f"a larger epsilon (at {problem.epsilon + 3:g} it is {1 / (math.exp(problem.epsilon + 3) + 1):.2g})"
-    if isinstance(problem.model, AnyGroups):
+    if problem.model.arbitrary is not None:
         return f"smaller groups, many more of them, a model of what holds inside a group, or {rarer}"
-    if isinstance(problem.model, (RecordModel, ModelClass)):
+    if problem.model.domains is not None:
         return f"many more records that are independent of these, or {rarer}"
     return f"a chain that moves at random, many more series, or {rarer}"

@@ -12,14 +12,11 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.leakage.quilts.networks import NetworkQuilt
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import Model, NumberModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.base import Lengths, Model
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord
-from pufferdp.publish.answers.problem import Calibration, Lengths, Mechanism, Problem
+from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
@@ -247,7 +244,7 @@ def _error(candidate: Candidate) -> float:
 
 def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
     """Chain lengths as (length, how many chains), from either way of saying them."""
-    if length is None and lengths is None and isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
+    if length is None and lengths is None and not model.needs_length:
         return ()
     if (length is None) == (lengths is None):
         raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")

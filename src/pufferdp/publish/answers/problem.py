@@ -11,17 +11,10 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import Model, NumberModel
-from pufferdp.models.gaussian import Gaussian
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
-from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
+from pufferdp.models.base import Lengths, Model, records_of
+from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.noise import NoiseLaw
-
-Lengths = tuple[tuple[int, int], ...]
-"""Independent chains: (length, how many of that length)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,24 +33,19 @@ class Problem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
         object.__setattr__(self, "adversary", checks.adversary(self.adversary))
-        object.__setattr__(self, "lengths", _lengths(self.model, self.lengths, self.query))
+        object.__setattr__(self, "lengths", self.model.lengths(self.lengths, self.query.divided))
         for length, count in self.lengths:
             checks.length(length)
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
         if self.secrets is not None:
-            if isinstance(self.model, NumberModel):
-                raise ParameterError(
-                    "secrets of one's own name states, and the records of this model are real numbers: leave them out"
-                )
+            self.model.check_secrets()
             if self.adversary is not Adversary.PUFFERFISH:
                 raise ParameterError(
                     f"adversary is {self.adversary}; secrets of one's own are kept from an adversary who knows no "
                     "record: use pufferfish",
                     value=self.adversary,
                 )
-            if isinstance(self.model, AnyGroups):
-                raise ParameterError("secrets of one's own name records, and groups of any kind do not know theirs")
             if len(self.lengths) > 1 or self.lengths[0][1] > 1:
                 raise ParameterError("secrets of one's own need one chain; there are several")
             for secret in self.secrets.secrets:
@@ -81,9 +69,7 @@ class Problem:
     @cached_property
     def domains(self) -> Domains:
         """Records by name and their states."""
-        if isinstance(self.model, (RecordModel, ModelClass)):
-            return self.model
-        return _Positions(self.longest, self.model.labels)
+        return records_of(self.model) or _Positions(self.longest, self.model.labels)
 
     @property
     def moves(self) -> tuple[float, ...]:
@@ -96,13 +82,12 @@ class Problem:
 
     def record_name(self, record: int) -> str:
         """A record by name, or by its position in a series."""
-        return self.model.records[record] if isinstance(self.model, (RecordModel, ModelClass)) else str(record + 1)
+        records = records_of(self.model)
+        return str(record + 1) if records is None else records.records[record]
 
     def states_at(self, record: int) -> tuple[str, ...]:
         """The states of a record."""
-        if isinstance(self.model, (RecordModel, ModelClass)):
-            return self.model.domains[record]
-        return self.model.labels
+        return self.model.labels if self.model.domains is None else self.model.domains[record]
 
 
 @dataclass(frozen=True)
@@ -119,40 +104,6 @@ class _Positions:
         if not record.isdecimal() or not 1 <= int(record) <= self.length:
             raise ModelError(f"there is no record {record!r}; the series has 1 to {self.length}", value=record)
         return int(record) - 1
-
-
-def _lengths(model: Model, given: Lengths, query: Query) -> Lengths:
-    if isinstance(model, (RecordModel, ModelClass)):
-        known = ((len(model.records), 1),)
-        if given and given != known:
-            said = ", ".join(str(length) for length, count in given for _ in range(min(count, 10)))
-            raise ParameterError(
-                f"length is {said}; the model knows its {len(model.records)} records: leave the length out", value=given
-            )
-        return known
-    if isinstance(model, NumberModel):
-        return _families(model, given)
-    if not given and isinstance(model, AnyGroups):
-        if query.kind in (QueryKind.FREQUENCY, QueryKind.MEAN):
-            raise ParameterError(f"a {query.kind} divides by the number of records; give it with --length")
-        return ()  # the noise does not depend on how many groups there are
-    if not given:
-        raise ParameterError("there is no chain; a release needs at least one record")
-    return given
-
-
-def _families(model: NumberModel, given: Lengths) -> Lengths:
-    """Independent families, one of them where nothing is said; each is whole where the model names its records."""
-    n = model.family
-    for length, _ in given:
-        if length > n or (length < n and isinstance(model, Gaussian)):
-            whole = f"has {n}" if isinstance(model, Gaussian) else f"allows at most {n}"
-            raise ParameterError(
-                f"length is {length}; a family of this model {whole} record{'s' * (n != 1)}: give a number for each "
-                f"independent family, as in --lengths {n},{n}",
-                value=length,
-            )
-    return given or ((n, 1),)
 
 
 @dataclass(frozen=True, kw_only=True)

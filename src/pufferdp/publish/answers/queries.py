@@ -10,10 +10,7 @@ from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import QueryError
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import Model, NumberModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.base import Model
 from pufferdp.publish.noise import NoiseKind
 
 
@@ -89,6 +86,11 @@ class Query:
         """Whether the answer is made of whole counts, so that discrete noise serves."""
         return self.kind in (QueryKind.COUNT, QueryKind.HISTOGRAM, QueryKind.FREQUENCY)
 
+    @property
+    def divided(self) -> str | None:
+        """Its kind in words, where the answer is divided by the number of records."""
+        return str(self.kind) if self.kind in (QueryKind.FREQUENCY, QueryKind.MEAN) else None
+
     def on(self, model: Model, records: int) -> BoundQuery:
         """The query on so many records under a model; refuses a pair that does not fit."""
         if self.kind is QueryKind.FLOW:
@@ -97,7 +99,7 @@ class Query:
                 "pufferdp plan --query flow, release it with pufferdp flow",
                 value=self.name,
             )
-        if isinstance(model, NumberModel) and (self.counts_states or self.kind is QueryKind.FUNCTION):
+        if model.real_valued and (self.counts_states or self.kind is QueryKind.FUNCTION):
             raise QueryError(
                 f"{self.name} is about states, and the records of this model are real numbers: ask for sum or mean "
                 "with --clip A B",
@@ -153,12 +155,11 @@ class Query:
         """Whether the numbers of a sum or mean are those in the data, clipped, and not those of the states."""
         if self.clip is None:
             return False
-        # Groups of any kind whose states were not named: 0 and 1 stand for whatever the numbers are.
-        return state_values(model) is None or (isinstance(model, AnyGroups) and model.states == ("0", "1"))
+        return state_values(model) is None or model.placeholder_states
 
     def _extent(self, model: Model, unit: float) -> tuple[tuple[float, float], ...] | None:
         """The least and the most each coordinate can be, where records have states of their own."""
-        if not isinstance(model, (RecordModel, ModelClass)):
+        if model.domains is None:
             return None
         if self.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             columns = [[float(label == other) for other in model.labels] for label in model.labels]
@@ -174,7 +175,7 @@ class Query:
 
     def _moves(self, model: Model) -> tuple[float, ...] | None:
         """How far each record can move the answer, where records have states of their own."""
-        if not isinstance(model, (RecordModel, ModelClass)):
+        if model.domains is None:
             return None
         if self.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             moves = tuple(float(len(domain) > 1) for domain in model.domains)
@@ -190,8 +191,8 @@ class Query:
 
     def _range(self, model: Model) -> tuple[float, float]:
         values = None if self.reads_numbers(model) else state_values(model)
-        named = isinstance(model, (RecordModel, ModelClass))
-        if self.clip is None and isinstance(model, NumberModel):
+        named = model.domains is not None
+        if self.clip is None and model.real_valued:
             raise QueryError(f"{self.kind} needs a range: a real number can be anything, so clip it with --clip A B")
         if values is None and (self.clip is None or named):
             way_out = "" if named else ", or a range with --clip A B"

@@ -19,10 +19,10 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Layout
 from pufferdp.ledger import charged, opened
-from pufferdp.models.base import RecordModel
+from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.bins import with_bins
-from pufferdp.models.chain_classes import Model, NumberModel
 from pufferdp.models.files.json import model_digest, model_to_dict
+from pufferdp.models.gaussian import NumberModel
 from pufferdp.models.model_class import ModelClass
 from pufferdp.publish.answers.denoise import Answer, Denoised, denoise, feasible
 from pufferdp.publish.answers.mechanisms import MECHANISMS

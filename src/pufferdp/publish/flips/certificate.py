@@ -10,8 +10,7 @@ from pydantic import Field
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import SeriesModel
+from pufferdp.models.chain import MarkovChain, SeriesModel
 from pufferdp.publish.certificate import (
     SECRETS,
     CertificatePart,

@@ -13,8 +13,8 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.leakage.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
 from pufferdp.leakage.channels.two_states import Flips, class_loss
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import MarkovClass, Model
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain, SeriesModel, chains_of, series_of
 from pufferdp.publish.noise import drawn_channel, thresholds
 
 FLIPS: Final = "flips"
@@ -31,7 +31,7 @@ THEOREMS: Final = {
 class FlipDesign:
     """A channel and what it promises. No data was read."""
 
-    model: MarkovChain | MarkovClass
+    model: SeriesModel
     epsilon: float
     adversary: Adversary
     length: int | None
@@ -86,8 +86,8 @@ def design_flips(
     """
     epsilon, who = checks.epsilon(epsilon), checks.adversary(adversary)
     length = None if length is None else checks.length(length)
-    chains = flip_chains(model)
-    assert isinstance(model, (MarkovChain, MarkovClass))
+    chains, series = flip_chains(model), series_of(model)
+    assert series is not None  # it has chains
     if model.size == 2:
         weights = np.mean([chain.stationary for chain in chains], axis=0)
         rho0, rho1 = best_flips(chains, epsilon, length, who, (float(weights[0]), float(weights[1])))
@@ -96,11 +96,11 @@ def design_flips(
         name, make = (CHANNEL, better_channel) if optimise else (RESPONSE, least_response)
         channel = make(chains, epsilon, length, who)
     shares = thresholds(channel)
-    return describe(model, epsilon, who, length, name, shares)
+    return describe(series, epsilon, who, length, name, shares)
 
 
 def describe(
-    model: MarkovChain | MarkovClass,
+    model: SeriesModel,
     epsilon: float,
     adversary: Adversary,
     length: int | None,
@@ -137,10 +137,11 @@ def flip_bound(chains: tuple[MarkovChain, ...], channel: Matrix, length: int | N
 
 def flip_chains(model: Model) -> tuple[MarkovChain, ...]:
     """The chains of a model; refuses what has none, or infinitely many."""
-    if isinstance(model, (MarkovChain, MarkovClass)):
+    chains = chains_of(model)
+    if chains:
         if model.size < 2:
             raise ModelError("the chain has one state; there is nothing to flip")
-        return model.chains
+        return chains
     what = type(model).__name__
     if "Interval" in what:
         raise NotApplicableError(

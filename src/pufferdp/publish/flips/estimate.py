@@ -23,7 +23,7 @@ from pufferdp.basics.errors import CertificateError, NotApplicableError, Paramet
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.chains.forward_backward import posterior
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA
 from pufferdp.publish.flips.certificate import SeriesCertificate
@@ -82,8 +82,8 @@ def denoise_flips(
     A class has no one law: name the chain that is believed as ``model``. Any start counts as a stationary one.
     """
     c = _parsed(certificate)
-    believed = model or model_from_dict(c.model)
-    if not isinstance(believed, MarkovChain):
+    believed = chain_of(model or model_from_dict(c.model))
+    if believed is None:
         raise NotApplicableError("the certificate is for a class of chains, which has no one law; name one as model")
     channel = np.array(c.channel.matrix)
     start = believed.stationary if believed.given_start is None else believed.given_start

@@ -24,9 +24,10 @@ from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
 from pufferdp.ledger import charged, opened
+from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import MarkovClass, Model
+from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.models.files.json import model_digest, model_to_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA
 from pufferdp.publish.fingerprint import fitted_warning

@@ -20,10 +20,10 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.leakage.orbits import FlowNoise, Privacy, dobrushin, our_noise, poster_noise
+from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows, seeded
 from pufferdp.publish.answers.denoise import simplex
-from pufferdp.publish.answers.problem import Lengths
 from pufferdp.publish.noise import Accuracy, NoiseKind, NoiseLaw
 
 SEED: Final = 8

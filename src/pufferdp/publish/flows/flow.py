@@ -21,11 +21,10 @@ from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Layout
 from pufferdp.leakage.orbits import FlowNoise
 from pufferdp.ledger import charged, opened
+from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import Model
 from pufferdp.publish.answers.plan import Ranking, count_lengths
-from pufferdp.publish.answers.problem import Lengths
 from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, Repair, calibrate, privacy_of, repaired
 from pufferdp.publish.flows.certificate import FlowCertificate, certify, charge_of, promise_of

@@ -22,9 +22,9 @@ from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction.design import Block, Design, Hiding, redactable, within
 from pufferdp.ledger import opened
+from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import Model
 from pufferdp.publish.noise import Sampler, SystemSampler, happens
 from pufferdp.publish.redaction.certificate import RedactionCertificate
 from pufferdp.publish.redaction.kind import Earlier, certify, charge_of

@@ -19,7 +19,7 @@ from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import Placement
 from pufferdp.data.series import open_series
 from pufferdp.leakage.redaction.design import Design
-from pufferdp.models.chain_classes import Model
+from pufferdp.models.base import Model
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.publish.redaction.redact import spans_of
 from pufferdp.publish.redaction.result import Redaction

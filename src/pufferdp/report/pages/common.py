@@ -13,7 +13,7 @@ from typing import Any, Final
 from pufferdp.assess.dp import LeakageReport, leakage_lines, leakage_of
 from pufferdp.basics.errors import PufferdpError
 from pufferdp.basics.words import number, up_to
-from pufferdp.models.chain_classes import Model, NumberModel, SeriesModel
+from pufferdp.models.base import Model
 from pufferdp.report.page import Section, Shown, Table
 from pufferdp.report.pages.leakage import leakage_curves
 
@@ -45,7 +45,7 @@ def protected(model: Model, own: bool, clip: Sequence[float] | None) -> dict[str
     """What the promise is about, in words: secrets of one's own, numbers within a width, or any record."""
     if own:
         return {"secret": "the secrets that were named", "between": "the two secrets of any pair"}
-    if isinstance(model, NumberModel) and clip is not None:
+    if model.real_valued and clip is not None:
         return {"between": f"two values of it that differ by at most {number(clip[1] - clip[0])}"}
     return {}
 
@@ -99,10 +99,10 @@ def _leakage(
     model: Model, epsilon: float, adversary: str, longest: int | None, query: str | None
 ) -> tuple[LeakageReport, bool]:
     """With the exact leakage where it is quick to have."""
-    series = isinstance(model, SeriesModel)
+    series = model.needs_length
     short = not series or (longest or 0) <= EXACT_UP_TO
     one = query is not None and (query.startswith("count:") or query in ("sum", "mean"))
-    exact = one and short and not isinstance(model, NumberModel)
+    exact = one and short and not model.real_valued
     length = longest if series else None
     found = leakage_of(model, dp_epsilon=epsilon, length=length, adversary=adversary, query=query if exact else None)
     return found, exact

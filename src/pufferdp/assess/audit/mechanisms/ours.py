@@ -17,9 +17,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Matrix
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.redaction.design import Design
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import Model, NumberModel, SeriesModel
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.base import Model
 from pufferdp.models.simulate import draw_moves
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.flips.design import flip_bound, flip_chains
@@ -93,9 +91,9 @@ class NoisyQuery:
 
     def leakage(self, adversary: Adversary) -> tuple[float | None, float | None]:
         """Exactly for a count, a sum or a mean; otherwise only curves speak."""
-        if isinstance(self.model, NumberModel) or self.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
+        if self.model.real_valued or self.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             return None, None
-        length = self.records if isinstance(self.model, SeriesModel) else None
+        length = self.records if self.model.needs_length else None
         found = leakage_of(
             self.model, dp_epsilon=self.dp_loss, length=length, query=self.query, adversary=str(adversary)
         ).exact
@@ -103,13 +101,14 @@ class NoisyQuery:
 
     def _answers(self, records: Records) -> Outputs:
         share = 1 / self.records if self.query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1.0
-        if isinstance(self.model, NumberModel):
+        if self.model.real_valued:
             assert self.query.clip is not None  # checked where the query meets the model
             return np.asarray(np.clip(records, *self.query.clip).sum(axis=1, keepdims=True) * share)
         columns = self._columns
-        if isinstance(self.model, (RecordModel, ModelClass)):
-            places = [{label: n for n, label in enumerate(self.model.labels)}[s] for d in self.model.domains for s in d]
-            begins = np.concatenate([[0], np.cumsum(self.model.sizes)])
+        domains = self.model.domains
+        if domains is not None:
+            places = [{label: n for n, label in enumerate(self.model.labels)}[s] for d in domains for s in d]
+            begins = np.concatenate([[0], np.cumsum([len(domain) for domain in domains])])
             numbers = np.asarray(records, dtype=np.int64) + begins[:-1]
             return np.asarray(columns[np.array(places)][numbers].sum(axis=1) * share)
         counts = np.stack([(records == x).sum(axis=1) for x in range(self.model.size)], axis=1)
@@ -201,7 +200,7 @@ def known_mechanism(
         )
         _ = made.scale  # refuses a query that does not fit the model
         return made
-    if kind in ("flip", "redact") and (length is None or not isinstance(model, SeriesModel)):
+    if kind in ("flip", "redact") and (length is None or not model.needs_length):
         raise NotApplicableError(f"{kind} publishes a series: it needs a chain and its length")
     if kind == "flip":
         return FlippedSeries(
@@ -224,11 +223,9 @@ def known_mechanism(
 def _records(model: Model, length: int | None) -> int:
     if length is not None:
         return length
-    if isinstance(model, (RecordModel, ModelClass)):
-        return len(model.records)
-    if isinstance(model, NumberModel):
-        return model.family
-    raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+    if model.takes_length:
+        raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+    return sum(records * count for records, count in model.lengths(()))
 
 
 def _numbers(text: str) -> Sequence[float]:

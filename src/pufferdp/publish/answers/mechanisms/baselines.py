@@ -8,10 +8,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.curves import CURVES, Absent, curve
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import NumberModel, dependent
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_own_secrets
 
 
@@ -25,7 +22,7 @@ class PerRecord(Mechanism):
         """1/ε where records are independent or the adversary knows all the others."""
         refuse_own_secrets(problem)
         longest = problem.longest if problem.lengths else 0
-        if problem.adversary is not Adversary.DP and dependent(problem.model, longest) > 1:
+        if problem.adversary is not Adversary.DP and problem.model.dependent(longest) > 1:
             raise NotApplicableError("records are correlated: one record shows in others, and this noise ignores it")
         return self.nominal(problem)
 
@@ -47,13 +44,9 @@ class Group(Mechanism):
 
     @staticmethod
     def _together(problem: Problem) -> float:
-        model = problem.model
-        if isinstance(model, AnyGroups):
-            return float(model.largest)
-        if isinstance(model, NumberModel):
-            return float(dependent(model, problem.longest))
-        if not isinstance(model, (RecordModel, ModelClass)):
-            return float(problem.longest)
+        model = records_of(problem.model)
+        if model is None:
+            return float(problem.model.group_size(problem.longest if problem.lengths else 0))
         sets = [math.fsum(problem.moves[i] for i in component) for component in model.components]
         if problem.secrets is None:
             return max(sets)

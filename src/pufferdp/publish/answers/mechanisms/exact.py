@@ -12,10 +12,8 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
 from pufferdp.leakage.additive.windows import Informed, WindowLeakage
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import MarkovClass
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.base import records_of
+from pufferdp.models.chain import chains_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, grid
 from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
@@ -131,8 +129,8 @@ class ExactLeakage:
         )
 
     def _component(self, record: int) -> tuple[int, ...]:
-        model = self._problem.model
-        assert isinstance(model, (RecordModel, ModelClass))
+        model = records_of(self._problem.model)
+        assert model is not None
         return next(component for component in model.components if record in component)
 
     def _value(self, records: tuple[int, ...], steps: int) -> float:
@@ -154,19 +152,18 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
     model = problem.model
     if problem.adversary is Adversary.PUFFERFISH:
         return [NothingKnown(given.laws).worst for given in answer_laws(problem)]
-    if isinstance(model, (MarkovChain, MarkovClass)):
+    chains = chains_of(model)
+    if chains:
         # Other chains only blur the answer, and the adversary may know them: each chain by itself.
         lengths = [length for length, _ in problem.lengths]
-        if model.size > _MOST_STATES or len(lengths) * len(model.chains) > _MOST_WINDOWS:
+        if model.size > _MOST_STATES or len(lengths) * len(chains) > _MOST_WINDOWS:
             raise NotApplicableError(
-                f"{model.size} states, {len(model.chains)} chain(s) and {len(lengths)} length(s) take too long; the "
+                f"{model.size} states, {len(chains)} chain(s) and {len(lengths)} length(s) take too long; the "
                 f"limits are {_MOST_STATES} states and {_MOST_WINDOWS} chains times lengths"
             )
-        windows = [
-            WindowLeakage(chain, n, steps.steps[0], problem.adversary) for chain in model.chains for n in lengths
-        ]
+        windows = [WindowLeakage(chain, n, steps.steps[0], problem.adversary) for chain in chains for n in lengths]
         return [_of_window(window) for window in windows]
-    if isinstance(model, (RecordModel, ModelClass)):
+    if model.beliefs:
         return [TableLeakage(one, steps.steps, problem.adversary).worst for one in model.beliefs]
     raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
 
@@ -191,9 +188,7 @@ def _grid(problem: Problem) -> Grid:
     """The answer in whole steps, or the reason why there is no exact leakage."""
     if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
         raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
-    model = problem.model
-    domains = model.domains if isinstance(model, (RecordModel, ModelClass)) else [model.labels]
-    found = grid(problem, domains)
+    found = grid(problem, problem.model.domains or [problem.model.labels])
     if found is None:
         raise NotApplicableError("needs states with values; the numbers are in the data alone")
     return found

@@ -12,11 +12,7 @@ from pufferdp.basics.arrays import Mask
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.powers import largest_ratios, ratios_of
 from pufferdp.leakage.chains.starts import start_of
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, NumberModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
+from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 
 _LONGEST: Final = 4096
@@ -31,14 +27,14 @@ class Inferential(Mechanism):
 
     def find(self, problem: Problem) -> Finding:
         """The worst chain of the class decides."""
-        model = problem.model
         refuse_known_records(problem)
         refuse_own_secrets(problem)
-        if isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
+        series = series_of(problem.model)
+        if series is None:
             raise NotApplicableError("is worked out for chains only, and the model is not a chain")
-        if isinstance(model, (BinaryInterval, MarkovInterval)):
+        if not series.chains:
             raise NotApplicableError("the class is given by bounds; gk16 needs chains one can list")
-        rows = max(_largest_row_sum(chain, problem.longest) for chain in model.chains)
+        rows = max(_largest_row_sum(chain, problem.longest) for chain in series.chains)
         return Finding(sigma=2 * rows / problem.epsilon)
 
 

@@ -8,11 +8,7 @@ from pufferdp.leakage.chains.mixing import box_contraction, contraction, eigen_g
 from pufferdp.leakage.quilts.chains import WorstRecord, worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import NetworkQuilt, worst_network_record
 from pufferdp.leakage.quilts.search import Score
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval, NumberModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
-from pufferdp.models.network import BayesianNetwork
+from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 
 
@@ -28,28 +24,28 @@ class QuiltExact(Mechanism):
         """Max over models and records of min over quilts of nearby/(ε − influence)."""
         model = problem.model
         refuse_own_secrets(problem)
-        if isinstance(model, AnyGroups):
+        if model.arbitrary is not None:
             raise NotApplicableError("anything may hold inside a group; group privacy is all that can be said")
-        if isinstance(model, NumberModel):
+        if model.real_valued:
             raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
-        if isinstance(model, (RecordModel, ModelClass)):
-            return _on_records(problem, model)
-        if isinstance(model, MarkovInterval):
+        series = series_of(model)
+        if series is None:
+            return _on_records(problem)
+        if not series.deciding:
             raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
-        chains = model.corners if isinstance(model, BinaryInterval) else model.chains
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
-        worst = worst_of_chains(chains, problem.longest, Score(problem.epsilon), adversary)
+        worst = worst_of_chains(series.deciding, problem.longest, Score(problem.epsilon), adversary)
         return Finding(sigma=worst.value, quilt=worst)
 
 
-def _on_records(problem: Problem, model: RecordModel | ModelClass) -> Finding:
-    networks = [member for member in model.beliefs if isinstance(member, BayesianNetwork)]
-    if len(networks) < len(model.beliefs):
+def _on_records(problem: Problem) -> Finding:
+    beliefs = problem.model.beliefs
+    if not beliefs or any(belief.factors is None for belief in beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
     refuse_known_records(problem)
     worst: NetworkQuilt | None = None
-    for member in networks:
-        found = worst_network_record(member.tree, problem.moves, Score(problem.epsilon))
+    for tree in (belief.tree for belief in beliefs if belief.tree is not None):
+        found = worst_network_record(tree, problem.moves, Score(problem.epsilon))
         worst = found if worst is None or found.value > worst.value else worst
     assert worst is not None
     return Finding(sigma=worst.value, quilt=worst)
@@ -65,14 +61,14 @@ class QuiltApprox(Mechanism):
         """The worst chain of the class decides."""
         refuse_own_secrets(problem)
         worst: WorstRecord | None = None
-        model, objective = problem.model, Score(problem.epsilon)
-        if isinstance(model, (RecordModel, ModelClass, AnyGroups, NumberModel)):
+        series, objective = series_of(problem.model), Score(problem.epsilon)
+        if series is None:
             raise NotApplicableError("bounds influence by the mixing of a chain, and the model is not a chain")
-        if isinstance(model, (BinaryInterval, MarkovInterval)):
-            side = box_contraction(model if isinstance(model, MarkovInterval) else model.box).side
+        if series.box is not None:
+            side = box_contraction(series.box).side
             worst = worst_record_by_distance(side, side, problem.longest, objective)
             return Finding(sigma=worst.value, quilt=worst)
-        for chain in model.chains:
+        for chain in series.chains:
             if problem.adversary is Adversary.PUFFERFISH:
                 gap = eigen_gap(chain)
                 left, right = gap.left, gap.right
@@ -80,5 +76,6 @@ class QuiltApprox(Mechanism):
                 left = right = contraction(chain).side
             found = worst_record_by_distance(left, right, problem.longest, objective)
             worst = found if worst is None or found.value > worst.value else worst
-        assert worst is not None
+        if worst is None:
+            raise NotApplicableError("bounds influence by the mixing of a chain, and the class lists none")
         return Finding(sigma=worst.value, quilt=worst)
