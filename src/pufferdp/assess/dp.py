@@ -59,6 +59,11 @@ class LeakageReport(Paged):
     foreign: frozenset[str] = frozenset()
     """Curves about another kind of model; a table leaves them out."""
 
+    @property
+    def universal(self) -> bool:
+        """Whether the best curve bounds every DP algorithm."""
+        return self.holds_for == EVERY_ALGORITHM
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
         about = {
@@ -160,9 +165,10 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
     return {"dp_epsilon": losses, "curves": lines, "exact": points}
 
 
-def curve_lines(
-    curves: Mapping[str, Curve], least: float, most: float
-) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
+Curves = Mapping[str, Curve]
+
+
+def curve_lines(curves: Curves, least: float, most: float) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
     """DP losses between two ends, evenly on a logarithmic scale, and what each curve that applies says of them."""
     losses = tuple(least * (most / least) ** (n / 60) for n in range(61))
     return losses, {name: tuple(curve(loss) for loss in losses) for name, curve in curves.items() if curve.applies}

@@ -16,6 +16,8 @@ from pufferdp.data.sources import rows
 from pufferdp.leakage.redaction.regions import pointwise
 from pufferdp.publish.redaction.result import Redaction
 
+Output = tuple[str | os.PathLike[str], Layout]
+"""A redacted file and its layout."""
 MARGIN: Final = 4
 """Released rows shown on either side of a block."""
 
@@ -61,7 +63,7 @@ class Surroundings:
         return tuple(place for place, row in zip(self.places, self.probabilities, strict=True) if holds(row))
 
 
-def surroundings(redaction: Redaction, output: tuple[str | os.PathLike[str], Layout] | None = None) -> Surroundings:
+def surroundings(redaction: Redaction, output: Output | None = None) -> Surroundings:
     """Around the first private row; ``output`` is the redacted file and its layout, if there is one."""
     private = redaction.positions[0]
     block = next(b for b in redaction.stretches if b.first <= private <= b.last)

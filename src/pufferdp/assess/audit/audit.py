@@ -27,6 +27,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
+from pufferdp.leakage.curves import EVERY_ALGORITHM
 from pufferdp.models.chain_classes import Model
 
 
@@ -125,6 +126,11 @@ class AuditReport(Paged):
         claim = self.claim_lower
         wrong = claim is not None and self.dp_epsilon is not None and claim > self.dp_epsilon
         return wrong or (self.upper is not None and self.lower > self.upper)
+
+    @property
+    def universal(self) -> bool:
+        """Whether the upper bound holds for every DP algorithm."""
+        return self.holds_for == EVERY_ALGORITHM
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp audit --json`` prints."""

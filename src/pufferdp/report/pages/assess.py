@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
-from pufferdp.leakage.curves import EVERY_ALGORITHM
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import DP
@@ -79,7 +78,7 @@ def audit_page(audit: AuditReport) -> Page:
 def _upper_source(audit: AuditReport) -> str:
     if audit.curve is None:
         return "by theory"
-    only = "" if audit.holds_for == EVERY_ALGORITHM else ", for clipped sums and their like"
+    only = "" if audit.universal else ", for clipped sums and their like"
     return f"whatever keeps the claim ({audit.curve} curve{only})"
 
 

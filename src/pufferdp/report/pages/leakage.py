@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.assess.dp import curve_lines
 from pufferdp.basics.words import number, up_to
-from pufferdp.leakage.curves import EVERY_ALGORITHM
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Rule, Text
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
-    from pufferdp.assess.dp import LeakageReport
-    from pufferdp.leakage.curves import Curve
+    from pufferdp.assess.dp import Curves, LeakageReport
 
 _NEIGHBOURS: Final = (
     "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
@@ -35,7 +33,7 @@ _SERIES: Final = {
 _CLAIM: Final = 5
 
 
-def curves_chart(curves: Mapping[str, Curve], *, least: float = 0.01, most: float = 10.0) -> Chart:
+def curves_chart(curves: Curves, *, least: float = 0.01, most: float = 10.0) -> Chart:
     """Every curve that applies, between two DP losses."""
     losses, lines = curve_lines(curves, least, most)
     return _chart("", losses, lines, (), f"Curves of leakage against DP loss: {', '.join(lines)}.")
@@ -142,9 +140,9 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         answer = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
         answer += f"{number(report.given)}."
     else:
-        start = "Whatever the DP algorithm, the" if report.holds_for == EVERY_ALGORITHM else "The"
+        start = "Whatever the DP algorithm, the" if report.universal else "The"
         answer = f"{start} odds about one record shift by at most e^{value}."
-    if report.holds_for != EVERY_ALGORITHM:
+    if not report.universal:
         answer += f" This holds for {report.holds_for}."
     sentences = [answer]
     if report.exact is not None:

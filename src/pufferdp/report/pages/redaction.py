@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.assess.surroundings import Surroundings, surroundings
+from pufferdp.assess.surroundings import Output, Surroundings, surroundings
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
 from pufferdp.publish.redaction.certificate import statement
@@ -17,7 +16,6 @@ from pufferdp.report.pages.common import OTHERWISE, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import OnlyPrivateRows
-    from pufferdp.data.layout import Layout
     from pufferdp.publish.redaction.result import Redaction
 
 MOST_LINES: Final = 6
@@ -147,7 +145,7 @@ def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) ->
     return Section(title=OTHERWISE, blocks=(Words((words,)), table))
 
 
-def redaction_map(redaction: Redaction, output: tuple[str | os.PathLike[str], Layout] | None = None) -> Panels:
+def redaction_map(redaction: Redaction, output: Output | None = None) -> Panels:
     """The block around the first private row; ``output`` is the redacted file and its layout, if there is one."""
     around, hiding = surroundings(redaction, output), redaction.hiding
     parts = [_chances(redaction, around), _influence(redaction, around)]
