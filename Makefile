@@ -19,9 +19,10 @@ test: $(STAMP) ## run the tests and the examples in docstrings
 soak: $(STAMP) ## race fifty processes against one budget, a thousand rounds (most of an hour)
 	$(BIN)/python -m tests.ledger.races $(or $(ROUNDS),1000)
 
-lint: $(STAMP) ## check style and formatting
+lint: $(STAMP) ## check style, formatting and who imports whom
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/lint-imports --no-cache
 
 types: $(STAMP) ## check types, strictly, in src
 	$(BIN)/mypy --strict src

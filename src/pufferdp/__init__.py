@@ -1,381 +1,161 @@
 """Publish statistics from correlated data with a guarantee that survives the correlation.
 
-The public names load when they are first used, so ``import pufferdp`` is quick.
+The public names load when they are first used, so ``import pufferdp`` is quick. They are listed once, in imports that
+only type checkers carry out; which names there are and where they live is read from there.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as in typing, which takes a while to load
 if TYPE_CHECKING:
-    from pufferdp.assess.attack.attack import AttackReport, Success, attack_file, attack_series, attack_simulated
-    from pufferdp.assess.attack.attackers import Attacker, CorrelationAware, Learned, SingleBit, Viterbi
-    from pufferdp.assess.audit.audit import AuditAttack, AuditReport, audit_mechanism
-    from pufferdp.assess.audit.mechanisms.command import CommandMechanism
-    from pufferdp.assess.audit.mechanisms.function import GuardedFunction, RunBudget
-    from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism
-    from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
-    from pufferdp.assess.dp import LeakageReport, leakage_of
-    from pufferdp.assess.robustness import Robustness, robustness
-    from pufferdp.assess.streams import StreamBudget, StreamReport, stream_budget, stream_leakage
-    from pufferdp.basics.adversary import Adversary
-    from pufferdp.basics.errors import (
-        BudgetError,
-        CertificateError,
-        DataError,
-        InputError,
-        LedgerError,
-        MechanismError,
-        ModelError,
-        NotApplicableError,
-        ParameterError,
-        PufferdpError,
-        QueryError,
-        RefusedError,
+    from pufferdp.assess.attack.attack import (
+        AttackReport as AttackReport,
+        Success as Success,
+        attack_file as attack_file,
+        attack_series as attack_series,
+        attack_simulated as attack_simulated,
     )
-    from pufferdp.leakage.curves import Curve, best_curve, curves
-    from pufferdp.leakage.orbits import dobrushin, least_favourable
-    from pufferdp.ledger.balance import DataSet, Receipt
-    from pufferdp.ledger.charge import Charge
-    from pufferdp.ledger.flow_budget import FlowBudget
-    from pufferdp.ledger.ledger import Ledger
-    from pufferdp.ledger.verify import LedgerCheck
-    from pufferdp.models.chain import MarkovChain
-    from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
-    from pufferdp.models.files.fleet import load_models
-    from pufferdp.models.files.json import load_model, save_model
-    from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
-    from pufferdp.models.groups import AnyGroups, Groups
-    from pufferdp.models.joint import JointTable
-    from pufferdp.models.model_class import ModelClass
-    from pufferdp.models.network import BayesianNetwork, Node
-    from pufferdp.models.pedigree import Member, Pedigree
-    from pufferdp.publish.answers.denoise import Denoised
-    from pufferdp.publish.answers.fleet import Fleet, release_fleet
-    from pufferdp.publish.answers.laws import AnswerLaw, answer_law
-    from pufferdp.publish.answers.limits import Limit
-    from pufferdp.publish.answers.plan import Candidate, Plan, plan
-    from pufferdp.publish.answers.problem import Calibration
-    from pufferdp.publish.answers.queries import Query
-    from pufferdp.publish.answers.release import Release, release
-    from pufferdp.publish.answers.secrets import Secret, Secrets, load_secrets
-    from pufferdp.publish.certificate import Certificate, read_certificate
-    from pufferdp.publish.fits.fit import Fit, fit
-    from pufferdp.publish.flips.certificate import SeriesCertificate
-    from pufferdp.publish.flips.design import FlipDesign, design_flips
-    from pufferdp.publish.flips.estimate import FlipEstimate, Interval, denoise_flips, estimate_flips, estimate_series
-    from pufferdp.publish.flips.flip import Flip, flip, flip_stream
-    from pufferdp.publish.flows.certificate import FlowCertificate
-    from pufferdp.publish.flows.estimate import FlowEstimates
-    from pufferdp.publish.flows.flow import FlowPlan, FlowRelease, flow, plan_flow
-    from pufferdp.publish.redaction.certificate import RedactionCertificate
-    from pufferdp.publish.redaction.redact import plan_redaction, redact
-    from pufferdp.publish.redaction.result import Redaction
-    from pufferdp.publish.redaction.tilt import tilted_model
-    from pufferdp.publish.verify import Verification, verify
-    from pufferdp.report.html import write_report
+    from pufferdp.assess.attack.attackers import (
+        Attacker as Attacker,
+        CorrelationAware as CorrelationAware,
+        Learned as Learned,
+        SingleBit as SingleBit,
+        Viterbi as Viterbi,
+    )
+    from pufferdp.assess.audit.audit import (
+        AuditAttack as AuditAttack,
+        AuditReport as AuditReport,
+        audit_mechanism as audit_mechanism,
+    )
+    from pufferdp.assess.audit.mechanisms.command import CommandMechanism as CommandMechanism
+    from pufferdp.assess.audit.mechanisms.function import GuardedFunction as GuardedFunction, RunBudget as RunBudget
+    from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism as AuditedMechanism
+    from pufferdp.assess.audit.mechanisms.outside import outside_mechanism as outside_mechanism
+    from pufferdp.assess.dp import LeakageReport as LeakageReport, leakage_of as leakage_of
+    from pufferdp.assess.robustness import Robustness as Robustness, robustness as robustness
+    from pufferdp.assess.streams import (
+        StreamBudget as StreamBudget,
+        StreamReport as StreamReport,
+        stream_budget as stream_budget,
+        stream_leakage as stream_leakage,
+    )
+    from pufferdp.basics.adversary import Adversary as Adversary
+    from pufferdp.basics.errors import (
+        BudgetError as BudgetError,
+        CertificateError as CertificateError,
+        DataError as DataError,
+        InputError as InputError,
+        LedgerError as LedgerError,
+        MechanismError as MechanismError,
+        ModelError as ModelError,
+        NotApplicableError as NotApplicableError,
+        ParameterError as ParameterError,
+        PufferdpError as PufferdpError,
+        QueryError as QueryError,
+        RefusedError as RefusedError,
+    )
+    from pufferdp.leakage.curves import Curve as Curve, best_curve as best_curve, curves as curves
+    from pufferdp.leakage.orbits import dobrushin as dobrushin, least_favourable as least_favourable
+    from pufferdp.ledger.balance import DataSet as DataSet, Receipt as Receipt
+    from pufferdp.ledger.charge import Charge as Charge, flip_charge as flip_charge
+    from pufferdp.ledger.flow_budget import FlowBudget as FlowBudget
+    from pufferdp.ledger.history import history as history
+    from pufferdp.ledger.ledger import Ledger as Ledger
+    from pufferdp.ledger.verify import LedgerCheck as LedgerCheck
+    from pufferdp.models.chain import MarkovChain as MarkovChain
+    from pufferdp.models.chain_classes import (
+        BinaryInterval as BinaryInterval,
+        MarkovClass as MarkovClass,
+        MarkovInterval as MarkovInterval,
+    )
+    from pufferdp.models.files.fleet import load_models as load_models
+    from pufferdp.models.files.json import load_model as load_model, save_model as save_model
+    from pufferdp.models.gaussian import Gaussian as Gaussian, LimitedCorrelation as LimitedCorrelation
+    from pufferdp.models.groups import AnyGroups as AnyGroups, Groups as Groups
+    from pufferdp.models.joint import JointTable as JointTable
+    from pufferdp.models.model_class import ModelClass as ModelClass
+    from pufferdp.models.network import BayesianNetwork as BayesianNetwork, Node as Node
+    from pufferdp.models.pedigree import Member as Member, Pedigree as Pedigree
+    from pufferdp.publish.answers.denoise import Denoised as Denoised
+    from pufferdp.publish.answers.fleet import Fleet as Fleet, release_fleet as release_fleet
+    from pufferdp.publish.answers.laws import AnswerLaw as AnswerLaw, answer_law as answer_law
+    from pufferdp.publish.answers.limits import Limit as Limit
+    from pufferdp.publish.answers.plan import Candidate as Candidate, Plan as Plan, plan as plan
+    from pufferdp.publish.answers.problem import Calibration as Calibration, Problem as Problem
+    from pufferdp.publish.answers.queries import Query as Query
+    from pufferdp.publish.answers.release import Release as Release, release as release
+    from pufferdp.publish.answers.secrets import Secret as Secret, Secrets as Secrets, load_secrets as load_secrets
+    from pufferdp.publish.certificate import Certificate as Certificate, read_certificate as read_certificate
+    from pufferdp.publish.fits.fit import Fit as Fit, fit as fit
+    from pufferdp.publish.flips.certificate import SeriesCertificate as SeriesCertificate
+    from pufferdp.publish.flips.design import FlipDesign as FlipDesign, design_flips as design_flips
+    from pufferdp.publish.flips.estimate import (
+        FlipEstimate as FlipEstimate,
+        Interval as Interval,
+        denoise_flips as denoise_flips,
+        estimate_flips as estimate_flips,
+        estimate_series as estimate_series,
+    )
+    from pufferdp.publish.flips.flip import Flip as Flip, flip as flip, flip_stream as flip_stream
+    from pufferdp.publish.flows.certificate import FlowCertificate as FlowCertificate
+    from pufferdp.publish.flows.estimate import FlowEstimates as FlowEstimates
+    from pufferdp.publish.flows.flow import (
+        FlowPlan as FlowPlan,
+        FlowRelease as FlowRelease,
+        flow as flow,
+        plan_flow as plan_flow,
+    )
+    from pufferdp.publish.redaction.certificate import RedactionCertificate as RedactionCertificate
+    from pufferdp.publish.redaction.redact import plan_redaction as plan_redaction, redact as redact
+    from pufferdp.publish.redaction.result import Redaction as Redaction
+    from pufferdp.publish.redaction.tilt import tilted_model as tilted_model
+    from pufferdp.publish.verify import Verification as Verification, verify as verify
+    from pufferdp.report.draw.transport import transport_figure as transport_figure
+    from pufferdp.report.html import write_report as write_report
+    from pufferdp.report.pages.answers import (
+        denoising_chart as denoising_chart,
+        plan_comparison as plan_comparison,
+        release_chart as release_chart,
+    )
+    from pufferdp.report.pages.assess import attack_success as attack_success, audit_panels as audit_panels
+    from pufferdp.report.pages.flows import flow_map as flow_map, flow_maps as flow_maps
+    from pufferdp.report.pages.leakage import (
+        curves_chart as curves_chart,
+        leakage_bars as leakage_bars,
+        leakage_curves as leakage_curves,
+    )
+    from pufferdp.report.pages.ledger import budget_over_time as budget_over_time
+    from pufferdp.report.pages.redaction import redaction_map as redaction_map
+
+_names: dict[str, tuple[str, str]] = {}
 
 
-_HOME = {
-    "assess.attack.attack": (
-        "AttackReport",
-        "Success",
-        "attack_file",
-        "attack_series",
-        "attack_simulated",
-    ),
-    "assess.attack.attackers": (
-        "Attacker",
-        "CorrelationAware",
-        "Learned",
-        "SingleBit",
-        "Viterbi",
-    ),
-    "assess.audit.audit": (
-        "AuditAttack",
-        "AuditReport",
-        "audit_mechanism",
-    ),
-    "assess.audit.mechanisms.command": ("CommandMechanism",),
-    "assess.audit.mechanisms.function": (
-        "GuardedFunction",
-        "RunBudget",
-    ),
-    "assess.audit.mechanisms.ours": ("AuditedMechanism",),
-    "assess.audit.mechanisms.outside": ("outside_mechanism",),
-    "assess.dp": (
-        "LeakageReport",
-        "leakage_of",
-    ),
-    "assess.robustness": (
-        "Robustness",
-        "robustness",
-    ),
-    "assess.streams": (
-        "StreamBudget",
-        "StreamReport",
-        "stream_budget",
-        "stream_leakage",
-    ),
-    "basics.adversary": ("Adversary",),
-    "basics.errors": (
-        "BudgetError",
-        "CertificateError",
-        "DataError",
-        "InputError",
-        "LedgerError",
-        "MechanismError",
-        "ModelError",
-        "NotApplicableError",
-        "ParameterError",
-        "PufferdpError",
-        "QueryError",
-        "RefusedError",
-    ),
-    "leakage.curves": (
-        "Curve",
-        "best_curve",
-        "curves",
-    ),
-    "leakage.orbits": (
-        "dobrushin",
-        "least_favourable",
-    ),
-    "ledger.balance": (
-        "DataSet",
-        "Receipt",
-    ),
-    "ledger.charge": ("Charge",),
-    "ledger.flow_budget": ("FlowBudget",),
-    "ledger.ledger": ("Ledger",),
-    "ledger.verify": ("LedgerCheck",),
-    "models.chain": ("MarkovChain",),
-    "models.chain_classes": (
-        "BinaryInterval",
-        "MarkovClass",
-        "MarkovInterval",
-    ),
-    "models.files.fleet": ("load_models",),
-    "models.files.json": (
-        "load_model",
-        "save_model",
-    ),
-    "models.gaussian": (
-        "Gaussian",
-        "LimitedCorrelation",
-    ),
-    "models.groups": (
-        "AnyGroups",
-        "Groups",
-    ),
-    "models.joint": ("JointTable",),
-    "models.model_class": ("ModelClass",),
-    "models.network": (
-        "BayesianNetwork",
-        "Node",
-    ),
-    "models.pedigree": (
-        "Member",
-        "Pedigree",
-    ),
-    "publish.answers.denoise": ("Denoised",),
-    "publish.answers.fleet": (
-        "Fleet",
-        "release_fleet",
-    ),
-    "publish.answers.laws": (
-        "AnswerLaw",
-        "answer_law",
-    ),
-    "publish.answers.limits": ("Limit",),
-    "publish.answers.plan": (
-        "Candidate",
-        "Plan",
-        "plan",
-    ),
-    "publish.answers.problem": ("Calibration",),
-    "publish.answers.queries": ("Query",),
-    "publish.answers.release": (
-        "Release",
-        "release",
-    ),
-    "publish.answers.secrets": (
-        "Secret",
-        "Secrets",
-        "load_secrets",
-    ),
-    "publish.certificate": (
-        "Certificate",
-        "read_certificate",
-    ),
-    "publish.fits.fit": (
-        "Fit",
-        "fit",
-    ),
-    "publish.flips.certificate": ("SeriesCertificate",),
-    "publish.flips.design": (
-        "FlipDesign",
-        "design_flips",
-    ),
-    "publish.flips.estimate": (
-        "FlipEstimate",
-        "Interval",
-        "denoise_flips",
-        "estimate_flips",
-        "estimate_series",
-    ),
-    "publish.flips.flip": (
-        "Flip",
-        "flip",
-        "flip_stream",
-    ),
-    "publish.flows.certificate": ("FlowCertificate",),
-    "publish.flows.estimate": ("FlowEstimates",),
-    "publish.flows.flow": (
-        "FlowPlan",
-        "FlowRelease",
-        "flow",
-        "plan_flow",
-    ),
-    "publish.redaction.certificate": ("RedactionCertificate",),
-    "publish.redaction.redact": (
-        "plan_redaction",
-        "redact",
-    ),
-    "publish.redaction.result": ("Redaction",),
-    "publish.redaction.tilt": ("tilted_model",),
-    "publish.verify": (
-        "Verification",
-        "verify",
-    ),
-    "report.html": ("write_report",),
-}
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+def _public_names() -> dict[str, tuple[str, str]]:
+    """The module of each public name, and what it is called there."""
+    if not _names:
+        import ast
+        from pathlib import Path
 
-__all__ = [
-    "Adversary",
-    "AnswerLaw",
-    "AnyGroups",
-    "AttackReport",
-    "Attacker",
-    "AuditAttack",
-    "AuditReport",
-    "AuditedMechanism",
-    "BayesianNetwork",
-    "BinaryInterval",
-    "BudgetError",
-    "Calibration",
-    "Candidate",
-    "Certificate",
-    "CertificateError",
-    "Charge",
-    "CommandMechanism",
-    "CorrelationAware",
-    "Curve",
-    "DataError",
-    "DataSet",
-    "Denoised",
-    "Fit",
-    "Fleet",
-    "Flip",
-    "FlipDesign",
-    "FlipEstimate",
-    "FlowBudget",
-    "FlowCertificate",
-    "FlowEstimates",
-    "FlowPlan",
-    "FlowRelease",
-    "Gaussian",
-    "Groups",
-    "GuardedFunction",
-    "InputError",
-    "Interval",
-    "JointTable",
-    "LeakageReport",
-    "Learned",
-    "Ledger",
-    "LedgerCheck",
-    "LedgerError",
-    "Limit",
-    "LimitedCorrelation",
-    "MarkovChain",
-    "MarkovClass",
-    "MarkovInterval",
-    "MechanismError",
-    "Member",
-    "ModelClass",
-    "ModelError",
-    "Node",
-    "NotApplicableError",
-    "ParameterError",
-    "Pedigree",
-    "Plan",
-    "PufferdpError",
-    "Query",
-    "QueryError",
-    "Receipt",
-    "Redaction",
-    "RedactionCertificate",
-    "RefusedError",
-    "Release",
-    "Robustness",
-    "RunBudget",
-    "Secret",
-    "Secrets",
-    "SeriesCertificate",
-    "SingleBit",
-    "StreamBudget",
-    "StreamReport",
-    "Success",
-    "Verification",
-    "Viterbi",
-    "answer_law",
-    "attack_file",
-    "attack_series",
-    "attack_simulated",
-    "audit_mechanism",
-    "best_curve",
-    "curves",
-    "denoise_flips",
-    "design_flips",
-    "dobrushin",
-    "estimate_flips",
-    "estimate_series",
-    "fit",
-    "flip",
-    "flip_stream",
-    "flow",
-    "leakage_of",
-    "least_favourable",
-    "load_model",
-    "load_models",
-    "load_secrets",
-    "outside_mechanism",
-    "plan",
-    "plan_flow",
-    "plan_redaction",
-    "read_certificate",
-    "redact",
-    "release",
-    "release_fleet",
-    "robustness",
-    "save_model",
-    "stream_budget",
-    "stream_leakage",
-    "tilted_model",
-    "verify",
-    "write_report",
-]
+        typed = next(node for node in ast.parse(Path(__file__).read_bytes()).body if isinstance(node, ast.If))
+        imports = (node for node in typed.body if isinstance(node, ast.ImportFrom))
+        _names.update(
+            (alias.asname or alias.name, (str(node.module), alias.name)) for node in imports for alias in node.names
+        )
+    return _names
 
 
 def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
+    if name == "__all__":
+        return sorted(_public_names())
+    if name not in _public_names():
         raise AttributeError(f"module 'pufferdp' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"pufferdp.{_MODULE_OF[name]}"), name)
+    import importlib
+
+    module, original = _public_names()[name]
+    value = getattr(importlib.import_module(module), original)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_public_names())

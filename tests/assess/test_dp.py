@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pufferdp import AnyGroups, BinaryInterval, JointTable, MarkovChain, MarkovClass, ParameterError, leakage_of
+from pufferdp import (
+    AnyGroups,
+    BinaryInterval,
+    JointTable,
+    MarkovChain,
+    MarkovClass,
+    ParameterError,
+    curves_chart,
+    leakage_of,
+)
 from pufferdp.assess.dp import leakage_lines
 from pufferdp.leakage.curves import curves
-from pufferdp.report.pages.leakage import curves_chart
 from tests.oracles.leakage import leakage
 from tests.strategies import chains
 

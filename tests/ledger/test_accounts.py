@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pufferdp import BudgetError, Charge, Gaussian, Ledger, LedgerError, MarkovChain, ParameterError, RefusedError
-from pufferdp.ledger.charge import KINDS, channel_loss, flip, loss_of, redaction
+from pufferdp.ledger.charge import KINDS, channel_loss, flip_charge, loss_of, redaction
 from pufferdp.ledger.store import base as store
 from pufferdp.ledger.totals import add_up
 from pufferdp.models.files.json import model_digest
@@ -178,8 +178,8 @@ def test_redactions_of_one_data_set_keep_the_same_records_private(place: str) ->
 
 
 def test_flips_charge_the_largest_ratio_of_their_channel() -> None:
-    assert flip([[0.75, 0.25], [0.4, 0.6]], longest=9).dp_loss == pytest.approx(math.log(0.6 / 0.25))
-    assert flip([[0.75, 0.25], [0.4, 0.6]], longest=9).dp_loss >= math.log(0.6 / 0.25)
+    assert flip_charge([[0.75, 0.25], [0.4, 0.6]], longest=9).dp_loss == pytest.approx(math.log(0.6 / 0.25))
+    assert flip_charge([[0.75, 0.25], [0.4, 0.6]], longest=9).dp_loss >= math.log(0.6 / 0.25)
     assert channel_loss([[1.0, 0.0], [0.5, 0.5]]) == math.inf
     assert channel_loss([[0.5, 0.0, 0.5], [0.5, 0.0, 0.5]]) < 1e-15
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain
-from pufferdp.ledger.charge import flip
+from pufferdp.ledger.charge import flip_charge
 from pufferdp.ledger.history import export_ledger, import_ledger, read_export
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["Ruhe", "tätig"])
@@ -20,7 +20,7 @@ def exported(place: str, tmp_path: Path) -> Path:
         ledger.create("Woche", model=CHAIN, budget=5.0)
         ledger.create("month", model=CHAIN, adversary="dp", budget=5.0)
         for _ in range(3):
-            ledger.charge("Woche", flip([[0.6, 0.4], [0.4, 0.6]], longest=5))
+            ledger.charge("Woche", flip_charge([[0.6, 0.4], [0.4, 0.6]], longest=5))
         ledger.charge("month", Charge(kind="dp", dp_loss=0.1, longest=5))
         assert export_ledger(ledger, tmp_path / "out.json") == {"datasets": ["Woche", "month"], "rows": 4}
     return tmp_path / "out.json"
@@ -33,7 +33,7 @@ def test_there_and_back(exported: Path, place: str, tmp_path: Path) -> None:
         assert copy.verify(first.dataset("Woche").head).valid
         export_ledger(copy, tmp_path / "again.json")
         assert (tmp_path / "again.json").read_text() == exported.read_text()
-        copy.charge("Woche", flip([[0.6, 0.4], [0.4, 0.6]], longest=5))
+        copy.charge("Woche", flip_charge([[0.6, 0.4], [0.4, 0.6]], longest=5))
         assert copy.verify().valid
         with pytest.raises(LedgerError, match="already"):
             import_ledger(copy, read_export(exported))

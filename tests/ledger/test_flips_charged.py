@@ -25,8 +25,7 @@ from pufferdp import (
     flip_stream,
     verify,
 )
-from pufferdp.ledger.charge import channel_loss
-from pufferdp.ledger.charge import flip as flip_charge
+from pufferdp.ledger.charge import channel_loss, flip_charge
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler

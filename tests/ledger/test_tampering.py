@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain, release
 from pufferdp.ledger import charge as hashes
-from pufferdp.ledger.charge import flip
+from pufferdp.ledger.charge import flip_charge
 from pufferdp.ledger.store.base import TABLES
 from pufferdp.ledger.totals import State
 from pufferdp.publish.noise import SeededSampler
@@ -36,7 +36,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         asked = {"model": CHAIN, "column": "state", "query": "count:active", "mechanism": "group"}
         for epsilon in (0.5, 0.5, 1.0):
             release(FRAME, **asked, epsilon=epsilon, ledger=ledger, dataset="a", sampler=SeededSampler(1))
-        ledger.charge("a", flip([[0.6, 0.4], [0.4, 0.6]], longest=5))
+        ledger.charge("a", flip_charge([[0.6, 0.4], [0.4, 0.6]], longest=5))
         ledger.charge("b", Charge(kind="fit", dp_loss=0.5, longest=5, facts={"lipschitz": 4.0, "scale": 8.0}))
         ledger.adopt("b", CHAIN)
         ledger.charge("b", Charge(kind="dp", dp_loss=0.1, longest=5))

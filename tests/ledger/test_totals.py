@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pufferdp import Charge, Groups, MarkovChain, Query, plan
 from pufferdp.basics.adversary import Adversary
-from pufferdp.ledger.charge import flip, redaction
+from pufferdp.ledger.charge import flip_charge, redaction
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
 from pufferdp.publish.answers.problem import Problem
@@ -110,7 +110,7 @@ def joint_leakage(P, start, n, channels, adversary):
 def test_flipped_copies_of_a_series_leak_no_more_than_the_total(P, adversary):
     chain = MarkovChain(transition=P, start=[0.5, 0.5])
     first, second = [[0.7, 0.3], [0.3, 0.7]], [[0.6, 0.4], [0.45, 0.55]]
-    charges = [flip(channel, longest=3) for channel in (first, second)]
+    charges = [flip_charge(channel, longest=3) for channel in (first, second)]
     rule = Rule(chain, adversary, 100.0)
     assert joint_leakage(P, [0.5, 0.5], 3, [first], adversary) <= rule.leakage(after(charges[0])) + 1e-12
     assert joint_leakage(P, [0.5, 0.5], 3, [first, second], adversary) <= rule.leakage(after(*charges)) + 1e-12
@@ -213,7 +213,7 @@ def test_a_redaction_and_a_flipped_copy_leak_no_more_than_the_total(P, adversary
     nothing = [[1.0], [1.0]]
     alone = redacted_leakage(P, start, n, i, released, nothing, known)
     about = {"private": "row 2", "longest": n, "model": "m", "adversary": str(adversary)}
-    charges = [redaction(window=True, leakage=alone, **about), flip(channel, longest=n)]
+    charges = [redaction(window=True, leakage=alone, **about), flip_charge(channel, longest=n)]
     rule = Rule(MarkovChain(transition=P, start=start), adversary, 100.0)
     joint = redacted_leakage(P, start, n, i, released, channel, known)
     for order in (charges, charges[::-1]):

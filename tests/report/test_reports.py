@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import pufferdp
+from pufferdp.assess.comparison import comparison_of
 from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.report.html import embedded, report_html, write_report
 from pufferdp.report.page import Table
@@ -152,7 +153,7 @@ def test_what_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def cells(what: Any) -> dict[str, str]:
     """The table of what leaks otherwise: its first column against its last but one."""
-    (section,) = [s for s in page_of(what).sections if s.title == "What leaks otherwise"]
+    (section,) = [s for s in page_of(what, comparison_of(what)).sections if s.title == "What leaks otherwise"]
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
     leakage = next(n for n, head in enumerate(table.head) if "leakage" in head)
     return {" | ".join(row[:leakage]): row[leakage] for row in table.rows}
@@ -208,7 +209,8 @@ def test_secrets_of_ones_own_and_real_numbers() -> None:
     busy = pufferdp.Secret(name="busy", when={"1": "active", "2": "active"})
     secrets = pufferdp.Secrets(secrets=(calm, busy), pairs=(("calm", "busy"),))
     own = {"adversary": "pufferfish", "secrets": secrets}
-    page = page_of(pufferdp.plan(CHAIN, "count:active", epsilon=1, length=4, **own))
+    plan = pufferdp.plan(CHAIN, "count:active", epsilon=1, length=4, **own)
+    page = page_of(plan, comparison_of(plan))
     assert "the two secrets of any pair" in str(page.sections[0].blocks[0])
     assert not [block for block in page.sections[2].blocks if isinstance(block, Table)]
     heights = pufferdp.Gaussian(mean=[170.0, 170.0], covariance=[[49.0, 24.5], [24.5, 49.0]])

@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pufferdp import AnswerLaw, Groups, MarkovChain, ModelError, NotApplicableError, ParameterError, answer_law, plan
-from pufferdp.report.pages.answers import MOST_ANSWERS, moves_between, transport_figure
+from pufferdp import (
+    AnswerLaw,
+    Groups,
+    MarkovChain,
+    ModelError,
+    NotApplicableError,
+    ParameterError,
+    answer_law,
+    plan,
+    transport_figure,
+)
+from pufferdp.publish.answers.transport import MOST_ANSWERS, moves_between
 from tests.strategies import chains
 
 CLIQUE = Groups(sizes=[4], positives=[[0.1, 0.15, 0.5, 0.15, 0.1]])

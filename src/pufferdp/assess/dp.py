@@ -6,28 +6,25 @@ noise, the leakage is computed exactly as well.
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.basics.words import number, table, up_to
-from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, curves, lowest
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.words import number
+from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, Curve, curves, lowest
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 
-_NEIGHBOURS: Final = (
-    "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
-class LeakageReport:
+class LeakageReport(Paged):
     """What a DP loss leaks, by every curve, or the loss that may be spent. Prints as a table.
 
     >>> from pufferdp import MarkovChain
@@ -61,6 +58,11 @@ class LeakageReport:
     foreign: frozenset[str] = frozenset()
     """Curves about another kind of model; a table leaves them out."""
 
+    @property
+    def universal(self) -> bool:
+        """Whether the best curve bounds every DP algorithm."""
+        return self.holds_for == EVERY_ALGORITHM
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
         about = {
@@ -76,53 +78,6 @@ class LeakageReport:
         if self.inverse:
             return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
         return {"spent": self.given, "curves": dict(self.curves), "exact": self.exact, **about}
-
-    def __str__(self) -> str:
-        over = f" over {self.length:,} records" if self.length is not None else ""
-        who = f"for an adversary who knows {self.adversary.knows}"
-        what = "A leakage of at most" if self.inverse else "A DP loss of"
-        title = f"{what} {number(self.given)}{over}, {who}"
-        reasons = {name: reason for name, reason in self.reasons.items() if name not in self.foreign}  # JSON has all
-        shown = {name: value for name, value in self.curves.items() if name in reasons or name not in self.reasons}
-        rows = [[name, "best" if name == self.best else "", self._said(value)] for name, value in shown.items()]
-        if self.query is not None:
-            rows.append([f"exact, {self.query}", "", self._said(self.exact)])
-        parts = [textwrap.fill(title, 96), ""]
-        parts += [table(["curve", "", "DP loss to spend" if self.inverse else "leaks at most"], rows, left=2), ""]
-        value = self._said(self.curves[self.best])
-        if self.inverse:
-            said = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
-            said += f"{number(self.given)}."
-        else:
-            said = f"Whatever the DP algorithm, the odds about one record shift by at most e^{value}."
-        if self.holds_for != EVERY_ALGORITHM:
-            said = said.replace("Whatever the DP algorithm, the", "The") + f" This holds for {self.holds_for}."
-        parts.append(textwrap.fill(said, 96))
-        if self.exact is not None:
-            noise = f"For {self.query} with Laplace noise of scale L/epsilon, L its largest move, "
-            noise += "this DP epsilon suffices" if self.inverse else "the leakage is"
-            parts.append(textwrap.fill(f"{noise}: {self._said(self.exact)}.", 96))
-        if self.witness is not None:
-            w = self.witness
-            said = f"Most is learnt by someone who knows {w.knows}. A noisy {self.query} of {number(w.output)} over "
-            said += f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
-            parts.append(textwrap.fill(said, 96))
-        parts += [textwrap.fill(f"{name}: {note}.", 96) for name, note in self.notes.items()]
-        parts.append(textwrap.fill(_NEIGHBOURS, 96))
-        if reasons:
-            parts += ["", "No number:"]
-            parts += [textwrap.fill(f"{n}: {r}.", 96, subsequent_indent="  ") for n, r in reasons.items()]
-        return "\n".join(parts)
-
-    def _said(self, value: float | None) -> str:
-        """Four digits, rounded to the safe side: a leakage up, a loss that may be spent down."""
-        return up_to(value, down=self.inverse)
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.html import notebook_html
-        from pufferdp.report.pages.leakage import leakage_blocks
-
-        return notebook_html("What a DP loss leaks", leakage_blocks(self.to_dict()))
 
 
 def leakage_of(
@@ -207,6 +162,15 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
             with suppress(NotApplicableError):
                 points.append({"dp_epsilon": tau, "leakage": leak(tau)})
     return {"dp_epsilon": losses, "curves": lines, "exact": points}
+
+
+Curves = Mapping[str, Curve]
+
+
+def curve_lines(curves: Curves, least: float, most: float) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
+    """DP losses between two ends, evenly on a logarithmic scale, and what each curve that applies says of them."""
+    losses = tuple(least * (most / least) ** (n / 60) for n in range(61))
+    return losses, {name: tuple(curve(loss) for loss in losses) for name, curve in curves.items() if curve.applies}
 
 
 def _problem(model: Model, query: Query, records: int | None, epsilon: float, adversary: Adversary) -> Problem:

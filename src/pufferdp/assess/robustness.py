@@ -8,7 +8,6 @@ knows no record and about the secrets of the promise: "record i has value a", or
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,7 +17,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.basics.words import number
+from pufferdp.basics.paged import Paged
 from pufferdp.leakage.laws.base import inside
 from pufferdp.leakage.laws.divergence import (
     Divergence,
@@ -36,7 +35,7 @@ _MOST_WORK: Final = 2**32
 
 
 @dataclass(frozen=True, kw_only=True)
-class Robustness:
+class Robustness(Paged):
     """What is left of a promise against one belief. Prints as sentences.
 
     >>> model, belief = (MarkovChain(transition=[[p, 1 - p], [0.4, 0.6]]) for p in (0.9, 0.88))
@@ -79,32 +78,6 @@ class Robustness:
             "reason": self.reason,
             "adversary": str(Adversary.PUFFERFISH),
         }
-
-    def __str__(self) -> str:
-        said = [f"Promised to whoever believes the model: epsilon {number(self.promised)}."]
-        if math.isinf(self.delta):
-            said += ["Kept towards this belief: nothing.", f"Why: {self.reason}."]
-        elif self.delta == 0:
-            said += [f"Kept towards this belief: epsilon {number(self.promised)}, all of it. The class contains it."]
-        else:
-            most = "" if self.exact else "at most "
-            given = f"Record {self.record} decides: given that it is {self.value}"
-            if self.secret is not None:
-                given = f"The secret {self.secret!r} decides: given it"
-            said += [
-                f"Kept towards this belief: epsilon {number(self.epsilon)}, which is {number(self.promised)} + 2·"
-                f"{number(self.delta)}.",
-                f"{given}, some outcome is {most}"
-                f"{_power(self.delta)} times as likely to one of the two as to the other.",
-            ]
-            if not self.exact:
-                said += ["This is an upper bound: some model of the class may be nearer to the belief."]
-        said += [f"This is for an adversary who knows {Adversary.PUFFERFISH.knows}."]
-        return "\n".join(textwrap.fill(line, 96) for line in said)
-
-
-def _power(exponent: float) -> str:
-    return f"e^{number(exponent)}" + (f" = {number(math.exp(exponent))}" if exponent < 300 else "")
 
 
 def robustness(

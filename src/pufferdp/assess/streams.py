@@ -7,7 +7,6 @@ is e_t. Every record is then protected by e_t on its own, and leaks more through
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -21,8 +20,9 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.basics.words import number, table
+from pufferdp.basics.words import number
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.curves import best_curve
 from pufferdp.leakage.streams.attacks import REACH
@@ -35,11 +35,10 @@ _TIGHT: Final = 1e-8
 _SHOWN: Final = 1000
 """Steps listed in JSON; of longer streams both ends and some between."""
 _EDGE: Final = 100
-_WIDTH: Final = 96
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamReport:
+class StreamReport(Paged):
     """What a stream leaks about the record of each step. Prints as a table."""
 
     losses: Floats
@@ -119,57 +118,9 @@ class StreamReport:
         ends = np.concatenate([np.arange(_EDGE), np.arange(n - _EDGE, n)])
         return np.unique(np.concatenate([ends, between, np.array([self._at])]))
 
-    def __str__(self) -> str:
-        who = f"for an adversary who knows {self.adversary.knows}"
-        same = bool((self.losses == self.losses[0]).all())
-        spent = f"{number(float(self.losses[0]))} of DP at each step" if same else "a DP loss of its own at each step"
-        over = "without end" if self.length is None else f"of {self.length:,} step{'s' * (self.length != 1)}"
-        parts = [textwrap.fill(f"A stream {over}, {spent}, {who}", _WIDTH), ""]
-        head = ["step", "spends", "backward", "forward", "total"]
-        rows = [[name, *(number(float(part[at])) for part in self._columns)] for name, at in self._rows()]
-        parts += [table(head, rows), "", *(textwrap.fill(s, _WIDTH) for s in self._sentences())]
-        return "\n".join(parts)
-
-    @property
-    def _columns(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.losses, self.backward, self.forward, self.total
-
-    def _rows(self) -> list[tuple[str, int]]:
-        if self.length is None:
-            return [("any, at most", 0)]
-        n, worst = self.length, self._at
-        at = sorted({0, 1, worst, n // 2, n - 2, n - 1} & set(range(n)) if n > 8 else set(range(n)))
-        return [(f"{t + 1:,}" + (" worst" if t == worst else ""), t) for t in at]
-
-    def _sentences(self) -> list[str]:
-        where = "any record" if self.worst is None else f"record {self.worst:,}"
-        said = f"Whatever the algorithm, the odds about {where} shift by at most e^{_up(self.upper)}"
-        own = float(self.losses[0 if self.worst is None else self.worst - 1])
-        said += f"; its own output alone shifts them by e^{number(own)}."
-        if self.upper > 0:
-            found = f"An attack on the worst algorithm reaches {number(self.lower)}"
-            said += f" {found}, so the number is exact." if self.exact is not None else f" {found}."
-        out = [said]
-        if self.attack.before or self.attack.after:
-            known = [
-                f"the record {one[0]:,} step{'s' * (one[0] != 1)} {side} it to be {self.labels[one[1]]}"
-                for side, one in (("before", self.attack.before), ("after", self.attack.after))
-                if one is not None
-            ]
-            out.append(
-                f"Most is learnt by someone who knows {' and '.join(known)}, about the record being "
-                f"{self.labels[self.attack.likelier]} and not {self.labels[self.attack.other]}."
-            )
-        if self.curve is not None:
-            out.append(
-                f"Read as any algorithm with a DP loss of {number(float(self.losses.max()))}, a curve allows "
-                f"{_up(self.curve)}."
-            )
-        return out
-
 
 @dataclass(frozen=True, kw_only=True)
-class StreamBudget:
+class StreamBudget(Paged):
     """What each step may spend so that no record leaks more than the target."""
 
     target: float
@@ -209,45 +160,11 @@ class StreamBudget:
             "ends": ends,
         }
 
-    def __str__(self) -> str:
-        over = "a stream without end" if self.length is None else f"a stream of {self.length:,} steps"
-        said = [
-            f"A leakage of at most {number(self.target)} from {over}, for an adversary who knows "
-            f"{self.adversary.knows}.",
-            f"Spend a DP epsilon of {_down(self.constant)} at each step, with any DP library that uses the step's "
-            "record alone.",
-        ]
-        if self.ends is not None and max(self.ends) > self.ends[1]:
-            first, middle, last = (_down(e) for e in self.ends)
-            said.append(
-                f"Or spend {first} at the first step, {middle} at those between and {last} at the last: whatever the "
-                "number of steps, no record leaks more."
-            )
-        return "\n".join(textwrap.fill(s, _WIDTH) for s in said)
-
 
 def worst_step(total: Floats) -> int:
     """The first step that leaks as much as any, up to rounding; counted from 0."""
     most = float(total.max())
     return int(np.argmax(total >= most - _TIGHT / 10 * (1 + most)))
-
-
-def _up(value: float) -> str:
-    """Four digits, rounded up."""
-    return number(_rounded(value, math.ceil))
-
-
-def _down(value: float) -> str:
-    """Four digits, rounded down."""
-    return number(_rounded(value, math.floor))
-
-
-def _rounded(value: float, towards: Callable[[float], int]) -> float:
-    if value <= 0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    off = 1e-9 if towards is math.floor else -1e-9
-    return towards(value / unit + off) * unit
 
 
 def stream_leakage(

@@ -18,7 +18,7 @@ def number(value: float | None) -> str:
 
 def up_to(value: float | None, down: bool = False) -> str:
     """Four digits, rounded to the safe side: what is spent up, what is left down."""
-    if not value:
+    if value is None or value <= 0:
         return number(value)
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     steps = math.floor(value / unit + 1e-9) if down else math.ceil(value / unit - 1e-9)

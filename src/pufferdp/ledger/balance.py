@@ -9,6 +9,7 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.paged import Paged
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.base import Model
@@ -34,7 +35,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSet:
+class DataSet(Paged):
     """A data set at one moment: what it is, what was spent and what is left."""
 
     name: str

@@ -237,7 +237,7 @@ def loss_of(sigma: float) -> float:
     return loss if Fraction(loss) * Fraction(sigma) >= 1 else math.nextafter(loss, math.inf)
 
 
-def flip(
+def flip_charge(
     channel: Sequence[Sequence[float]],
     *,
     longest: int,

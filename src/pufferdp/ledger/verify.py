@@ -16,6 +16,7 @@ import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
+from pufferdp.basics.paged import Paged
 from pufferdp.ledger import charge as chain
 from pufferdp.ledger.charge import Charge, channel_loss, loss_of
 from pufferdp.ledger.flow_budget import FlowBudget, flow_problems, reading_of
@@ -39,7 +40,7 @@ _MOST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerCheck:
+class LedgerCheck(Paged):
     """Whether a ledger holds, and if not, why."""
 
     valid: bool

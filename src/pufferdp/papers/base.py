@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.basics.words import number, table
-
-_WIDTH: Final = 96
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Drawing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(Paged):
     """The rows of an experiment. Each has ``paper`` and ``ours``; None where there is no answer."""
 
     rows: tuple[Mapping[str, float | str | None], ...]
@@ -54,12 +51,6 @@ class Result:
     notes: tuple[str, ...]
     """Where the numbers come from, and how the experiment differs from the paper's."""
     drawing: Drawing
-
-    def __str__(self) -> str:
-        head = list(self.columns.values())
-        cells = [[_cell(row[name]) for name in self.columns] for row in self.rows]
-        notes = [textwrap.fill(note, _WIDTH) for note in self.notes]
-        return "\n".join([table(head, cells), "", *notes])
 
 
 @dataclass(frozen=True)
@@ -125,7 +116,3 @@ def late(module: str, function: str) -> Run:
         return result
 
     return run
-
-
-def _cell(value: float | str | None) -> str:
-    return value if isinstance(value, str) else number(value)

@@ -9,13 +9,14 @@ import hashlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from pufferdp.assess.comparison import comparison_of
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import check_file, write_whole
-from pufferdp.report.page import Block, Shown, Table
+from pufferdp.report.draw.matplotlib import inline_svg
+from pufferdp.report.page import Block, Figure, Medium, Page, Table, Words
 from pufferdp.report.registry import page_of
 from pufferdp.report.theme import style_sheet
 
@@ -37,19 +38,19 @@ def write_report(subject: object, path: str | os.PathLike[str]) -> None:
 
 def report_html(subject: object) -> str:
     """The report as text."""
-    page = page_of(subject)
-    charts = {
-        id(block): block.chart.svg(f"chart-{n}")
-        for n, block in enumerate(block for s in page.sections for block in s.blocks if isinstance(block, Shown))
-    }
+    page = page_of(subject, comparison_of(subject))
+    sections = page.within(Medium.REPORT)
+    figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
+    charts = {id(block): inline_svg(block.make(), f"chart-{n}") for n, block in enumerate(figures)}
     return _template().render(
         page=page,
+        sections=sections,
         chart=lambda block: charts[id(block)],
         colours=style_sheet(),
         embedded=embedded(page.data),
         written=json.dumps(page.data, indent=1, ensure_ascii=False),
         is_table=lambda block: isinstance(block, Table),
-        is_chart=lambda block: isinstance(block, Shown),
+        is_chart=lambda block: isinstance(block, Figure),
     )
 
 
@@ -77,33 +78,26 @@ def _template() -> jinja2.Template:
     return environment.get_template("report.html")
 
 
-def page_html(subject: object) -> str:
-    """A plan, a release, a series, a flow or a certificate in brief: what is promised, and how accurate it is."""
-    from pufferdp.report.registry import page_of
-
-    page = page_of(subject, brief=True)
-    warnings = [f"Warning: {warning}" for warning in page.warnings]
-    blocks = (block for section in page.sections for block in section.blocks)
-    return notebook_html(page.title, [page.lead, *warnings, *blocks])
-
-
-def notebook_html(title: str, blocks: Iterable[Block]) -> str:
-    """A title and what stands below it. Everything is escaped; nothing is loaded and nothing runs."""
-    shown = "".join(_block(block) for block in blocks)
-    return f'<div style="max-width: 50em"><p><strong>{escape(title)}</strong></p>{shown}</div>'
+def notebook(page: Page) -> str:
+    """A page in brief: what is promised, and how accurate it is. All is escaped; nothing is loaded and nothing runs."""
+    warnings = Words(tuple(f"Warning: {warning}" for warning in page.warnings))
+    blocks = (block for section in page.within(Medium.NOTEBOOK) for block in section.blocks)
+    shown = "".join(_block(block) for block in (Words((page.lead,)) if page.lead else Words(()), warnings, *blocks))
+    return f'<div style="max-width: 50em"><p><strong>{escape(page.title)}</strong></p>{shown}</div>'
 
 
 def _block(block: Block) -> str:
     if isinstance(block, Table):
         return _table(block)
-    if isinstance(block, Shown):
+    if isinstance(block, Figure):
+        chart = block.make()
         # Several figures of one notebook share a page, and their ids must differ.
-        name = "chart-" + hashlib.sha256(repr(block.chart).encode()).hexdigest()[:12]
+        name = "chart-" + hashlib.sha256(repr(chart).encode()).hexdigest()[:12]
         try:
-            return f'<div style="max-width: 40em">{block.chart.svg(name)}</div>'
+            return f'<div style="max-width: 40em">{inline_svg(chart, name)}</div>'
         except ParameterError:  # no matplotlib: the table has it all
             return ""
-    return f"<p>{escape(block)}</p>"
+    return "".join(f"<p>{escape(sentence)}</p>" for sentence in (block.heading, *block.sentences) if sentence)
 
 
 def _table(table: Table) -> str:
@@ -113,4 +107,5 @@ def _table(table: Table) -> str:
         for row in table.rows
     )
     caption = f"<caption>{escape(table.caption)}</caption>"
-    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    below = f"<p>{escape(table.below)}</p>" if table.below else ""
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{below}"

@@ -1,11 +1,40 @@
-"""What stands in a report or a notebook: paragraphs, tables and charts."""
+"""What there is to say about a result: words, tables and figures, each with the media it is for.
+
+A page is data. The terminal, a notebook and a report set the same page: ``report/text.py`` and ``report/html.py``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Flag, auto
 from typing import Any
 
 from pufferdp.report.charts import Chart, Panels
+
+
+class Medium(Flag):
+    """Where something is shown."""
+
+    TERMINAL = auto()
+    NOTEBOOK = auto()
+    REPORT = auto()
+    """An HTML file of its own."""
+    PAGES = NOTEBOOK | REPORT
+    ALL = TERMINAL | NOTEBOOK | REPORT
+
+
+@dataclass(frozen=True)
+class Words:
+    """Sentences that belong together: lines of a terminal, paragraphs elsewhere."""
+
+    sentences: tuple[str, ...]
+    media: Medium = Medium.ALL
+    heading: str = ""
+    """A line above them; what follows is a list, then."""
+
+    def __str__(self) -> str:
+        return "\n".join((self.heading, *self.sentences) if self.heading else self.sentences)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,19 +42,28 @@ class Table:
     """Cells with a heading each; the first cell of a row is its heading."""
 
     caption: str
+    """Not for a terminal, where the words above say it."""
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    media: Medium = Medium.ALL
+    left: int = 1
+    """Columns of words, which come first; the others hold numbers."""
+    least: int = 0
+    """Columns of numbers are at least so wide in a terminal."""
+    below: str = ""
+    """A line that ends it: how many rows were left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A chart with what is said below it."""
+class Figure:
+    """A chart with what is said below it, drawn where it is seen. A terminal has none."""
 
-    chart: Chart | Panels
-    caption: str
+    make: Callable[[], Chart | Panels]
+    caption: str = ""
+    media: Medium = Medium.PAGES
 
 
-Block = str | Table | Shown
+Block = Words | Table | Figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,23 +73,35 @@ class Section:
     title: str
     blocks: tuple[Block, ...]
 
+    def within(self, medium: Medium) -> tuple[Block, ...]:
+        """The blocks that a medium shows."""
+        return tuple(block for block in self.blocks if medium in block.media)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A whole report."""
+    """A result in words."""
 
     title: str
-    lead: str
+    lead: str = ""
     """What it is about, in one line."""
+    opening: tuple[str, ...] = ()
+    """What opens the text of a terminal, in place of title and lead."""
     sections: tuple[Section, ...]
-    words: tuple[str, ...]
+    words: tuple[str, ...] = ()
     """The exact words, for a lawyer."""
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[tuple[str, str], ...] = ()
     """How it was made, for a reviewer."""
     warnings: tuple[str, ...] = ()
+    """For notebooks and reports; a terminal has them among its sentences."""
     data: dict[str, Any]
-    """What is embedded: a certificate, or the plan."""
-    certified: bool
+    """What is embedded: a certificate, or the result as JSON."""
+    certified: bool = False
     """Whether it is a certificate, which can be verified."""
     kind: str = "plan"
     """What it is otherwise."""
+
+    def within(self, medium: Medium) -> tuple[Section, ...]:
+        """The sections that a medium shows, with the blocks that are for it."""
+        shown = (Section(title=section.title, blocks=section.within(medium)) for section in self.sections)
+        return tuple(section for section in shown if section.blocks)

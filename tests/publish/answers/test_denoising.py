@@ -29,6 +29,7 @@ from pufferdp import (
     ParameterError,
     Query,
     answer_law,
+    denoising_chart,
     release,
     verify,
 )
@@ -38,7 +39,6 @@ from pufferdp.publish.answers.denoise import PROBABILITY, answer_prior, denoise,
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.report.pages.answers import denoising_chart
 from tests.oracles import records as brute
 from tests.publish.answers.mechanisms.record_suite import case_of, cases
 from tests.strategies import SEEDS, chains

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from pufferdp import BinaryInterval, MarkovChain, ParameterError, plan
+from pufferdp import BinaryInterval, MarkovChain, ParameterError, plan, plan_comparison
 from pufferdp.publish.answers.mechanisms import MECHANISMS
-from pufferdp.report.pages.answers import plan_comparison
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], start=[0.9, 0.1])
 KEYS = {

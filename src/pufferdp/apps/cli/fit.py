@@ -64,15 +64,5 @@ def fit(
     content = model_to_dict(result.model)
     if out is not None:
         save_model(result.model, out)
-    lines = [repr(result.model)]
-    if result.left_out:
-        lines.append(f"Left out, because the data never leaves them: {', '.join(result.left_out)}.")
-    if result.unvisited:
-        lines.append(f"Not visited: {', '.join(result.unvisited)}.")
-    if result.dp_epsilon is None:
-        lines.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
-    else:
-        where = "keep a ledger" if result.receipt is None else f"charged to data set {result.receipt.dataset!r}"
-        lines.append(f"The fit has spent a DP loss of {result.dp_epsilon:g} on the data: {where}.")
-    lines.append(f"Model: {out}" if out else json.dumps(content, ensure_ascii=False))
-    options.show(content, "\n".join(lines), as_json)
+    where = f"Model: {out}" if out else json.dumps(content, ensure_ascii=False)
+    options.show(content, f"{result}\n{where}", as_json)

@@ -126,12 +126,11 @@ def _design(
     model: Model, epsilon: float, length: int, adversary: str, optimise: bool, report: str | None, as_json: bool
 ) -> None:
     from pufferdp.publish.flips.design import design_flips
-    from pufferdp.report import text
 
     with options.progress() as progress:
         progress("choosing the channel")
         found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
-    options.show(found.to_dict(), text.flip_design(found.to_dict()), as_json)
+    options.show(found.to_dict(), str(found), as_json)
     options.write_report(found, report)
 
 

@@ -42,7 +42,6 @@ def create(
     from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.models.files.json import load_model
-    from pufferdp.report.pages import ledger as report
 
     if (budget is None) == (tau is None):
         raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
@@ -62,7 +61,7 @@ def create(
         refuse_no_flow(believed, most)  # before a file is made
     with Ledger(place, create=True) as books:
         made = books.create(dataset, model=believed, adversary=who, budget=most)
-    options.show(made.to_dict(), report.dataset_text(made.to_dict()), as_json)
+    options.show(made.to_dict(), str(made), as_json)
 
 
 @ledger.command()
@@ -75,20 +74,22 @@ def show(
     """What was spent and what is left; --figure draws it release by release."""
     from pufferdp.ledger.history import history
     from pufferdp.ledger.ledger import Ledger
-    from pufferdp.report.pages import ledger as report
+    from pufferdp.report.pages.ledger import budget_over_time, datasets_page
+    from pufferdp.report.text import terminal
 
     with Ledger(place) as books, options.progress() as progress:
         progress("reading the curve")
         names = books.names() if dataset is None else (dataset,)
-        found = [books.dataset(name).to_dict() for name in names]
+        datasets = [books.dataset(name) for name in names]
         if figure is not None:
-            if len(found) != 1:
+            if len(datasets) != 1:
                 raise ParameterError("a figure shows one data set; name it with --dataset")
-            report.budget_over_time(found[0], history(books, names[0])).save(figure)
-    if len(found) == 1:
-        options.show(found[0], report.dataset_text(found[0]), as_json)
+            budget_over_time(datasets[0].to_dict(), history(books, names[0])).save(figure)
+    if len(datasets) == 1:
+        options.show(datasets[0].to_dict(), str(datasets[0]), as_json)
     else:
-        options.show({"datasets": found}, report.datasets_table(found), as_json)
+        page = datasets_page(datasets)
+        options.show(page.data, terminal(page), as_json)
 
 
 @ledger.command()
@@ -102,12 +103,11 @@ def verify(
     """Recompute every hash and every charge. Exit 3 when something was changed."""
     from pufferdp.basics.errors import RefusedError
     from pufferdp.ledger.ledger import Ledger
-    from pufferdp.report.pages import ledger as report
 
     with Ledger(place) as books, options.progress() as progress:
         progress("recomputing hashes and charges")
         found = books.verify(head)
-    options.show(found.to_dict(), report.check_text(found.to_dict()), as_json)
+    options.show(found.to_dict(), str(found), as_json)
     if not found.valid:
         count = len(found.problems)
         raise RefusedError(f"the ledger does not hold; it has {count} problem{'s' * (count != 1)}")

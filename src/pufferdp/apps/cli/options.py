@@ -120,9 +120,10 @@ def standing(ledger: str | None, dataset: str | None) -> str:
         return ""
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.report.pages.ledger import standing as words
+    from pufferdp.report.text import blocks_text
 
     with Ledger(ledger) as books:
-        return words(books.dataset(dataset).to_dict()) + "\n"
+        return blocks_text([words(books.dataset(dataset))]) + "\n"
 
 
 Share = Callable[[], float | None]

@@ -39,7 +39,7 @@ def reproduce(
         result = chosen.run(Setting(None if data is None else Path(data), progress))
         said = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
         if figure is not None:
-            from pufferdp.report.pages.papers import experiment_panels
+            from pufferdp.papers.page import experiment_panels
 
             progress("drawing")
             experiment_panels(result, chosen.about).save(figure)

@@ -21,7 +21,8 @@ def verify(
     from pufferdp.basics.errors import RefusedError
     from pufferdp.publish.certificate import read_certificate
     from pufferdp.publish.verify import verify as check
-    from pufferdp.report import text
+    from pufferdp.report.registry import promise_of
+    from pufferdp.report.text import blocks_text
 
     raw = read_certificate(certificate)
     with options.progress() as progress:
@@ -29,7 +30,7 @@ def verify(
         result = check(raw, head=head)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
-        lines.append(text.series_promise(raw) if "channel" in raw else text.promise(raw))
+        lines.append(blocks_text(promise_of(raw)))
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
         found = len(result.problems)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,8 +15,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, ParameterError
+from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.basics.words import number, table
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.channels.many_states import randomised_response
@@ -149,11 +148,8 @@ def clopper_pearson(hits: float, trials: float, confidence: float = CONFIDENCE) 
     return low, high
 
 
-_WIDTH: Final = 96
-
-
 @dataclass(frozen=True, kw_only=True)
-class AttackReport:
+class AttackReport(Paged):
     """How often each attacker is right, beside what the channel's loss allows."""
 
     attacks: tuple[Success, ...]
@@ -203,46 +199,6 @@ class AttackReport:
             "record": self.record,
             "confidence": self.confidence,
         }
-
-    def __str__(self) -> str:
-        sure = self.attacks[0].low is not None
-        head = ["attacker", "right", *([f"{100 * self.confidence:g} % between", "and"] if sure else []), "charges"]
-        rows = [
-            [
-                a.attacker,
-                number(a.success),
-                *([number(a.low), number(a.high)] if sure else []),
-                number(a.charged) if math.isfinite(a.charged) else "no bound",
-            ]
-            for a in self.attacks
-        ]
-        return "\n".join([table(head, rows), "", *(textwrap.fill(s, _WIDTH) for s in self._sentences())])
-
-    def _repr_html_(self) -> str:
-        from pufferdp.report.html import notebook_html
-        from pufferdp.report.pages.assess import attack_blocks
-
-        return notebook_html("How often attackers are right", [*attack_blocks(self.to_dict()), *self._sentences()])
-
-    def _sentences(self) -> list[str]:
-        own, whole = self.bounds["dp"], self.bounds["pufferfish"]
-        what = "exactly" if self.exact is not None else "at most"
-        said = [
-            f"The channel's DP loss is {number(self.losses['dp'])}: from a record's own output nobody is right more "
-            f"often than {number(own)}. The whole series leaks {what} {number(self.upper)} to someone who knows no "
-            f"record, so nobody of that kind is right more often than {number(whole)}; to someone who knows some it "
-            f"leaks {what} {number(self.losses['bdp'])}."
-        ]
-        if self.lower is None:
-            said.append("The truth is not at hand: the numbers are what the model expects of these outputs.")
-            return said
-        said.append(f"The attacks prove a loss of at least {number(self.lower)}, {100 * self.confidence:g} % sure.")
-        if self.lower > self.upper:
-            said.append(
-                "Warning: that is more than the model allows. The data does not follow the model, and a promise made "
-                "under it does not hold."
-            )
-        return said
 
 
 def proved(found: Sequence[Success], hits: Sequence[npt.NDArray[np.bool_]], odds: float) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,15 +27,12 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.basics.words import number, table
 from pufferdp.leakage.curves import EVERY_ALGORITHM
 from pufferdp.models.base import Model
 
-_WIDTH: Final = 96
-
 
 @dataclass(frozen=True, kw_only=True)
-class AuditAttack:
+class AuditAttack(Paged):
     """Somebody who looks for one event in the output, and what they learn from it."""
 
     adversary: Adversary
@@ -82,14 +78,6 @@ class AuditAttack:
             "before": self.before,
             "right": self.right,
         }
-
-    def __str__(self) -> str:
-        return (
-            f"Someone wants {self.record} and knows {self.knows}. They look whether {self.event}. Where the record is "
-            f"{self.concludes} that happened in {number(self.shares[0])} of the runs, where it is {self.instead} in "
-            f"{number(self.shares[1])}. When they see it and say {self.concludes}, they are right at least "
-            f"{number(self.right)} of the time; before the release it was {number(self.before)}."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +127,11 @@ class AuditReport(Paged):
         wrong = claim is not None and self.dp_epsilon is not None and claim > self.dp_epsilon
         return wrong or (self.upper is not None and self.lower > self.upper)
 
+    @property
+    def universal(self) -> bool:
+        """Whether the upper bound holds for every DP algorithm."""
+        return self.holds_for == EVERY_ALGORITHM
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp audit --json`` prints."""
         return {
@@ -158,64 +151,6 @@ class AuditReport(Paged):
             "tried": self.tried,
             "calls": self.calls,
         }
-
-    def __str__(self) -> str:
-        title = f"{self.mechanism} over {self.records:,} records, for an adversary who knows {self.adversary.knows}"
-        rows = [["at least", f"proved by attack, {100 * self.confidence:g} % sure", number(self.lower)]]
-        if self.exact is not None:
-            rows.append(["exactly", "computed", number(self.exact)])
-        if self.upper is not None:
-            rows.append(["at most", self._source(), number(self.upper)])
-        if self.dp_epsilon is not None:
-            rows.append(["claimed", "DP, towards someone who knows all other records", number(self.dp_epsilon)])
-        lines = table(["leakage", "", "about one record"], rows, left=2).splitlines()
-        return "\n".join(
-            [textwrap.fill(title, _WIDTH), "", *lines, "", *(textwrap.fill(s, _WIDTH) for s in self.sentences())]
-        )
-
-    def _source(self) -> str:
-        if self.curve is None:
-            return "by theory"
-        only = "" if self.holds_for == EVERY_ALGORITHM else ", for clipped sums and their like"
-        return f"whatever keeps the claim ({self.curve} curve{only})"
-
-    def sentences(self) -> list[str]:
-        """The verdict, who learns that much, and how sure it is."""
-        said = [self._verdict()]
-        said += [str(attack) for attack in self.attacks[:1]]
-        claim = self.claim_lower
-        if claim is not None and self.adversary is not Adversary.DP and self.refuted:
-            said += [str(attack) for attack in self.attacks[1:] if attack.lower == claim]
-        tests = "1 event was tested" if self.tests == 1 else f"{self.tests} events were tested"
-        each = 1 - (1 - self.confidence) / max(1, self.tests)
-        account = (
-            f"{self.tried:,} adversaries were tried with few runs each to find the worst; then {tests} on fresh runs"
-        )
-        account += f", each {100 * each:g} % sure. {self.calls:,} runs in all, which are taken to be independent."
-        return [*said, account]
-
-    def _verdict(self) -> str:
-        claim = self.claim_lower
-        if claim is not None and self.dp_epsilon is not None and claim > self.dp_epsilon:
-            return (
-                f"The claim is wrong: to someone who knows all other records the mechanism leaks at least "
-                f"{number(claim)}, and it claims {number(self.dp_epsilon)}."
-            )
-        if self.upper is not None and self.lower > self.upper:
-            return f"The claim is wrong: no mechanism that keeps it leaks more than {number(self.upper)}."
-        if self.dp_epsilon is None:
-            return (
-                "The mechanism claims no DP loss, so theory sets no upper bound."
-                if self.exact is None
-                else (f"It leaks at least {number(self.lower)}, and exactly {number(self.exact)}.")
-            )
-        held = f"Nothing was found against the claim of {number(self.dp_epsilon)}"
-        if self.lower <= self.dp_epsilon:
-            return f"{held}, and no attack got more than that."
-        return (
-            f"{held}: DP bounds what one record adds for someone who knows all others. But records hang together, and "
-            f"someone who knows the model learns more: at least {number(self.lower)}."
-        )
 
 
 def _finite(value: float | None) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats
-from pufferdp.basics.errors import NotApplicableError, PufferdpError
+from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
 from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.leakage.chains.sums import TotalLaw, chain_total
 from pufferdp.models.chain import chains_of
@@ -24,9 +24,10 @@ from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
 from pufferdp.publish.noise import NoiseKind
-from pufferdp.report.text import LEAST_SURPRISE
 
 Answer = int | float | list[int] | list[float]
+LEAST_SURPRISE: Final = 1e-12
+"""Smaller probabilities are rounding, and are given as this."""
 
 
 def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
@@ -291,3 +292,32 @@ def _beside(found: Sequence[Denoised]) -> Denoised:
     """Coordinates as lists."""
     mean, low, high, far = ([getattr(d, name) for d in found] for name in ("mean", "low", "high", "surprise"))
     return Denoised(mean=mean, low=low, high=high, surprise=far)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerBelief:
+    """What is believed of an answer of one number, before and after its noisy version; where both are tiny, nothing."""
+
+    points: tuple[float, ...]
+    before: tuple[float, ...]
+    """Probability of each under the model alone,"""
+    after: tuple[float, ...]
+    """and given the noisy answer as well."""
+    mean: float
+    low: float
+    high: float
+
+
+def answer_belief(problem: Problem, noisy: float, scale: float) -> AnswerBelief:
+    """Prior and posterior of an answer of one number, for a figure."""
+    if len(problem.bound.labels) > 1:
+        raise ParameterError("the answer is several numbers; a figure of a posterior needs an answer of one number")
+    prior = answer_prior(problem)
+    law = None if prior is None or scale == 0 else posterior(prior, np.abs(noisy - prior.points), scale)
+    if prior is None or law is None:
+        raise NotApplicableError("the answer has no posterior to draw: no one law, no noise, or far beyond the model")
+    mean, low, high = summary(prior.points, law)
+    seen = np.flatnonzero((prior.law.masses > 1e-4 * prior.law.masses.max()) | (law > 1e-4 * law.max()))
+    shown = slice(seen[0], seen[-1] + 1)
+    points, before, after = (tuple(map(float, v[shown])) for v in (prior.points, prior.law.masses, law))
+    return AnswerBelief(points=points, before=before, after=after, mean=mean, low=low, high=high)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
+from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.series import open_series
@@ -24,7 +25,6 @@ from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import Release, charge_of, check_mechanism, choose, finish
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.reading import check_reading, coding_of, exact_of, refuse_impossible
-from pufferdp.report.text import fleet_table
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fleet:
+class Fleet(Paged):
     """The releases of a fleet, by person."""
 
     releases: Mapping[str, Release]
@@ -43,9 +43,6 @@ class Fleet:
         """What ``pufferdp release --models --json`` prints."""
         each = [{"person": person, **one.to_dict()} for person, one in self.releases.items()]
         return {"releases": each, "absent": list(self.absent)}
-
-    def __str__(self) -> str:
-        return fleet_table(self.to_dict())
 
 
 def release_fleet(

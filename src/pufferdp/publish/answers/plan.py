@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.basics.paged import Paged
+from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model
@@ -20,7 +20,6 @@ from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
-from pufferdp.report import text
 
 
 class Ranked(Protocol):
@@ -128,12 +127,9 @@ class Plan(Ranking[Candidate]):
             "limit": None if self.limit is None else self.limit.to_dict(),
         }
 
-    def __str__(self) -> str:
-        return text.plan_table(self.to_dict())
-
     def chart(self, width: int = 60) -> str:
         """Expected error of each mechanism as bars, on a logarithmic scale."""
-        return text.plan_chart(self.to_dict(), width)
+        return rendered(self, "bars", width=width)
 
 
 def quilt_to_dict(calibration: Calibration) -> dict[str, Any] | None:

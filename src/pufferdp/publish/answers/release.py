@@ -34,7 +34,6 @@ from pufferdp.publish.certificate import EXACT_ANSWER, SCHEMA, Certificate, publ
 from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.reading import Exact, check_reading, read_exact, refuse_impossible
-from pufferdp.report import text
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -64,9 +63,6 @@ class Release(Paged):
             "labels": self.certificate.labels,
             "certificate": self.certificate.to_dict(),
         }
-
-    def __str__(self) -> str:
-        return text.release_table(self.certificate.to_dict())
 
 
 def release(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class Fit(Paged):
     """A fitted model and what was left out of it."""
 
     model: MarkovChain | MarkovInterval

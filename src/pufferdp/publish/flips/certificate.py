@@ -93,10 +93,10 @@ def series_charge(
     matrix: Sequence[Sequence[float]], length: int | None, epsilon: float, model: str, adversary: str
 ) -> Charge:
     """What a sanitised series charges, as its certificate describes it; a stream counts as long as any chain may be."""
-    from pufferdp.ledger.charge import flip
+    from pufferdp.ledger.charge import flip_charge
 
     longest = MOST_RECORDS if length is None else length
-    return flip(matrix, longest=longest, epsilon=epsilon, model=model, adversary=adversary)
+    return flip_charge(matrix, longest=longest, epsilon=epsilon, model=model, adversary=adversary)
 
 
 def series_public(records: int) -> list[str]:

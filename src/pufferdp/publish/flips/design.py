@@ -11,6 +11,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.basics.paged import Paged
 from pufferdp.leakage.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
 from pufferdp.leakage.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
@@ -28,7 +29,7 @@ THEOREMS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlipDesign:
+class FlipDesign(Paged):
     """A channel and what it promises. No data was read."""
 
     model: SeriesModel

@@ -42,7 +42,6 @@ from pufferdp.publish.flips.design import THEOREMS, FlipDesign, design_flips, fl
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.noise import flip as draw_flips
 from pufferdp.publish.reading import check_reading, check_start, coding_of, facts_of, histogram_of
-from pufferdp.report import text
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -137,9 +136,6 @@ class Flip(Paged):
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp flip --json`` prints."""
         return {**self.design.to_dict(), "certificate": self.certificate.to_dict()}
-
-    def __str__(self) -> str:
-        return text.series_promise(self.certificate.to_dict())
 
 
 def flip(

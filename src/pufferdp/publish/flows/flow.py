@@ -31,7 +31,6 @@ from pufferdp.publish.flows.certificate import FlowCertificate, certify, charge_
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.reading import check_reading, read_flow
-from pufferdp.report.pages import flows as report
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -100,9 +99,6 @@ class FlowPlan(Ranking[FlowCandidate]):
             "guess": p.trial.guess,
         }
 
-    def __str__(self) -> str:
-        return report.plan_table(self.to_dict())
-
 
 @dataclass(frozen=True, kw_only=True)
 class FlowRelease(Paged):
@@ -129,9 +125,6 @@ class FlowRelease(Paged):
             "guess": self.guess,
             "certificate": c.to_dict(),
         }
-
-    def __str__(self) -> str:
-        return report.release_table(self.certificate.to_dict(), self.guess)
 
 
 def plan_flow(

@@ -16,8 +16,7 @@ from pufferdp.basics.arrays import read_only
 from pufferdp.basics.paged import Paged
 from pufferdp.leakage.redaction.design import Block, Design, Hiding
 from pufferdp.publish.noise import mark_thresholds
-from pufferdp.publish.redaction.certificate import RedactionCertificate
-from pufferdp.report.pages import redaction as redaction_text
+from pufferdp.publish.redaction.certificate import RedactionCertificate, read_designs
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""
@@ -167,5 +166,15 @@ class Redaction(Paged):
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
         }
 
-    def __str__(self) -> str:
-        return redaction_text.redaction_table(self.to_dict())
+
+def redaction_of(certificate: dict[str, Any]) -> Redaction:
+    """A redaction from its certificate alone, without the series."""
+    parsed = RedactionCertificate.model_validate(certificate)
+    designs = zip(parsed.data.chains, read_designs(certificate), strict=True)
+    return Redaction(
+        designs=tuple((span[0], design) for span, design in designs),
+        rows=parsed.data.rows,
+        missing=parsed.data.rows - parsed.data.records,
+        mark=parsed.mark,
+        certificate=parsed,
+    )

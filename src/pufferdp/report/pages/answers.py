@@ -1,32 +1,29 @@
-"""What a report says of a plan and of a released answer."""
+"""What there is to say of a plan, a released answer and the answers of a fleet."""
 
 from __future__ import annotations
 
+import itertools
 import math
-import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
-from pufferdp.leakage.laws.wasserstein import Pairs, coupling
-from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.answers.denoise import PROBABILITY, answer_prior, posterior, summary
-from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
-from pufferdp.report.draw.matplotlib import drawing, write
-from pufferdp.report.page import Block, Page, Section, Shown, Table
-from pufferdp.report.pages.common import leaks_otherwise, made_by, odds, promise, protected
-from pufferdp.report.text import hopeless, listed, shown_candidates, surprise, what_decides
-from pufferdp.report.theme import LIGHT
+from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
+from pufferdp.report.pages.common import charged, made_by, odds, plain_dp, promise, secret_words
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from pufferdp.publish.answers.laws import AnswerLaw
+    from pufferdp.assess.comparison import PlainDp
+    from pufferdp.publish.answers.fleet import Fleet
     from pufferdp.publish.answers.plan import Plan
+    from pufferdp.publish.answers.problem import Problem
+    from pufferdp.publish.answers.release import Release
+
+HARDLY: Final = 1e-3
+"""An answer less likely than this to lie so far out is hardly explained by the model."""
+MOST_PEOPLE: Final = 20
+"""Of a larger fleet the first are shown."""
 
 
 def plan_comparison(plan: dict[str, Any]) -> Chart:
@@ -35,14 +32,14 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
     errors = [c["expected_l1_error"] for c in shown]
     low = 10.0 ** math.floor(math.log10(min(errors, default=1.0)) - 0.1)
     layers: list[Layer] = []
-    said = []
+    spoken = []
     for y, (c, error) in enumerate(zip(shown, errors, strict=True)):
         best = c["mechanism"] == plan["best"]
         kind: BarKind = "full" if best else "pale" if c["applies"] else "hatched"
         note = {"full": "best", "hatched": "no guarantee"}.get(kind, "")
         layers.append(Bars(at=(y,), values=(error,), kind=kind, start=low))
         layers.append(Text(x=error, y=y, words="  ".join(filter(None, (number(error), note))), align="left", right=5))
-        said.append(f"{c['mechanism']} {number(error)}" + (f" ({note})" if note else ""))
+        spoken.append(f"{c['mechanism']} {number(error)}" + (f" ({note})" if note else ""))
     title = plan["query"] + (f", {plan['records']:,} records" if plan["records"] else "")
     if "tau" in plan:
         title += f", tau {plan['tau']:g}, eta {plan['eta']:g}, {plan['privacy']} privacy"
@@ -59,7 +56,7 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
         ),
         y=Axis(scale="names", names=tuple(c["mechanism"] for c in shown)),
         layers=tuple(layers),
-        alt=f"Expected error of each mechanism for {title}: {'; '.join(reversed(said))}.",
+        alt=f"Expected error of each mechanism for {title}: {'; '.join(reversed(spoken))}.",
         height=1.3 + 0.42 * len(shown),
     )
 
@@ -70,7 +67,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     labels, accuracy, guarantee = certificate["labels"], certificate["accuracy"], certificate["guarantee"]
     alpha, sure = accuracy["alpha"], f"{1 - accuracy['beta']:.4g}"
     places = tuple(float(n) for n in range(len(answer)))
-    said = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
+    spoken = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
     return Chart(
         title=f"epsilon {guarantee['epsilon']:g}, adversary {guarantee['adversary']}, "
         f"{certificate['mechanism']['name']}; whiskers: all true values, {sure} sure",
@@ -81,32 +78,41 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
             Range(at=places, low=tuple(v - alpha for v in answer), high=tuple(v + alpha for v in answer)),
             Rule(at=0.0),
         ),
-        alt=f"The released {certificate['query']['name']}: {said}. With probability {sure} every number errs by less "
+        alt=f"The released {certificate['query']['name']}: {spoken}. With probability {sure} every number errs by less "
         f"than {number(alpha)}.",
         width=min(max(5.0, 1.6 + 0.5 * len(answer)), 11.0),
         height=4.0,
     )
 
 
-def answer_page(certificate: dict[str, Any], brief: bool = False) -> Page:
-    """A released answer; in brief, without what leaks otherwise, which takes a while."""
-    g, query, data = certificate["guarantee"], certificate["query"], certificate["data"]
-    own = g["framework"] is not None
-    longest = max((length for length, _ in data["lengths"]), default=None)
-    model = model_from_dict(certificate["model"])
-    about = protected(model, own, query["clip"])
-    asked = None if query["clip"] else query["name"]
-    otherwise = (
-        () if brief else leaks_otherwise(model, g["epsilon"], g["adversary"], longest, asked, "this release", own)
-    )
-    noise = certificate["noise"]
+def release_page(release: Release, comparison: PlainDp | None = None) -> Page:
+    """A released answer."""
+    return answer_page(release.certificate.to_dict(), comparison)
+
+
+def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+    """A released answer, from its certificate."""
+    g, query, data, noise = (certificate[name] for name in ("guarantee", "query", "data", "noise"))
+    # The certificate says itself where the promise is about values within the clipping width.
+    width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
+    about = secret_words(g["framework"] is not None, width)
+    surprises = surprise(certificate)
     return Page(
         title=f"Private release: {query['name']} of {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}, {certificate['created'][:10]}",
         sections=(
             Section(title="The promise", blocks=(promise(g["epsilon"], g["knows"], "these numbers", **about),)),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
-            *otherwise,
+            Section(
+                title="In the words of the certificate",
+                blocks=(
+                    Words(
+                        (*(f"Warning: {words}" for words in surprises), *_promise_sentences(certificate)),
+                        Medium.TERMINAL,
+                    ),
+                ),
+            ),
+            *plain_dp(comparison, g["epsilon"], "this release"),
         ),
         words=(
             g["statement"],
@@ -125,56 +131,128 @@ def answer_page(certificate: dict[str, Any], brief: bool = False) -> Page:
                 what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]}),
             ),
         ),
-        warnings=(*certificate["warnings"], *surprise(certificate)),
+        warnings=(*certificate["warnings"], *surprises),
         data=certificate,
         certified=True,
     )
 
 
+def answer_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of an answer promises."""
+    return (Words(_promise_sentences(certificate)),)
+
+
+def _promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    accuracy = certificate["accuracy"]
+    return (
+        certificate["guarantee"]["statement"],
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
+        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
+        f"than {number(accuracy['alpha'])}.",
+        *charged(certificate.get("ledger")),
+        *(f"Warning: {w}." for w in certificate["warnings"]),
+    )
+
+
 def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
     accuracy, denoised = certificate["accuracy"], certificate["denoised"]
-    head = [certificate["query"]["name"].partition(":")[0], "released", "nearest possible"]
+    head = [certificate["query"]["name"].partition(":")[0], "released", "estimate"]
     columns: list[list[str]] = [certificate["labels"]]
     columns += [[number(v) for v in listed(certificate[name])] for name in ("answer", "estimate")]
     if denoised is not None:
         head += ["denoised", f"{100 * denoised['probability']:.4g} % between", "and"]
         columns += [[number(v) for v in listed(denoised[name])] for name in ("mean", "low", "high")]
-    said = (
+    errors = (
         f"With probability {1 - accuracy['beta']:.4g} every released number errs by less than "
         f"{number(accuracy['alpha'])}. The expected error, added up over all numbers, is "
         f"{number(certificate['expected_l1_error'])}."
     )
-    caption = "The released numbers. What stands to their right follows from them and the model, not from the data"
-    rows = tuple(zip(*columns, strict=True))
+    caption = (
+        "The released numbers. What stands to their right follows from them and the model, not from the data; the "
+        "estimate is the nearest answer that is possible"
+    )
     return (
-        said,
-        Table(caption=caption, head=tuple(head), rows=rows),
-        Shown(chart=release_chart(certificate), caption="The released numbers and the range of the true ones."),
+        Words((errors,), Medium.PAGES),
+        Table(caption=caption, head=tuple(head), rows=tuple(zip(*columns, strict=True)), least=8),
+        Figure(make=lambda: release_chart(certificate), caption="The released numbers and the range of the true ones."),
     )
 
 
-def plan_page(plan: Plan, brief: bool = False) -> Page:
-    """A plan: before any data is read."""
-    found, problem = plan.to_dict(), plan.problem
-    best = next(c for c in found["candidates"] if c["mechanism"] == found["best"])
-    longest = problem.longest if problem.records else None
-    own, asked = problem.secrets is not None, None if problem.query.clip else problem.query.name
-    who, this = str(problem.adversary), "a release by this plan"
-    otherwise = () if brief else leaks_otherwise(problem.model, problem.epsilon, who, longest, asked, this, own)
-    records = f"{found['records']:,} records, " if found["records"] else ""
-    about = protected(problem.model, own, problem.query.clip)
-    limit = found["limit"]
-    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in found["candidates"] if c["reason"])
+def listed(value: Any) -> list[Any]:
+    """One number or several, as several."""
+    return value if isinstance(value, list) else [value]
+
+
+def surprise(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """Whether the model explains the answer. Several numbers get as many chances to look odd, so each counts less."""
+    denoised, labels = certificate["denoised"], certificate["labels"]
+    far = listed(denoised["surprise"]) if denoised is not None else [1.0]
+    least = min(far)
+    if least * len(far) >= HARDLY:
+        return ()
+    which = f"{labels[far.index(least)]}: " if len(far) > 1 else ""
+    rare = f"at most {number(least)}" if least <= LEAST_SURPRISE else number(least)
+    unexplained = f"{which}The model hardly explains this answer: one so far out has probability {rare} under it."
+    return (f"{unexplained} Mistrust the model, and the denoised numbers with it.",)
+
+
+def fleet_page(fleet: Fleet) -> Page:
+    """The answers of a fleet, the first of them where there are many."""
+    content = fleet.to_dict()
+    releases = content["releases"]
+    rows = []
+    for release in releases[:MOST_PEOPLE]:
+        certificate, answers = release["certificate"], listed(release["answer"])
+        shown = ", ".join(number(a) for a in answers[:4]) + (", …" if len(answers) > 4 else "")
+        scale = number(certificate["noise"]["scale"])
+        rows.append((release["person"], f"{certificate['data']['records']:,}", scale, shown))
+    more = len(releases) - len(rows)
+    count = f"{len(releases):,} {'person' if len(releases) == 1 else 'people'}"
+    words = [f"{count}, each with the noise of their own model."]
+    if content["absent"]:
+        words.append(f"With a model and without a record: {', '.join(content['absent'][:10])}.")
+    table = Table(
+        caption="The released answers",
+        head=("person", "records", "noise scale", "answer"),
+        rows=tuple(rows),
+        below=f"… and {more:,} more" if more else "",
+    )
     return Page(
-        title=f"Plan: {found['query']}",
-        lead=f"{records}epsilon {number(found['epsilon'])}; no data was read",
+        title=f"Private releases for {count}",
+        sections=(Section(title="The releases", blocks=(table, Words(tuple(words)))),),
+        data=content,
+        kind="fleet",
+    )
+
+
+def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
+    """A plan: before any data is read."""
+    content, problem = plan.to_dict(), plan.problem
+    best = next(c for c in content["candidates"] if c["mechanism"] == content["best"])
+    own, clip = problem.secrets is not None, problem.query.clip
+    width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
+    limit = content["limit"]
+    warnings = (hopeless(limit),) if limit is not None and limit["hopeless"] else ()
+    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in content["candidates"] if c["reason"])
+    digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
+    return Page(
+        title=f"Plan: {content['query']}",
+        lead=f"{_records(content)}epsilon {number(content['epsilon'])}; no data was read",
+        opening=(_plan_title(content),),
         sections=(
             Section(
                 title="The promise",
-                blocks=(promise(problem.epsilon, problem.adversary.knows, "an answer released by this plan", **about),),
+                blocks=(
+                    promise(
+                        problem.epsilon,
+                        problem.adversary.knows,
+                        "an answer released by this plan",
+                        **secret_words(own, width),
+                    ),
+                ),
             ),
-            Section(title="The accuracy", blocks=_candidates(found, best)),
-            *otherwise,
+            Section(title="The accuracy", blocks=_candidates(content, best, warnings)),
+            *plain_dp(comparison, problem.epsilon, "a release by this plan"),
         ),
         words=(
             f"A release by this plan bounds the shift of odds by a factor of at most {odds(problem.epsilon)}, for "
@@ -182,197 +260,125 @@ def plan_page(plan: Plan, brief: bool = False) -> Page:
             "exact words; a plan promises nothing yet.",
         ),
         facts=(
-            ("adversary", f"{found['adversary']}: knows {problem.adversary.knows}"),
-            ("model", f"SHA-256 {model_digest(problem.model)}"),
+            ("adversary", f"{content['adversary']}: knows {problem.adversary.knows}"),
+            *digest,
             ("what decides", what_decides(best)),
             *(("does not apply", reason) for reason in reasons),
         ),
-        warnings=(hopeless(limit),) if limit is not None and limit["hopeless"] else (),
-        data=found,
-        certified=False,
+        warnings=warnings,
+        data=content,
     )
 
 
-def _candidates(found: dict[str, Any], best: dict[str, Any]) -> tuple[Block, ...]:
-    beta = best["accuracy"]["beta"] if best["accuracy"] else 0.05
+def _records(plan: dict[str, Any]) -> str:
+    return f"{plan['records']:,} records, " if plan["records"] else ""
+
+
+def _plan_title(plan: dict[str, Any]) -> str:
+    over = f" over {plan['records']:,} records" if plan["records"] else ""
+    knows = Adversary(plan["adversary"]).knows
+    title = f"{plan['query']}{over}, epsilon {number(plan['epsilon'])}, for an adversary who knows {knows}"
+    if plan["secrets"]:
+        title += "; secrets: " + "; ".join(f"{a} against {b}" for a, b in plan["secrets"])
+    return title
+
+
+def _candidates(plan: dict[str, Any], best: dict[str, Any], warnings: tuple[str, ...]) -> tuple[Block, ...]:
+    beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)
+    shown, alike = shown_candidates(plan["candidates"])
     rows = []
-    for c in shown_candidates(found["candidates"])[0]:
-        mark = "best" if c["mechanism"] == found["best"] else "yes" if c["applies"] else "no"
+    for c in shown:
+        mark = "best" if c["mechanism"] == plan["best"] else "yes" if c["applies"] else "no"
         alpha = c["accuracy"]["alpha"] if c["accuracy"] else None
         rows.append((c["mechanism"], mark, number(c["scale"]), number(c["expected_l1_error"]), number(alpha)))
-    said = (
+    words = (
         f"The best mechanism is {best['mechanism']}: its error, added up over all numbers of the answer, is expected "
+        f"to be {number(best['expected_l1_error'])}."
     )
-    said += f"to be {number(best['expected_l1_error'])}."
-    head = ("mechanism", "keeps the promise", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure")
+    head = ("mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure")
+    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in shown if c["reason"])
+    notes: tuple[tuple[tuple[str, ...], str], ...] = (
+        (tuple(filter(None, (what_decides(best),))), ""),
+        (warnings, ""),
+        (reasons, "Does not apply:"),
+        (_left_out(plan["candidates"], alike), ""),
+    )
     return (
-        said,
-        Table(caption="Every mechanism on this problem", head=head, rows=tuple(rows)),
-        Shown(chart=plan_comparison(found), caption="Striped: a mechanism that does not keep the promise."),
+        Words((words,), Medium.PAGES),
+        Table(caption="Every mechanism on this problem", head=head, rows=tuple(rows), left=2),
+        Figure(make=lambda: plan_comparison(plan), caption="Striped: a mechanism that does not keep the promise."),
+        *(Words(sentences, Medium.TERMINAL, heading) for sentences, heading in notes if sentences),
     )
+
+
+def hopeless(limit: dict[str, Any]) -> str:
+    """That no mechanism can do well, with the number, and what would help."""
+    return (
+        f"No mechanism can do well here: two data sets whose answers are {number(limit['apart'])} apart must look "
+        f"alike, so for one of them an error of {number(limit['error'])} or more has a probability of at least "
+        f"{limit['probability']:.2g}, whatever the mechanism. What would help: {limit['way_out']}."
+    )
+
+
+def shown_candidates(candidates: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The candidates people look at, and the curves that need as much noise as one of them."""
+    shown = [c for c in candidates if not c["mechanism"].startswith("curve-")]
+    alike = []
+    for c in (c for c in candidates if c["mechanism"].startswith("curve-") and c["applies"]):
+        if any(other["applies"] and math.isclose(c["scale"], other["scale"], rel_tol=1e-9) for other in shown):
+            alike.append(c["mechanism"])
+        else:
+            shown.append(c)
+    return [c for c in candidates if c in shown], alike
+
+
+def _left_out(candidates: list[dict[str, Any]], alike: list[str]) -> tuple[str, ...]:
+    """The curves a table leaves out, by name."""
+    absent = [c["mechanism"] for c in candidates if c["mechanism"].startswith("curve-") and not c["applies"]]
+    same = f"As much noise as one above: {', '.join(alike)}. " if alike else ""
+    none = f"{len(absent)} curves do not apply; --json says why." if absent else ""
+    return tuple(filter(None, (f"{same}{none}".strip(),)))
+
+
+def what_decides(candidate: dict[str, Any]) -> str:
+    """What the noise of a mechanism rests on, in one sentence; empty where it does not say so."""
+    quilt, transport, name = candidate["quilt"], candidate["transport"], candidate["mechanism"]
+    if transport is not None and transport["first"] is None:
+        return f"{name}: the answer does not depend on any secret, so it needs no noise."
+    if transport is not None:
+        far = number(transport["distance"])
+        return f"{name} rests on: {transport['first']} or {transport['second']}, answers {far} apart."
+    if quilt is None:
+        return ""
+    ends = ", ".join(str(end) for end in quilt["ends"]) or "none"
+    rests = (
+        f"{name} rests on: record {quilt['node']}, {number(quilt['nearby'])} nearby, ends {ends} "
+        f"(influence {number(quilt['influence'])})."
+    )
+    if quilt["skipped"]:
+        rests += f" {quilt['skipped']:,} quilts were too large to compute and left out."
+    return rests
 
 
 def denoising_chart(problem: Problem, noisy: float, scale: float) -> Chart:
     """Prior and posterior of an answer of one number, as bars; the noisy answer as a line."""
-    if len(problem.bound.labels) > 1:
-        raise ParameterError("the answer is several numbers; a figure of a posterior needs an answer of one number")
-    prior = answer_prior(problem)
-    law = None if prior is None or scale == 0 else posterior(prior, np.abs(noisy - prior.points), scale)
-    if prior is None or law is None:
-        raise NotApplicableError("the answer has no posterior to draw: no one law, no noise, or far beyond the model")
-    mean, low, high = summary(prior.points, law)
-    # Only where something is to be seen.
-    seen = np.flatnonzero((prior.law.masses > 1e-4 * prior.law.masses.max()) | (law > 1e-4 * law.max()))
-    shown = slice(seen[0], seen[-1] + 1)
-    points = prior.points[shown]
-    width = float(np.diff(points).min()) if len(points) > 1 else 1.0
-    at, before, after = (tuple(map(float, values)) for values in (points, prior.law.masses[shown], law[shown]))
-    height = float(law.max()) * 1.08
-    found = f"denoised, {number(mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
+    belief = answer_belief(problem, noisy, scale)
+    width = min((b - a for a, b in itertools.pairwise(belief.points)), default=1.0)
+    height = max(belief.after) * 1.08
+    low, high = belief.low, belief.high
+    denoised = f"denoised, {number(belief.mean)}; {100 * PROBABILITY:g} % between {number(low)} and {number(high)}"
     what = f"{problem.query.name}, {problem.records:,} records, noise of scale {number(scale)}"
     return Chart(
         title="pale: what the model alone expects",
         x=Axis(name=what),
         y=Axis(name="probability", low=0.0, high=height * 1.45),
         layers=(
-            Bars(at=at, values=before, kind="pale", width=width),
-            Line(x=at, y=after, step=True, label="the model and the noisy answer together"),
+            Bars(at=belief.points, values=belief.before, kind="pale", width=width),
+            Line(x=belief.points, y=belief.after, step=True, label="the model and the noisy answer together"),
             Rule(at=noisy, along="x", series=1, label=f"the noisy answer, {number(noisy)}"),
-            Range(at=(height,), low=(float(low),), high=(float(high),), along="x"),
-            Points(x=(float(mean),), y=(height,), label=found),
+            Range(at=(height,), low=(low,), high=(high,), along="x"),
+            Points(x=(belief.mean,), y=(height,), label=denoised),
         ),
-        alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {found}.",
+        alt=f"What is believed of {what}, before and after the noisy answer {number(noisy)}: {denoised}.",
         legend="upper left",
     )
-
-
-MOST_ANSWERS: Final = 200
-"""More bars than this are a grey block."""
-_FEW: Final = 20
-"""Up to here every bar has its number."""
-_INK: Final = LIGHT.series[0]
-_ROUNDING: Final = 1e-11
-"""Masses that are equal in truth may differ by this factor; it is a picture, nobody's noise depends on it."""
-
-
-@dataclass(frozen=True)
-class Moves:
-    """A transport between two laws on the same answers that carries nothing farther than it must."""
-
-    answers: tuple[float, ...]
-    """The answers that are possible under either law, rising."""
-    first: tuple[float, ...]
-    """Probability of each answer under the first law,"""
-    second: tuple[float, ...]
-    """and under the second."""
-    moves: tuple[tuple[int, int, float], ...]
-    """(from, to, mass), as places among the answers."""
-    distance: float
-    """W-infinity: the length of the longest move, unless the mass that must go so far is lost in rounding."""
-
-    def length(self, move: tuple[int, int, float]) -> float:
-        """How far a move carries its mass."""
-        return abs(self.answers[move[0]] - self.answers[move[1]])
-
-
-def moves_between(law_first: AnswerLaw, law_second: AnswerLaw) -> Moves:
-    """The quantile coupling of two laws of an answer that is one number."""
-    if law_first.answers.ndim != 1 or law_second.answers.ndim != 1:
-        raise ParameterError("the answer is several numbers; a figure of a transport needs an answer of one number")
-    laws = [
-        {float(x): float(p) for x, p in zip(law.answers, law.probabilities, strict=True) if p > 0}
-        for law in (law_first, law_second)
-    ]
-    answers = sorted({x for law in laws for x in law})
-    if len(answers) > MOST_ANSWERS:
-        raise ParameterError(
-            f"the laws have {len(answers):,} possible answers; a figure shows at most {MOST_ANSWERS}",
-            value=len(answers),
-        )
-    first, second = ([law.get(x, 0.0) for x in answers] for law in laws)
-    points = np.array(answers)
-    if all(x.is_integer() for x in answers):
-        points = points.astype(np.int64)
-    with np.errstate(divide="ignore"):
-        worst = Pairs(points, np.log(first), np.log(second), _ROUNDING).worst()
-    distance = 0.0 if worst is None else worst.distance
-    # Masses that differ in their last digits leave dust, which would be carried on to the next answer.
-    kept = [(i, j, mass) for i, j, mass in coupling(answers, first, second) if abs(answers[i] - answers[j]) <= distance]
-    return Moves(tuple(answers), tuple(first), tuple(second), tuple(kept), distance)
-
-
-def transport_figure(
-    law_first: AnswerLaw,
-    law_second: AnswerLaw,
-    path: str | os.PathLike[str],
-    *,
-    labels: tuple[str, str] = ("given the first secret", "given the second secret"),
-) -> None:
-    """Bars above and below for the two laws; between them every move, as wide as its mass, the longest one dark."""
-    found = moves_between(law_first, law_second)
-    answers, count = found.answers, len(found.answers)
-    step = min(np.diff(answers), default=1.0)
-    most = max(*found.first, *found.second)
-    wide, band, head = 0.7 * step, 0.6 * most, 1.22 * most
-    with drawing() as figures:
-        figure = figures(figsize=(min(max(6.0, 2.0 + 0.75 * count), 11.0), 5.6), layout="constrained")
-        axes = figure.subplots()
-        for law, side in ((found.first, 1), (found.second, -1)):
-            bars = [(x, p) for x, p in zip(answers, law, strict=True) if p]
-            heights = [side * p for _, p in bars]
-            axes.bar(
-                [x for x, _ in bars], heights, wide, bottom=side * band, color=LIGHT.pale, edgecolor=_INK, linewidth=0.8
-            )
-            axes.axhline(side * band, color="black", linewidth=0.8)
-            for x, p in bars if count <= _FEW else ():
-                place = "bottom" if side > 0 else "top"
-                axes.text(x, side * (band + p + 0.02 * most), f"{p:.3g}", ha="center", va=place, fontsize=9)
-        _ribbons(axes, found, wide / most, band)
-        axes.set_ylim(-band - head, band + head)
-        axes.set_yticks([side * (band + head / 2) for side in (1, -1)], labels, rotation=90, va="center", fontsize=10)
-        axes.tick_params(axis="y", length=0)
-        if count <= _FEW:
-            axes.set_xticks(answers, [number(x) for x in answers])
-        axes.set_xlabel("exact answer")
-        axes.spines[["left", "right", "top"]].set_visible(False)
-        write(figure, path)
-
-
-def _ribbons(axes: Axes, found: Moves, width: float, band: float) -> None:
-    """The moves between the two rows of bars; at a bar they stand side by side."""
-    leaving = _places([i for i, _, _ in found.moves], found)
-    arriving = _places([j for _, j, _ in found.moves], found)
-    longest = [n for n, move in enumerate(found.moves) if math.isclose(found.length(move), found.distance)]
-    for n, (i, j, mass) in enumerate(found.moves):
-        half = mass * width / 2  # a mass too small to see keeps its outline
-        up, down = found.answers[i] + leaving[n] * width, found.answers[j] + arriving[n] * width
-        dark = n in longest
-        axes.fill(
-            [up - half, up + half, down + half, down - half],
-            [band, band, -band, -band],
-            facecolor=_INK if dark else LIGHT.pale,
-            edgecolor=_INK,
-            linewidth=0.8,
-            zorder=3 if dark else 2,
-        )
-    if not longest:
-        axes.set_title(f"W = {number(found.distance)}, for a mass too small to be drawn", fontsize=10)
-        return
-    n = max(longest, key=lambda m: found.moves[m][2])
-    i, j, _ = found.moves[n]
-    middle = (found.answers[i] + found.answers[j] + (leaving[n] + arriving[n]) * width) / 2
-    frame = {"facecolor": "white", "edgecolor": _INK, "boxstyle": "round,pad=0.3"}
-    said = f"W = {number(found.distance)}"
-    axes.text(middle, 0, said, ha="center", va="center", fontsize=11, fontweight="bold", zorder=4, bbox=frame)
-
-
-def _places(bars: list[int], found: Moves) -> list[float]:
-    """Where each move stands at its bar, in mass right of the bar's middle: side by side, in the order of the moves."""
-    total: dict[int, float] = {}
-    for bar, (_, _, mass) in zip(bars, found.moves, strict=True):
-        total[bar] = total.get(bar, 0.0) + mass
-    used, out = dict.fromkeys(total, 0.0), []
-    for bar, (_, _, mass) in zip(bars, found.moves, strict=True):
-        out.append(used[bar] + mass / 2 - total[bar] / 2)
-        used[bar] += mass
-    return out

@@ -1,16 +1,145 @@
-"""What a report says of an audit."""
+"""What there is to say of audits, attacks, streams and other beliefs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.words import number
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.words import number, up_to
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
-from pufferdp.report.page import Block, Page, Section, Shown, Table
+from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import DP
 
 if TYPE_CHECKING:
-    from pufferdp.assess.audit.audit import AuditReport
+    from pufferdp.assess.attack.attack import AttackReport
+    from pufferdp.assess.audit.audit import AuditAttack, AuditReport
+    from pufferdp.assess.robustness import Robustness
+    from pufferdp.assess.streams import StreamBudget, StreamReport
+
+
+def audit_page(audit: AuditReport) -> Page:
+    """What a mechanism claims, what was proved about it, and who learns that much."""
+    content, claim = audit.to_dict(), audit.dp_epsilon
+    if claim is None:
+        question = "The mechanism claims no DP loss. The audit says what it leaks about one record."
+    else:
+        question = (
+            f"The mechanism claims a DP loss of {number(claim)}: somebody who knows all other records learns no more "
+            "than that about the last one. The audit asks what somebody learns who knows "
+            f"{audit.adversary.knows}, and how records hang together."
+        )
+    rows = [("at least", f"proved by attack, {100 * audit.confidence:g} % sure", number(audit.lower))]
+    if audit.exact is not None:
+        rows.append(("exactly", "computed", number(audit.exact)))
+    if audit.upper is not None:
+        rows.append(("at most", _upper_source(audit), number(audit.upper)))
+    if claim is not None:
+        rows.append(("claimed", "DP, towards someone who knows all other records", number(claim)))
+    table = Table(
+        caption="Leakage about one record", head=("leakage", "", "about one record"), rows=tuple(rows), left=2
+    )
+    verdict, learners = _verdict(audit), (*_learners(audit), _account(audit))
+    return Page(
+        title=f"Audit: {audit.mechanism}",
+        lead=f"{audit.records:,} records, {audit.calls:,} runs of the mechanism",
+        opening=(
+            f"{audit.mechanism} over {audit.records:,} records, for an adversary who knows {audit.adversary.knows}",
+        ),
+        sections=(
+            Section(title="The claim", blocks=(Words((question, DP), Medium.PAGES),)),
+            Section(
+                title="What was found",
+                blocks=(
+                    Words((verdict,), Medium.PAGES),
+                    table,
+                    Words((verdict, *learners), Medium.TERMINAL),
+                    Figure(make=lambda: audit_panels(content), caption="Striped: what is claimed."),
+                ),
+            ),
+            Section(title="Who learns that much", blocks=(Words(learners, Medium.PAGES),)),
+        ),
+        words=(
+            "What is proved holds for this mechanism, this model and this adversary, as sure as is said. What was not "
+            "found may still leak: an audit proves leakage, never its absence.",
+        ),
+        facts=(
+            ("adversary", f"{audit.adversary}: knows {audit.adversary.knows}"),
+            ("tested on fresh runs", f"{audit.tests:,} events"),
+            ("adversaries tried", f"{audit.tried:,}"),
+            ("the upper bound holds for", audit.holds_for or ""),
+        ),
+        warnings=("the claim is proved wrong",) if audit.refuted else (),
+        data=content,
+        kind="audit",
+    )
+
+
+def _upper_source(audit: AuditReport) -> str:
+    if audit.curve is None:
+        return "by theory"
+    only = "" if audit.universal else ", for clipped sums and their like"
+    return f"whatever keeps the claim ({audit.curve} curve{only})"
+
+
+def _verdict(audit: AuditReport) -> str:
+    claim, claimed = audit.claim_lower, audit.dp_epsilon
+    if claim is not None and claimed is not None and claim > claimed:
+        return (
+            f"The claim is wrong: to someone who knows all other records the mechanism leaks at least "
+            f"{number(claim)}, and it claims {number(claimed)}."
+        )
+    if audit.upper is not None and audit.lower > audit.upper:
+        return f"The claim is wrong: no mechanism that keeps it leaks more than {number(audit.upper)}."
+    if claimed is None:
+        return (
+            "The mechanism claims no DP loss, so theory sets no upper bound."
+            if audit.exact is None
+            else f"It leaks at least {number(audit.lower)}, and exactly {number(audit.exact)}."
+        )
+    held = f"Nothing was found against the claim of {number(claimed)}"
+    if audit.lower <= claimed:
+        return f"{held}, and no attack got more than that."
+    return (
+        f"{held}: DP bounds what one record adds for someone who knows all others. But records hang together, and "
+        f"someone who knows the model learns more: at least {number(audit.lower)}."
+    )
+
+
+def _learners(audit: AuditReport) -> tuple[str, ...]:
+    shown = list(audit.attacks[:1])
+    claim = audit.claim_lower
+    if claim is not None and audit.adversary is not Adversary.DP and audit.refuted:
+        shown += [attack for attack in audit.attacks[1:] if attack.lower == claim]
+    return tuple(_learner(attack) for attack in shown)
+
+
+def _account(audit: AuditReport) -> str:
+    tests = "1 event was tested" if audit.tests == 1 else f"{audit.tests} events were tested"
+    each = 1 - (1 - audit.confidence) / max(1, audit.tests)
+    return (
+        f"{audit.tried:,} adversaries were tried with few runs each to find the worst; then {tests} on fresh runs, "
+        f"each {100 * each:g} % sure. {audit.calls:,} runs in all, which are taken to be independent."
+    )
+
+
+def audit_attack_page(attack: AuditAttack) -> Page:
+    """Somebody who learns much, and from what."""
+    return Page(
+        title="An attack",
+        sections=(Section(title="Who learns that much", blocks=(Words((_learner(attack),)),)),),
+        data=attack.to_dict(),
+        kind="attack",
+    )
+
+
+def _learner(attack: AuditAttack) -> str:
+    return (
+        f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. Where the record "
+        f"is {attack.concludes} that happened in {number(attack.shares[0])} of the runs, where it is {attack.instead} "
+        f"in {number(attack.shares[1])}. When they see it and say {attack.concludes}, they are right at least "
+        f"{number(attack.right)} of the time; before the release it was {number(attack.before)}."
+    )
 
 
 def audit_panels(report: dict[str, Any]) -> Panels:
@@ -34,13 +163,13 @@ def _leakage(report: dict[str, Any]) -> Chart:
     for place, (_, value, kind) in enumerate(shown):
         layers.append(Bars(at=(place,), values=(value,), kind=kind))
         layers.append(Text(x=value, y=place, words=number(value), align="left", right=5))
-    said = "; ".join(f"{name} {number(value)}" for name, value, _ in reversed(shown))
+    event_words = "; ".join(f"{name} {number(value)}" for name, value, _ in reversed(shown))
     return Chart(
         title="",
         x=Axis(name="leakage about one record", low=0.0, high=1.2 * max(value for _, value, _ in shown) or 1.0),
         y=Axis(scale="names", names=tuple(name for name, _, _ in shown)),
         layers=tuple(layers),
-        alt=f"Leakage about one record: {said}.",
+        alt=f"Leakage about one record: {event_words}.",
         height=1.0 + 0.42 * len(shown),
     )
 
@@ -56,65 +185,65 @@ def _event(attack: dict[str, Any], confidence: float) -> Chart:
         layers.append(Text(x=max(share, edge, least), y=place, words=number(share), align="left", right=9))
     bounds = tuple(max(edge, least) for edge in edges)
     layers.append(Points(x=bounds, y=(0.0, 1.0), series=3, label="bound used in the proof"))
-    said = f"Event: {attack['event']}. Seen, they say {attack['concludes']} and are right at least "
-    said += f"{number(attack['right'])} of the time ({number(attack['before'])} before); {100 * confidence:g} % sure."
+    event_words = f"Event: {attack['event']}. Seen, they say {attack['concludes']} and are right at least "
+    event_words += (
+        f"{number(attack['right'])} of the time ({number(attack['before'])} before); {100 * confidence:g} % sure."
+    )
     return Chart(
-        title=said,
+        title=event_words,
         x=Axis(name="how often the event is seen", scale="log", low=least, high=3.0),
         y=Axis(scale="names", names=tuple(f"{attack['record']} is {value}" for value in values)),
         layers=tuple(layers),
-        alt=f"{said} It is seen in {number(shares[1])} of the runs where {attack['record']} is {values[1]}, in "
+        alt=f"{event_words} It is seen in {number(shares[1])} of the runs where {attack['record']} is {values[1]}, in "
         f"{number(shares[0])} where it is {values[0]}.",
         height=2.6,
         legend="lower right",
     )
 
 
-def audit_page(audit: AuditReport) -> Page:
-    """What a mechanism claims, what was proved about it, and who learns that much."""
-    found, claim = audit.to_dict(), audit.dp_epsilon
-    if claim is None:
-        said = "The mechanism claims no DP loss. The audit says what it leaks about one record."
-    else:
-        said = (
-            f"The mechanism claims a DP loss of {number(claim)}: somebody who knows all other records learns no more "
-            "than that about the last one. The audit asks what somebody learns who knows "
-            f"{audit.adversary.knows}, and how records hang together."
+def attack_page(report: AttackReport) -> Page:
+    """How often each attacker is right, beside what the channel's loss allows."""
+    content = report.to_dict()
+    sure = report.attacks[0].low is not None
+    between = (f"{100 * report.confidence:g} % between", "and") if sure else ()
+    rows = tuple(
+        (
+            a.attacker,
+            number(a.success),
+            *((number(a.low), number(a.high)) if sure else ()),
+            number(a.charged) if math.isfinite(a.charged) else "no bound",
         )
-    rows = [("at least", f"proved by attack, {100 * audit.confidence:g} % sure", number(audit.lower))]
-    if audit.exact is not None:
-        rows.append(("exactly", "computed", number(audit.exact)))
-    if audit.upper is not None:
-        rows.append(("at most", "by theory" if audit.curve is None else f"{audit.curve} curve", number(audit.upper)))
-    if claim is not None:
-        rows.append(("claimed", "DP, towards someone who knows all other records", number(claim)))
-    table = Table(caption="Leakage about one record", head=("leakage", "how it is known", "number"), rows=tuple(rows))
-    verdict, *more = audit.sentences()
+        for a in report.attacks
+    )
+    table = Table(caption="Share of records guessed right", head=("attacker", "right", *between, "charges"), rows=rows)
+    blocks = (table, Figure(make=lambda: attack_success(content)), Words(_attack_sentences(report)))
     return Page(
-        title=f"Audit: {audit.mechanism}",
-        lead=f"{audit.records:,} records, {audit.calls:,} runs of the mechanism",
-        sections=(
-            Section(title="The claim", blocks=(said, DP)),
-            Section(
-                title="What was found",
-                blocks=(verdict, table, Shown(chart=audit_panels(found), caption="Striped: what is claimed.")),
-            ),
-            Section(title="Who learns that much", blocks=tuple(more)),
-        ),
-        words=(
-            "What is proved holds for this mechanism, this model and this adversary, as sure as is said. What was not "
-            "found may still leak: an audit proves leakage, never its absence.",
-        ),
-        facts=(
-            ("adversary", f"{audit.adversary}: knows {audit.adversary.knows}"),
-            ("tested on fresh runs", f"{audit.tests:,} events"),
-            ("adversaries tried", f"{audit.tried:,}"),
-            ("the upper bound holds for", audit.holds_for or ""),
-        ),
-        warnings=("the claim is proved wrong",) if audit.refuted else (),
-        data=found,
-        certified=False,
-        kind="audit",
+        title="How often attackers are right",
+        sections=(Section(title="What was found", blocks=blocks),),
+        data=content,
+        kind="attack",
+    )
+
+
+def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
+    own, whole = report.bounds["dp"], report.bounds["pufferfish"]
+    what = "exactly" if report.exact is not None else "at most"
+    allowed = (
+        f"The channel's DP loss is {number(report.losses['dp'])}: from a record's own output nobody is right more "
+        f"often than {number(own)}. The whole series leaks {what} {number(report.upper)} to someone who knows no "
+        f"record, so nobody of that kind is right more often than {number(whole)}; to someone who knows some it "
+        f"leaks {what} {number(report.losses['bdp'])}."
+    )
+    if report.lower is None:
+        return allowed, "The truth is not at hand: the numbers are what the model expects of these outputs."
+    proved = f"The attacks prove a loss of at least {number(report.lower)}, {100 * report.confidence:g} % sure."
+    if report.lower <= report.upper:
+        return allowed, proved
+    return (
+        allowed,
+        proved,
+        "Warning: that is more than the model allows. The data does not follow the model, and a promise made "
+        "under it does not hold.",
     )
 
 
@@ -145,19 +274,123 @@ def attack_success(report: dict[str, Any]) -> Chart:
     )
 
 
-def attack_blocks(report: dict[str, Any]) -> list[Block]:
-    """The same as a table and as bars, for a notebook."""
-    sure = f"{100 * report['confidence']:g} % between"
-    rows = tuple(
-        (a["attacker"], *(number(a[key]) for key in ("success", "low", "high", "charged"))) for a in report["attacks"]
-    )
+def stream_page(stream: StreamReport) -> Page:
+    """What a stream leaks about the record of each step."""
+    content, losses = stream.to_dict(), stream.losses
+    same = bool((losses == losses[0]).all())
+    spent = f"{number(float(losses[0]))} of DP at each step" if same else "a DP loss of its own at each step"
+    over = "without end" if stream.length is None else f"of {stream.length:,} step{'s' * (stream.length != 1)}"
+    columns = (losses, stream.backward, stream.forward, stream.total)
+    rows = tuple((name, *(number(float(part[at])) for part in columns)) for name, at in _stream_rows(stream))
     table = Table(
-        caption="Share of records guessed right", head=("attacker", "right", sure, "and", "charges"), rows=rows
+        caption="Leakage about the record of a step, at most",
+        head=("step", "spends", "backward", "forward", "total"),
+        rows=rows,
     )
-    return [table, Shown(chart=attack_success(report), caption="")]
+    title = f"A stream {over}, {spent}, for an adversary who knows {stream.adversary.knows}"
+    figures = () if stream.length is None else (Figure(make=lambda: stream_chart(content)),)
+    return Page(
+        title=title,
+        opening=(title,),
+        sections=(Section(title="What leaks", blocks=(table, *figures, Words(_stream_sentences(stream)))),),
+        data=content,
+        kind="leakage",
+    )
 
 
-_NAMES = {
+def _stream_rows(stream: StreamReport) -> list[tuple[str, int]]:
+    """The steps that a table shows: both ends, the middle and the worst."""
+    if stream.length is None or stream.worst is None:
+        return [("any, at most", 0)]
+    n, worst = stream.length, stream.worst - 1
+    steps = sorted({0, 1, worst, n // 2, n - 2, n - 1} & set(range(n)) if n > 8 else set(range(n)))
+    return [(f"{t + 1:,}" + (" worst" if t == worst else ""), t) for t in steps]
+
+
+def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
+    where = "any record" if stream.worst is None else f"record {stream.worst:,}"
+    own = float(stream.losses[0 if stream.worst is None else stream.worst - 1])
+    leaks = (
+        f"Whatever the algorithm, the odds about {where} shift by at most e^{up_to(stream.upper)}; its own output "
+        f"alone shifts them by e^{number(own)}."
+    )
+    if stream.upper > 0:
+        reached = f"An attack on the worst algorithm reaches {number(stream.lower)}"
+        leaks += f" {reached}, so the number is exact." if stream.exact is not None else f" {reached}."
+    sentences, attack, labels = [leaks], stream.attack, stream.labels
+    if attack.before or attack.after:
+        known = [
+            f"the record {side[0]:,} step{'s' * (side[0] != 1)} {place} it to be {labels[side[1]]}"
+            for place, side in (("before", attack.before), ("after", attack.after))
+            if side is not None
+        ]
+        sentences.append(
+            f"Most is learnt by someone who knows {' and '.join(known)}, about the record being "
+            f"{labels[attack.likelier]} and not {labels[attack.other]}."
+        )
+    if stream.curve is not None:
+        sentences.append(
+            f"Read as any algorithm with a DP loss of {number(float(stream.losses.max()))}, a curve allows "
+            f"{up_to(stream.curve)}."
+        )
+    return tuple(sentences)
+
+
+def stream_budget_page(budget: StreamBudget) -> Page:
+    """What each step may spend so that no record leaks more than the target."""
+    over = "a stream without end" if budget.length is None else f"a stream of {budget.length:,} steps"
+    sentences = [
+        f"A leakage of at most {number(budget.target)} from {over}, for an adversary who knows "
+        f"{budget.adversary.knows}.",
+        f"Spend a DP epsilon of {up_to(budget.constant, down=True)} at each step, with any DP library that uses "
+        "the step's record alone.",
+    ]
+    if budget.ends is not None and max(budget.ends) > budget.ends[1]:
+        first, middle, last = (up_to(e, down=True) for e in budget.ends)
+        sentences.append(
+            f"Or spend {first} at the first step, {middle} at those between and {last} at the last: whatever the "
+            "number of steps, no record leaks more."
+        )
+    return Page(
+        title="What each step may spend",
+        sections=(Section(title="The budget", blocks=(Words(tuple(sentences)),)),),
+        data=budget.to_dict(),
+        kind="budget",
+    )
+
+
+def robustness_page(left: Robustness) -> Page:
+    """What is left of a promise against one belief."""
+    sentences = [f"Promised to whoever believes the model: epsilon {number(left.promised)}."]
+    if math.isinf(left.delta):
+        sentences += ["Kept towards this belief: nothing.", f"Why: {left.reason}."]
+    elif left.delta == 0:
+        sentences.append(
+            f"Kept towards this belief: epsilon {number(left.promised)}, all of it. The class contains it."
+        )
+    else:
+        most = "" if left.exact else "at most "
+        given = f"Record {left.record} decides: given that it is {left.value}"
+        if left.secret is not None:
+            given = f"The secret {left.secret!r} decides: given it"
+        power = f"e^{number(left.delta)}" + (f" = {number(math.exp(left.delta))}" if left.delta < 300 else "")
+        sentences += [
+            f"Kept towards this belief: epsilon {number(left.epsilon)}, which is {number(left.promised)} + 2·"
+            f"{number(left.delta)}.",
+            f"{given}, some outcome is {most}{power} times as likely to one of the two as to the other.",
+        ]
+        if not left.exact:
+            sentences.append("This is an upper bound: some model of the class may be nearer to the belief.")
+    sentences.append(f"This is for an adversary who knows {Adversary.PUFFERFISH.knows}.")
+    return Page(
+        title="What is left of a promise",
+        sections=(Section(title="Against another belief", blocks=(Words(tuple(sentences)),)),),
+        data=left.to_dict(),
+        kind="robustness",
+    )
+
+
+_NAMES: Final = {
     "total": "all outputs",
     "backward": "outputs so far",
     "forward": "outputs from then on",

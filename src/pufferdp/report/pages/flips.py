@@ -1,46 +1,45 @@
-"""What a report says of sanitised series: flipped and redacted ones."""
+"""What there is to say of a series that was flipped record by record, and of the design of one."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
-from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
-from pufferdp.leakage.channels.design import closed_rho, least_rho, zhao_rho
-from pufferdp.leakage.redaction.design import Design, blocks_of
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.flips.design import design_flips, flip_bound, flip_chains
-from pufferdp.publish.redaction.certificate import read_designs, statement
-from pufferdp.publish.redaction.result import Redaction
-from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Line, Text
-from pufferdp.report.page import Block, Page, Section, Shown, Table
-from pufferdp.report.pages.common import OTHER, made_by, promise
-from pufferdp.report.pages.redaction import redaction_map
+from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Text
+from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
+from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promise
 
 if TYPE_CHECKING:
+    from pufferdp.assess.comparison import PlainFlips
     from pufferdp.publish.flips.design import FlipDesign
+    from pufferdp.publish.flips.flip import Flip
+
+_MOST_CELLS: Final = 100
 
 
-_MOST_CELLS = 100
+def flip_page(flip: Flip, comparison: PlainFlips | None = None) -> Page:
+    """A series that was flipped."""
+    return series_page(flip.certificate.to_dict(), comparison)
 
 
-def series_page(certificate: dict[str, Any], brief: bool = False) -> Page:
-    """A series that was flipped record by record."""
-    g, channel, data = certificate["guarantee"], certificate["channel"], certificate["data"]
-    made = {**channel, "labels": certificate["labels"], "epsilon": g["epsilon"], "adversary": g["adversary"]}
-    once = certificate["once"]
+def series_page(certificate: dict[str, Any], comparison: PlainFlips | None = None) -> Page:
+    """A series that was flipped, from its certificate."""
+    g, data, once = certificate["guarantee"], certificate["data"], _once(certificate)
+    design = _design(certificate)
     return Page(
         title=f"Sanitised series: {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}, {certificate['created'][:10]}",
-        sections=_flip_sections(made, certificate["model"], "the series", brief),
+        opening=(_title(design),),
+        sections=(
+            *_sections(design, "the series", comparison),
+            Section(title="In the words of the certificate", blocks=(Words(_statement(certificate), Medium.TERMINAL),)),
+        ),
         words=(
             g["statement"],
-            f"{once[0].upper()}{once[1:]}.",
+            once,
             f"Protected: {g['secrets']}.",
             *(f"Taken to be public: {p}." for p in certificate["public"]),
         ),
@@ -51,53 +50,99 @@ def series_page(certificate: dict[str, Any], brief: bool = False) -> Page:
     )
 
 
-def flip_design_page(design: FlipDesign, brief: bool = False) -> Page:
+def flip_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a flipped series promises."""
+    design = _design(certificate)
+    return Words((_title(design),)), *_channel(design), Words(_statement(certificate))
+
+
+def _once(certificate: dict[str, Any]) -> str:
+    once: str = certificate["once"]
+    return f"{once[0].upper()}{once[1:]}."
+
+
+def _statement(certificate: dict[str, Any]) -> tuple[str, ...]:
+    warnings = (f"Warning: {w}." for w in certificate["warnings"])
+    return certificate["guarantee"]["statement"], _once(certificate), *warnings
+
+
+def _design(certificate: dict[str, Any]) -> dict[str, Any]:
+    """The design of a certified series, as ``FlipDesign`` has it."""
+    guarantee, channel = certificate["guarantee"], certificate["channel"]
+    return {
+        "labels": certificate["labels"],
+        "matrix": channel["matrix"],
+        "length": channel["length"],
+        "mechanism": certificate["mechanism"]["name"],
+        "epsilon": guarantee["epsilon"],
+        "adversary": guarantee["adversary"],
+        **{name: channel[name] for name in ("loss", "expected_noise", "dp_loss")},
+    }
+
+
+def flip_design_page(design: FlipDesign, comparison: PlainFlips | None = None) -> Page:
     """A channel, before any data is read."""
     made = {**design.to_dict(), "matrix": design.channel.tolist()}
+    length = f"chains of up to {design.length:,} records" if design.length else "series of any length"
+    digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
     return Page(
         title="Plan: a sanitised series",
-        lead=f"{_length(design.length)}, epsilon {number(design.epsilon)}; no data was read",
-        sections=_flip_sections(made, design.model, "a series sanitised by this plan", brief),
+        lead=f"{length}, epsilon {number(design.epsilon)}; no data was read",
+        opening=(_title(made),),
+        sections=_sections(made, "a series sanitised by this plan", comparison),
         words=("The certificate of the series has the exact words; a plan promises nothing yet.",),
         facts=(
             ("mechanism", design.mechanism),
             ("adversary", f"{design.adversary}: knows {design.adversary.knows}"),
-            ("model", f"SHA-256 {model_digest(design.model)}"),
+            *digest,
         ),
         data=design.to_dict(),
-        certified=False,
     )
 
 
-def _length(length: int | None) -> str:
-    return f"chains of up to {length:,} records" if length else "series of any length"
+def _title(design: dict[str, Any]) -> str:
+    long = f"up to {design['length']:,} records" if design["length"] else "any number of records"
+    who = f"for an adversary who knows {Adversary(design['adversary']).knows}"
+    return f"{design['mechanism']}, {long}, epsilon {number(design['epsilon'])}, {who}"
 
 
-def _flip_sections(made: dict[str, Any], model: Any, sees: str, brief: bool) -> tuple[Section, ...]:
-    labels, matrix, who = made["labels"], made["matrix"], checks.adversary(made["adversary"])
-    rows = tuple((name, *(number(p) for p in row)) for name, row in zip(labels, matrix, strict=True))
-    said = (
-        f"{100 * made['expected_noise']:.4g} % of the records change, in the long run; which ones is not said. What "
+def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) -> tuple[Section, ...]:
+    labels, matrix = design["labels"], design["matrix"]
+    changes = (
+        f"{100 * design['expected_noise']:.4g} % of the records change, in the long run; which ones is not said. What "
         "is counted from the series can be corrected, because the probabilities are known."
     )
-    accuracy: tuple[Block, ...] = (
-        said,
-        Table(
-            caption="Probability of each published state, given the true one",
-            head=("true state", *(f"becomes {name}" for name in labels)),
-            rows=rows,
-        ),
-        Shown(chart=_channel_map(labels, matrix), caption="The same as shades: the diagonal stays as it is."),
+    shades = Figure(
+        make=lambda: _channel_map(labels, matrix), caption="The same as shades: the diagonal stays as it is."
     )
+    knows = Adversary(design["adversary"]).knows
     return (
-        Section(title="The promise", blocks=(promise(made["epsilon"], who.knows, sees),)),
-        Section(title="The accuracy", blocks=accuracy),
-        *(() if brief else (_flip_otherwise(made, model),)),
+        Section(title="The promise", blocks=(promise(design["epsilon"], knows, sees),)),
+        Section(title="The accuracy", blocks=(Words((changes,), Medium.PAGES), *_channel(design), shades)),
+        *(() if comparison is None else (_otherwise(design, comparison),)),
     )
+
+
+def _channel(design: dict[str, Any]) -> tuple[Block, ...]:
+    labels, matrix = design["labels"], design["matrix"]
+    if len(labels) == 2:
+        head: tuple[str, ...] = ("state", "flips with probability")
+        rows: list[tuple[str, ...]] = [(labels[0], number(matrix[0][1])), (labels[1], number(matrix[1][0]))]
+    else:
+        head = ("state", *(f"becomes {name}" for name in labels))
+        rows = [(name, *(number(p) for p in row)) for name, row in zip(labels, matrix, strict=True)]
+    leaks = (
+        f"One record leaks at most {number(design['loss'])}; {100 * design['expected_noise']:.4g} % of the records "
+        f"change. DP loss of each record: {number(design['dp_loss'])}."
+    )
+    caption = "Probability of each published state, given the true one"
+    return Table(caption=caption, head=head, rows=tuple(rows)), Words((leaks,), Medium.TERMINAL)
 
 
 def _channel_map(labels: list[str], matrix: list[list[float]]) -> Chart:
-    said = "; ".join(f"{name} stays {number(row[n])}" for n, (name, row) in enumerate(zip(labels, matrix, strict=True)))
+    stays = "; ".join(
+        f"{name} stays {number(row[n])}" for n, (name, row) in enumerate(zip(labels, matrix, strict=True))
+    )
     return Chart(
         title="",
         x=Axis(name="published", scale="names", names=tuple(labels)),
@@ -107,30 +152,26 @@ def _channel_map(labels: list[str], matrix: list[list[float]]) -> Chart:
                 values=tuple(map(tuple, matrix)), top=1.0, label="probability", written=len(labels) ** 2 <= _MOST_CELLS
             ),
         ),
-        alt=f"Probability of each published state, given the true one: {said}.",
+        alt=f"Probability of each published state, given the true one: {stays}.",
         width=5.0,
         height=4.0,
     )
 
 
-def _flip_otherwise(made: dict[str, Any], model: Any) -> Section:
-    """Plain randomised response with the same epsilon as its DP loss, against the same adversary."""
-    believed, epsilon = model_from_dict(model) if isinstance(model, dict) else model, made["epsilon"]
-    chains, who, length = flip_chains(believed), checks.adversary(made["adversary"]), made["length"]
-    plain = design_flips(believed, epsilon, length=length, adversary="dp")
-    real = flip_bound(chains, plain.channel, length, who)
-    much = "exactly" if len(made["labels"]) == 2 else "at most"
-    bars = (("DP claims", epsilon), ("DP leaks", real), ("this series leaks", made["loss"]))
+def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
+    epsilon, much = design["epsilon"], "exactly" if plain.exact else "at most"
+    bars = (("DP claims", epsilon), ("DP leaks", plain.leakage), ("this series leaks", design["loss"]))
+    noise = f"{100 * plain.expected_noise:.4g} %"
     rows = (
-        ("plain randomised response: what it claims", number(epsilon), f"{100 * plain.expected_noise:.4g} %"),
-        (f"plain randomised response: leaks, {much}", _leak(real), f"{100 * plain.expected_noise:.4g} %"),
-        (f"this series: leaks, {much}", up_to(made["loss"]), f"{100 * made['expected_noise']:.4g} %"),
+        ("plain randomised response: what it claims", number(epsilon), noise),
+        (f"plain randomised response: leaks, {much}", leak(plain.leakage), noise),
+        (f"this series: leaks, {much}", up_to(design["loss"]), f"{100 * design['expected_noise']:.4g} %"),
     )
-    said = (
+    words = (
         f"Flips with a DP loss of {number(epsilon)} hide a record as long as nobody looks at the records around it. "
-        f"Somebody who knows {who.knows} and how records follow each other learns {much} {_leak(real)} from the whole "
-        "series."
-        if real > epsilon * (1 + 1e-9)
+        f"Somebody who knows {Adversary(design['adversary']).knows} and how records follow each other learns {much} "
+        f"{leak(plain.leakage)} from the whole series."
+        if plain.leakage > epsilon * (1 + 1e-9)
         else "Under this model flips with the same DP loss leak no more than they claim."
     )
     table = Table(
@@ -138,8 +179,15 @@ def _flip_otherwise(made: dict[str, Any], model: Any) -> Section:
         head=("series", "leakage about one record", "records that change"),
         rows=rows,
     )
-    shown = [(name, value) for name, value in bars if math.isfinite(value)]
-    chart = Chart(
+    figure = Figure(
+        make=lambda: _leakage_bars([(name, value) for name, value in bars if math.isfinite(value)]),
+        caption="What plain randomised response claims, what it leaks, and what this series leaks.",
+    )
+    return Section(title=OTHERWISE, blocks=(Words((words,)), table, figure, Words((OTHER,))))
+
+
+def _leakage_bars(shown: Sequence[tuple[str, float]]) -> Chart:
+    return Chart(
         title="",
         x=Axis(scale="names", names=tuple(name for name, _ in shown)),
         y=Axis(name="leakage about one record", low=0.0, high=1.25 * max(value for _, value in shown)),
@@ -149,115 +197,4 @@ def _flip_otherwise(made: dict[str, Any], model: Any) -> Section:
         ),
         alt="Leakage about one record: " + "; ".join(f"{name} {up_to(value)}" for name, value in shown) + ".",
         height=3.4,
-    )
-    caption = "What plain randomised response claims, what it leaks, and what this series leaks."
-    return Section(title="What leaks otherwise", blocks=(said, table, Shown(chart=chart, caption=caption), OTHER))
-
-
-def _leak(value: float) -> str:
-    return up_to(value) if math.isfinite(value) else "everything"
-
-
-def redaction_page(redaction: Redaction, brief: bool = False) -> Page:
-    """A redacted series, or the design of one."""
-    hiding, certificate = redaction.hiding, redaction.certificate
-    raw = redaction.to_dict() if certificate is None else certificate.to_dict()
-    knows = hiding.adversary.knows if not hiding.known else f"rows {', '.join(map(str, redaction.known[:10]))}"
-    private = redaction.private
-    hidden = f"row {private[0]}" if len(private) == 1 else f"any one of the {len(private)} private rows"
-    facts = [("method", redaction.method), ("adversary", f"{hiding.adversary}: knows {knows}")]
-    words = [statement(hiding.adversary, redaction.known, hiding.epsilon, len(private))]
-    if certificate is not None:
-        facts = [*made_by(raw), facts[1]]
-        words += [f"Taken to be public: {p}." for p in certificate.public]
-    else:
-        words.append("The certificate of the redacted series has the exact words; a plan promises nothing yet.")
-    sees = "the redacted series" if certificate is not None else "a series redacted by this plan"
-    return Page(
-        title="Plan: a redacted series" if certificate is None else f"Redacted series: {certificate.data.column}",
-        lead=f"{redaction.records:,} records, epsilon {number(hiding.epsilon)}"
-        + ("; no data was read" if certificate is None else f", {certificate.created[:10]}"),
-        sections=(
-            Section(title="The promise", blocks=(promise(hiding.epsilon, knows, sees, hidden),)),
-            Section(title="The accuracy", blocks=_released(redaction)),
-            *(() if brief else (_redaction_otherwise(redaction, knows),)),
-        ),
-        words=tuple(words),
-        facts=tuple(facts),
-        warnings=() if certificate is None else tuple(certificate.warnings),
-        data=raw,
-        certified=certificate is not None,
-    )
-
-
-def redaction_of(certificate: dict[str, Any]) -> Redaction:
-    """A redaction from its certificate alone, without the series."""
-    from pufferdp.publish.redaction.certificate import RedactionCertificate
-
-    parsed = RedactionCertificate.model_validate(certificate)
-    designs = zip(parsed.data.chains, read_designs(certificate), strict=True)
-    return Redaction(
-        designs=tuple((span[0], design) for span, design in designs),
-        rows=parsed.data.rows,
-        missing=parsed.data.rows - parsed.data.records,
-        mark=parsed.mark,
-        certificate=parsed,
-    )
-
-
-def _released(redaction: Redaction) -> tuple[Block, ...]:
-    said = (
-        f"{100 * redaction.utility:.6g} % of the records are released on average, exactly as they are. The rest is "
-        f"replaced by {redaction.mark!r}; nothing is changed."
-    )
-    caption = "Around the first private row: what is always redacted, what only for some values, and why."
-    return said, Shown(chart=redaction_map(redaction), caption=caption)
-
-
-def _redaction_otherwise(redaction: Redaction, knows: str) -> Section:
-    """The private rows taken out, and nothing else."""
-    real = 0.0
-    for _, design in redaction.designs:
-        first, last = design.hiding.private[0], design.hiding.private[-1]
-        blank = np.zeros((last - first + 1, design.hiding.chain.size))
-        alone = Design(hiding=design.hiding, method=design.method, blocks=blocks_of(design.hiding, first, blank))
-        real = max(real, alone.leakage)
-    said = (
-        f"Taking out the private rows alone would leak {_leak(real)} about them to somebody who knows {knows}: the "
-        "records around them give them away."
-    )
-    to = {"pufferfish": "no record", "bdp": "any set of other records"}
-    rows = [
-        ("only the private rows taken out", knows, _leak(real)),
-        ("this redaction", knows, up_to(redaction.leakage)),
-    ]
-    rows += [("this redaction", to[name], _leak(redaction.leakage_to(name))) for name in to if to[name] != knows]
-    table = Table(
-        caption="Leakage about a private row, exactly",
-        head=("what is published", "to somebody who knows", "leakage"),
-        rows=tuple(rows),
-    )
-    return Section(title="What leaks otherwise", blocks=(said, table))
-
-
-def noise_chart(theta: float, *, most: float = 8.0, points: int = 24) -> Chart:
-    """Probability of a flip that each promise needs, for a symmetric chain that moves with probability theta."""
-    chain = MarkovChain(transition=np.array([[1 - theta, theta], [theta, 1 - theta]]))
-    losses = tuple(most * (n + 1) / points for n in range(points))
-    lines = (
-        ("Zhao et al. 2017, every adversary", [zhao_rho(theta, e) for e in losses], 5),
-        ("every adversary", [least_rho(chain, e, None, Adversary.BDP) for e in losses], 0),
-        ("closed form of the paper", [closed_rho(theta, e) for e in losses], 2),
-        ("adversary who knows no record", [least_rho(chain, e, None, Adversary.PUFFERFISH) for e in losses], 1),
-        ("plain DP: adversary who knows all others", [1 / (1 + math.exp(e)) for e in losses], 3),
-    )
-    title = f"a chain that moves with probability {theta:g}, endless series"
-    return Chart(
-        title=title,
-        x=Axis(name="epsilon: how much one record may leak"),
-        y=Axis(name="probability of a flip", low=0.0, high=0.75),  # room for the legend
-        layers=tuple(Line(x=losses, y=tuple(values), label=label, series=n) for label, values, n in lines),
-        alt=f"Probability of a flip that each promise needs, {title}: {'; '.join(label for label, _, _ in lines)}.",
-        height=4.6,
-        legend="upper right",
     )

@@ -1,112 +1,234 @@
-"""What a report says of private flows and of plans for them."""
+"""What there is to say of private flows and of plans for them."""
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.words import number, table
+from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
-from pufferdp.report.page import Block, Page, Section, Shown, Table
+from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.answers import plan_comparison
-from pufferdp.report.pages.common import made_by
-from pufferdp.report.text import promise
+from pufferdp.report.pages.common import OTHERWISE, charged, made_by
 
 if TYPE_CHECKING:
-    from pufferdp.publish.flows.flow import FlowPlan
+    from pufferdp.publish.flows.flow import FlowPlan, FlowRelease
 
-
-_WIDTH: Final = 96
-_MOST_CHART_STATES: Final = 8
+_MOST_STATES: Final = 8
 """More states make a table that does not fit a terminal; the largest shares are listed instead."""
+_MOST_SHARES: Final = 10
 _MOST_CELLS: Final = 100
 """More numbers than this are not written into a heat map."""
 
 
-def plan_table(plan: dict[str, Any]) -> str:
-    """The candidates of a plan."""
-    beta = plan["candidates"][0]["accuracy"]["beta"]
-    head = [
-        "mechanism",
-        "keeps it",
-        "sigma",
-        "kappa",
-        "noise scale",
-        "expected error",
-        f"error below, {1 - beta:.4g} sure",
-    ]
+def flow_plan_page(plan: FlowPlan) -> Page:
+    """A plan for a flow."""
+    content = plan.to_dict()
+    best = next(c for c in content["candidates"] if c["mechanism"] == content["best"])
     rows = []
-    for c in plan["candidates"]:
-        mark = "best" if c["mechanism"] == plan["best"] else "yes" if c["applies"] else "no"
+    for c in content["candidates"]:
+        mark = "best" if c is best else "yes" if c["applies"] else "no"
         numbers = (c["sigma"], c["kappa"], c["scale"], c["expected_l1_error"], c["accuracy"]["alpha"])
-        rows.append([c["mechanism"], mark, *(number(n) for n in numbers)])
+        rows.append((c["mechanism"], mark, *(number(n) for n in numbers)))
+    sure = f"error below, {1 - best['accuracy']['beta']:.4g} sure"
+    errors = (
+        f"The best mechanism is {best['mechanism']}: the errors of all shares together are expected to be "
+        f"{number(best['expected_l1_error'])}, by simulation under the model."
+    )
+    table = Table(
+        caption="Every mechanism on this problem",
+        head=("mechanism", "keeps it", "sigma", "kappa", "noise scale", "expected error", sure),
+        rows=tuple(rows),
+        left=2,
+    )
+    return Page(
+        title="Plan: a private transition flow",
+        lead=f"{content['transitions']:,} transitions, {content['privacy']} privacy, tau {number(content['tau'])}; "
+        "no data was read",
+        opening=(
+            f"flow of {content['transitions']:,} transitions, {content['privacy']} privacy, tau "
+            f"{number(content['tau'])}, eta {number(content['eta'])}, Dobrushin coefficient "
+            f"{number(content['dobrushin'])}",
+        ),
+        sections=(
+            Section(title="The promise", blocks=(_promise(content["privacy"], content["tau"], content["eta"]),)),
+            Section(
+                title="The accuracy",
+                blocks=(
+                    Words((errors,), Medium.PAGES),
+                    table,
+                    Figure(
+                        make=lambda: plan_comparison(content),
+                        caption="Striped: a mechanism that does not keep the promise.",
+                    ),
+                    Words(_plan_notes(content)),
+                ),
+            ),
+            _otherwise(content["tau"]),
+        ),
+        words=("The certificate of the release has the exact words; a plan promises nothing yet.",),
+        facts=(
+            ("Dobrushin coefficient", number(content["dobrushin"])),
+            *(("does not apply", f"{c['mechanism']}: {c['reason']}.") for c in content["candidates"] if c["reason"]),
+        ),
+        data=content,
+    )
+
+
+def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
     ours, poster = plan["constants"]["ours"], plan["constants"]["poster"]
-    title = (
-        f"flow of {plan['transitions']:,} transitions, {plan['privacy']} privacy, tau {number(plan['tau'])}, eta "
-        f"{number(plan['eta'])}, Dobrushin coefficient {number(plan['dobrushin'])}"
-    )
-    moves = (
+    notes = [
         f"On average the flow moves by at most {number(ours['orbit'])} with the chain and {number(ours['record'])} "
-        f"with one record; the poster takes {number(poster['orbit'])} and {number(poster['record'])}."
-    )
-    parts = [textwrap.fill(title, _WIDTH), "", table(head, rows, left=2), "", textwrap.fill(moves, _WIDTH)]
-    parts += [textwrap.fill(f"{c['mechanism']}: {c['reason']}.", _WIDTH) for c in plan["candidates"] if c["reason"]]
-    parts.append("Errors are sums over all shares of the released flow, simulated under the model.")
-    if plan["guess"] is not None:
-        guess = f"Publishing the model's own flow, without looking at the data, errs by {number(plan['guess'])}."
-        parts.append(textwrap.fill(guess, _WIDTH))
-    return "\n".join(parts)
-
-
-def release_table(certificate: dict[str, Any], guess: float | None = None) -> str:
-    """The released flow, what it says of the chain, and the promise; and whether the model alone would do better."""
-    labels, flow, found = certificate["labels"], certificate["flow"], certificate["estimates"]
-    parts = []
-    if len(labels) <= _MOST_CHART_STATES:
-        rows = [[name, *(f"{share:.4f}" for share in row)] for name, row in zip(labels, flow, strict=True)]
-        parts.append(table(["from / to", *labels], rows))
-    else:
-        shares = sorted(
-            ((share, a, b) for a, row in zip(labels, flow, strict=True) for b, share in zip(labels, row, strict=True)),
-            key=lambda one: -one[0],
-        )
-        parts.append(f"The largest of {len(shares):,} shares:\n")
-        parts.append(table(["from", "to", "share"], [[a, b, f"{s:.4f}"] for s, a, b in shares[:10]], left=2))
-    law = found["stationary"]
-    rows = [
-        [f"long-run share of {name}", *(number(law[key][n]) for key in ("value", "low", "high"))]
-        for n, name in enumerate(labels[:_MOST_CHART_STATES])
+        f"with one record; the poster takes {number(poster['orbit'])} and {number(poster['record'])}.",
+        *(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"]),
+        "Errors are sums over all shares of the released flow, simulated under the model.",
     ]
-    rows.append(["Dobrushin coefficient", *_ranged(found["dobrushin"])])
-    rows.append(["relaxation time", *_ranged(found["relaxation_time"])])
-    share = f"{found['coverage']:.0%}"
-    parts += ["", table(["of the chain", "found", "low", "high"], rows), ""]
-    said = (
-        f"low and high: the middle {share} of {found['draws']} simulated releases of the flow found. They tell what "
-        "the noise blurs, and not how another data set would differ."
+    if plan["guess"] is not None:
+        notes.append(f"Publishing the model's own flow, without looking at the data, errs by {number(plan['guess'])}.")
+    return tuple(notes)
+
+
+def flow_release_page(release: FlowRelease) -> Page:
+    """A released flow."""
+    return flow_page(release.certificate.to_dict(), guess=release.guess)
+
+
+def flow_page(certificate: dict[str, Any], comparison: None = None, guess: float | None = None) -> Page:
+    """A released flow, from its certificate; ``guess`` is the error of the model's own flow, where it is known."""
+    g, data, accuracy = certificate["guarantee"], certificate["data"], certificate["accuracy"]
+    errors = (
+        f"With probability {1 - accuracy['beta']:.4g} the errors of all shares together are below "
+        f"{number(accuracy['alpha'])}; they are expected to be {number(certificate['expected_l1_error'])}, by "
+        "simulation under the model."
     )
-    parts.append(textwrap.fill(said, _WIDTH))
-    parts += ["", promise(certificate), textwrap.fill(_not_promised(certificate), _WIDTH)]
-    error = certificate["expected_l1_error"]
-    if guess is not None and guess < error:
-        more = "" if certificate["guarantee"]["privacy"] == "record" else ", or --privacy record,"
-        said = (
-            f"If the model is right, its own flow, published without looking at the data, errs less: by "
-            f"{number(guess)} in all shares together, where this release errs by {number(error)}. A wider tau or a "
-            f"narrower eta{more} helps."
-        )
-        parts.append(textwrap.fill(said, _WIDTH))
-    return "\n".join(parts)
+    calibration = certificate["calibration"]
+    words = (*_promise_sentences(certificate), _not_promised(certificate), *_guessed(certificate, guess))
+    return Page(
+        title=f"Private transition flow of {data['column']}",
+        lead=f"{data['records']:,} records, {g['privacy']} privacy, tau {number(g['tau'])}, "
+        f"{certificate['created'][:10]}",
+        sections=(
+            Section(title="The promise", blocks=(_promise(g["privacy"], g["tau"], g["eta"]),)),
+            Section(
+                title="The accuracy",
+                blocks=(
+                    Words((errors,), Medium.PAGES),
+                    *_shares(certificate["labels"], certificate["flow"]),
+                    Figure(make=lambda: flow_map(certificate), caption="The released flow."),
+                    *_estimates(certificate),
+                    Words(words, Medium.TERMINAL),
+                ),
+            ),
+            _otherwise(g["tau"]),
+        ),
+        words=(
+            g["statement"],
+            _not_promised(certificate),
+            *(f"Taken to be public: {p}." for p in certificate["public"]),
+        ),
+        facts=(
+            *made_by(certificate),
+            ("noise", f"{certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}"),
+            ("Dobrushin coefficient", number(calibration["dobrushin"])),
+            ("sigma", number(calibration["sigma"])),
+        ),
+        warnings=tuple(certificate["warnings"]),
+        data=certificate,
+        certified=True,
+    )
 
 
-def _ranged(found: dict[str, float | None]) -> list[str]:
-    return [number(found[key]) for key in ("value", "low", "high")]
+def flow_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a flow promises."""
+    return (Words(_promise_sentences(certificate)),)
+
+
+def _promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    accuracy = certificate["accuracy"]
+    return (
+        certificate["guarantee"]["statement"],
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
+        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
+        f"than {number(accuracy['alpha'])}.",
+        *charged(certificate.get("ledger")),
+        *(f"Warning: {w}." for w in certificate["warnings"]),
+    )
 
 
 def _not_promised(certificate: dict[str, Any]) -> str:
-    words = certificate["guarantee"]["not_promised"]
-    return f"Not promised: {words}."
+    return f"Not promised: {certificate['guarantee']['not_promised']}."
+
+
+def _guessed(certificate: dict[str, Any], guess: float | None) -> tuple[str, ...]:
+    """That the model alone would do better, where it would."""
+    error = certificate["expected_l1_error"]
+    if guess is None or guess >= error:
+        return ()
+    more = "" if certificate["guarantee"]["privacy"] == "record" else ", or --privacy record,"
+    return (
+        f"If the model is right, its own flow, published without looking at the data, errs less: by "
+        f"{number(guess)} in all shares together, where this release errs by {number(error)}. A wider tau or a "
+        f"narrower eta{more} helps.",
+    )
+
+
+def _shares(labels: list[str], flow: list[list[float]]) -> tuple[Block, ...]:
+    if len(labels) <= _MOST_STATES:
+        rows = tuple((name, *(f"{share:.4f}" for share in row)) for name, row in zip(labels, flow, strict=True))
+        return (Table(caption="Share of transitions", head=("from / to", *labels), rows=rows),)
+    shares = _ordered(labels, flow)
+    caption = f"The largest of {len(shares):,} shares"
+    top = tuple((a, b, f"{share:.4f}") for share, a, b in shares[:_MOST_SHARES])
+    table = Table(caption=caption, head=("from", "to", "share"), rows=top, left=2)
+    return Words((f"{caption}:",), Medium.TERMINAL), table
+
+
+def _estimates(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the flow says of the chain."""
+    estimates, labels = certificate["estimates"], certificate["labels"]
+    law = estimates["stationary"]
+    rows: list[tuple[str, ...]] = [
+        (f"long-run share of {name}", *(number(law[key][n]) for key in ("value", "low", "high")))
+        for n, name in enumerate(labels[:_MOST_STATES])
+    ]
+    for name, key in (("Dobrushin coefficient", "dobrushin"), ("relaxation time", "relaxation_time")):
+        rows.append((name, *(number(estimates[key][end]) for end in ("value", "low", "high"))))
+    blur = (
+        f"low and high: the middle {estimates['coverage']:.0%} of {estimates['draws']} simulated releases of the flow "
+        "found. They tell what the noise blurs, and not how another data set would differ."
+    )
+    head = ("of the chain", "found", "low", "high")
+    return Table(caption="What the flow says of the chain", head=head, rows=tuple(rows)), Words((blur,))
+
+
+def _promise(privacy: str, tau: float, eta: float) -> Words:
+    chain = f"whether the model itself or another chain within {number(eta)} of it made the data"
+    record = "which of two values any one record has, given the record before it"
+    what = {"orbit": chain, "record": record, "joint": f"{chain}, and, on its own, about {record}"}[privacy]
+    sentence = (
+        f"Whoever sees this flow learns little about {what}. Whoever has to guess between two such possibilities, both "
+        f"as likely, is right with a probability of at most {number((1 + tau) / 2)}; a coin is right with 0.5."
+    )
+    return Words((sentence,), Medium.PAGES)
+
+
+def _otherwise(tau: float) -> Section:
+    words = (
+        "Without noise a flow of few transitions can be all that is needed to tell two possibilities apart. The noise "
+        "here is chosen so that the laws of two releases overlap; how much is the promise."
+    )
+    rows = (
+        ("a coin", "0.5"),
+        ("this flow, at most", number((1 + tau) / 2)),
+        ("the exact flow, where it tells the two apart", "1"),
+    )
+    table = Table(
+        caption="How often a guess between two possibilities is right",
+        head=("from", "right"),
+        rows=rows,
+        media=Medium.REPORT,
+    )
+    return Section(title=OTHERWISE, blocks=(Words((words,), Medium.REPORT), table))
 
 
 def flow_map(certificate: dict[str, Any]) -> Chart:
@@ -126,11 +248,8 @@ def flow_maps(flows: dict[str, Any], labels: Sequence[str], title: str = "") -> 
 
 
 def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top: float, size: float) -> Chart:
-    shares = sorted(
-        ((share, a, b) for a, row in zip(labels, flow, strict=True) for b, share in zip(labels, row, strict=True)),
-        key=lambda one: -one[0],
-    )
-    said = "; ".join(f"{a} to {b} {share:.3f}" for share, a, b in shares[:4])
+    shares = _ordered(labels, flow)
+    largest = "; ".join(f"{a} to {b} {share:.3f}" for share, a, b in shares[:4])
     return Chart(
         title=title,
         x=Axis(name="to", scale="names", names=tuple(labels)),
@@ -143,128 +262,13 @@ def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top
                 written=len(labels) ** 2 <= _MOST_CELLS,
             ),
         ),
-        alt=f"{title}: shares of transitions between {len(labels)} states, the largest {said}.",
+        alt=f"{title}: shares of transitions between {len(labels)} states, the largest {largest}.",
         width=size,
         height=0.82 * size,
     )
 
 
-_MOST_STATES = 12
-_MOST_SHARES = 20
-
-
-def flow_page(certificate: dict[str, Any], brief: bool = False) -> Page:
-    """A released flow."""
-    g, data, accuracy = certificate["guarantee"], certificate["data"], certificate["accuracy"]
-    said = (
-        f"With probability {1 - accuracy['beta']:.4g} the errors of all shares together are below "
-        f"{number(accuracy['alpha'])}; they are expected to be {number(certificate['expected_l1_error'])}, by "
-        "simulation under the model."
-    )
-    calibration = certificate["calibration"]
-    return Page(
-        title=f"Private transition flow of {data['column']}",
-        lead=f"{data['records']:,} records, {g['privacy']} privacy, tau {number(g['tau'])}, "
-        f"{certificate['created'][:10]}",
-        sections=(
-            Section(title="The promise", blocks=(_promise(g["privacy"], g["tau"], g["eta"]),)),
-            Section(
-                title="The accuracy",
-                blocks=(
-                    said,
-                    _shares(certificate["labels"], certificate["flow"]),
-                    Shown(chart=flow_map(certificate), caption="The released flow."),
-                ),
-            ),
-            *(() if brief else (_otherwise(g["tau"]),)),
-        ),
-        words=(
-            g["statement"],
-            f"Not promised: {g['not_promised']}.",
-            *(f"Taken to be public: {p}." for p in certificate["public"]),
-        ),
-        facts=(
-            *made_by(certificate),
-            ("noise", f"{certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}"),
-            ("Dobrushin coefficient", number(calibration["dobrushin"])),
-            ("sigma", number(calibration["sigma"])),
-        ),
-        warnings=tuple(certificate["warnings"]),
-        data=certificate,
-        certified=True,
-    )
-
-
-def flow_plan_page(plan: FlowPlan, brief: bool = False) -> Page:
-    """A plan for a flow."""
-    found = plan.to_dict()
-    best = next(c for c in found["candidates"] if c["mechanism"] == found["best"])
-    rows = []
-    for c in found["candidates"]:
-        mark = "best" if c is best else "yes" if c["applies"] else "no"
-        errors = (c["expected_l1_error"], c["accuracy"]["alpha"])
-        rows.append((c["mechanism"], mark, number(c["scale"]), *(number(e) for e in errors)))
-    said = f"The best mechanism is {best['mechanism']}: the errors of all shares together are expected to be "
-    said += f"{number(best['expected_l1_error'])}, by simulation under the model."
-    sure = f"error below, {1 - best['accuracy']['beta']:.4g} sure"
-    head = ("mechanism", "keeps the promise", "noise scale", "expected error", sure)
-    return Page(
-        title="Plan: a private transition flow",
-        lead=f"{found['transitions']:,} transitions, {found['privacy']} privacy, tau {number(found['tau'])}; "
-        "no data was read",
-        sections=(
-            Section(title="The promise", blocks=(_promise(found["privacy"], found["tau"], found["eta"]),)),
-            Section(
-                title="The accuracy",
-                blocks=(
-                    said,
-                    Table(caption="Every mechanism on this problem", head=head, rows=tuple(rows)),
-                    Shown(chart=plan_comparison(found), caption="Striped: a mechanism that does not keep the promise."),
-                ),
-            ),
-            *(() if brief else (_otherwise(found["tau"]),)),
-        ),
-        words=("The certificate of the release has the exact words; a plan promises nothing yet.",),
-        facts=(
-            ("Dobrushin coefficient", number(found["dobrushin"])),
-            *(("does not apply", f"{c['mechanism']}: {c['reason']}.") for c in found["candidates"] if c["reason"]),
-        ),
-        data=found,
-        certified=False,
-    )
-
-
-def _promise(privacy: str, tau: float, eta: float) -> str:
-    chain = f"whether the model itself or another chain within {number(eta)} of it made the data"
-    record = "which of two values any one record has, given the record before it"
-    what = {"orbit": chain, "record": record, "joint": f"{chain}, and, on its own, about {record}"}[privacy]
-    return (
-        f"Whoever sees this flow learns little about {what}. Whoever has to guess between two such possibilities, both "
-        f"as likely, is right with a probability of at most {number((1 + tau) / 2)}; a coin is right with 0.5."
-    )
-
-
-def _otherwise(tau: float) -> Section:
-    said = (
-        "Without noise a flow of few transitions can be all that is needed to tell two possibilities apart. The noise "
-        "here is chosen so that the laws of two releases overlap; how much is the promise."
-    )
-    rows = (
-        ("a coin", "0.5"),
-        ("this flow, at most", number((1 + tau) / 2)),
-        ("the exact flow, where it tells the two apart", "1"),
-    )
-    table = Table(caption="How often a guess between two possibilities is right", head=("from", "right"), rows=rows)
-    return Section(title="What leaks otherwise", blocks=(said, table))
-
-
-def _shares(labels: list[str], flow: list[list[float]]) -> Block:
-    if len(labels) <= _MOST_STATES:
-        rows = tuple((name, *(f"{share:.4f}" for share in row)) for name, row in zip(labels, flow, strict=True))
-        return Table(caption="Share of transitions", head=("from / to", *labels), rows=rows)
-    shares = sorted(
-        ((share, a, b) for a, row in zip(labels, flow, strict=True) for b, share in zip(labels, row, strict=True)),
-        key=lambda one: -one[0],
-    )
-    top = tuple((f"{a} to {b}", f"{share:.4f}") for share, a, b in shares[:_MOST_SHARES])
-    return Table(caption=f"The largest of {len(shares):,} shares", head=("from and to", "share"), rows=top)
+def _ordered(labels: Sequence[str], flow: Sequence[Sequence[float]]) -> list[tuple[float, str, str]]:
+    """Shares with their states, the largest first."""
+    cells = ((share, a, b) for a, row in zip(labels, flow, strict=True) for b, share in zip(labels, row, strict=True))
+    return sorted(cells, key=lambda cell: -cell[0])

@@ -1,15 +1,22 @@
-"""The figure of leakage curves: DP loss against leakage, every curve that applies, exact points on top."""
+"""What there is to say of a DP loss, and the figure of leakage curves, with exact points on top."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from pufferdp.assess.dp import curve_lines
 from pufferdp.basics.words import number, up_to
-from pufferdp.leakage.curves import Curve
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Rule, Text
-from pufferdp.report.page import Block, Shown, Table
+from pufferdp.report.page import Figure, Page, Section, Table, Words
+
+if TYPE_CHECKING:
+    from pufferdp.assess.dp import Curves, LeakageReport
+
+_NEIGHBOURS: Final = (
+    "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
+)
 
 _SERIES: Final = {
     "quilt": 0,
@@ -26,10 +33,9 @@ _SERIES: Final = {
 _CLAIM: Final = 5
 
 
-def curves_chart(curves: Mapping[str, Curve], *, least: float = 0.01, most: float = 10.0) -> Chart:
+def curves_chart(curves: Curves, *, least: float = 0.01, most: float = 10.0) -> Chart:
     """Every curve that applies, between two DP losses."""
-    losses = tuple(least * (most / least) ** (n / 60) for n in range(61))
-    lines = {name: [curve(loss) for loss in losses] for name, curve in curves.items() if curve.applies}
+    losses, lines = curve_lines(curves, least, most)
     return _chart("", losses, lines, (), f"Curves of leakage against DP loss: {', '.join(lines)}.")
 
 
@@ -91,26 +97,65 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
     )
 
 
-def leakage_blocks(leakage: dict[str, Any]) -> list[Block]:
-    """The answer as a table and as bars, for a notebook."""
-    return [_table(leakage), Shown(chart=leakage_bars(leakage), caption="")]
-
-
-def _table(leakage: dict[str, Any]) -> Table:
-    inverse = "target" in leakage
-    found = dict(leakage["dp_epsilon" if inverse else "curves"])
-    if leakage["query"] is not None:
-        found[f"exact, {leakage['query']}"] = leakage["exact"]
-    rows = []
-    for name, value in found.items():
-        note = "best" if name == leakage["best"] else leakage["reasons"].get(name.partition(",")[0], "")
-        rows.append((name, _safe(value, inverse), note))
-    over = f" over {leakage['length']:,} records" if leakage["length"] else ""
-    given = (
-        f"A leakage of at most {number(leakage['target'])}" if inverse else f"A DP loss of {number(leakage['spent'])}"
+def leakage_page(report: LeakageReport) -> Page:
+    """What a DP loss leaks by every curve, or the loss that may be spent."""
+    content = report.to_dict()
+    over = f" over {report.length:,} records" if report.length is not None else ""
+    what = "A leakage of at most" if report.inverse else "A DP loss of"
+    title = f"{what} {number(report.given)}{over}, for an adversary who knows {report.adversary.knows}"
+    reasons = {name: reason for name, reason in report.reasons.items() if name not in report.foreign}  # JSON has all
+    shown = {name: value for name, value in report.curves.items() if name in reasons or name not in report.reasons}
+    rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
+    if report.query is not None:
+        rows.append((f"exact, {report.query}", "", _safe(report.exact, report.inverse)))
+    table = Table(
+        caption=f"{what} {number(report.given)}{over}, adversary {report.adversary}",
+        head=("curve", "", "DP loss to spend" if report.inverse else "leaks at most"),
+        rows=tuple(rows),
+        left=2,
     )
-    head = ("curve", "DP loss to spend" if inverse else "leaks at most", "")
-    return Table(caption=f"{given}{over}, adversary {leakage['adversary']}", head=head, rows=tuple(rows))
+    none = tuple(f"{name}: {reason}." for name, reason in reasons.items())
+    return Page(
+        title="What a DP loss leaks",
+        opening=(title,),
+        sections=(
+            Section(
+                title="What leaks",
+                blocks=(
+                    table,
+                    Figure(make=lambda: leakage_bars(content)),
+                    Words(_sentences(report)),
+                    *((Words(none, heading="No number:"),) if none else ()),
+                ),
+            ),
+        ),
+        data=content,
+        kind="leakage",
+    )
+
+
+def _sentences(report: LeakageReport) -> tuple[str, ...]:
+    value = _safe(report.curves[report.best], report.inverse)
+    if report.inverse:
+        answer = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
+        answer += f"{number(report.given)}."
+    else:
+        start = "Whatever the DP algorithm, the" if report.universal else "The"
+        answer = f"{start} odds about one record shift by at most e^{value}."
+    if not report.universal:
+        answer += f" This holds for {report.holds_for}."
+    sentences = [answer]
+    if report.exact is not None:
+        noise = f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, "
+        noise += "this DP epsilon suffices" if report.inverse else "the leakage is"
+        sentences.append(f"{noise}: {_safe(report.exact, report.inverse)}.")
+    w = report.witness
+    if w is not None:
+        sentences.append(
+            f"Most is learnt by someone who knows {w.knows}. A noisy {report.query} of {number(w.output)} over "
+            f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
+        )
+    return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), _NEIGHBOURS
 
 
 def _safe(value: float | None, inverse: bool) -> str:

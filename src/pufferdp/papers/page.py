@@ -1,20 +1,36 @@
-"""The figure of an experiment: the paper's lines and ours, told apart without colour."""
+"""An experiment as a page: its rows and, told apart without colour, the paper's lines beside ours."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pufferdp.basics.words import number
+from pufferdp.papers.base import Result
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels, Points
-
-if TYPE_CHECKING:
-    from pufferdp.papers.base import Result
-
+from pufferdp.report.page import Figure, Page, Section, Table, Words
+from pufferdp.report.pages.flows import flow_maps
 
 _SERIES: Final = {"ours": 0, "paper": 1, "quilt": 3, "estimate": 2}
 _OTHERS: Final = (2, 4, 5, 3)
 _MOST_ACROSS: Final = 3
+
+
+def result_page(result: Result) -> Page:
+    """The rows of an experiment, ours beside the paper's."""
+    rows = tuple(tuple(_cell(row[name]) for name in result.columns) for row in result.rows)
+    table = Table(caption="Ours beside the paper's", head=tuple(result.columns.values()), rows=rows)
+    figure = Figure(make=lambda: experiment_panels(result, result.drawing.y))
+    return Page(
+        title="An experiment",
+        sections=(Section(title="What was found", blocks=(table, figure, Words(result.notes))),),
+        data={"rows": [dict(row) for row in result.rows], "notes": list(result.notes)},
+        kind="experiment",
+    )
+
+
+def _cell(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
 def experiment_panels(result: Result, title: str) -> Panels:
@@ -63,8 +79,6 @@ def experiment_panels(result: Result, title: str) -> Panels:
 
 
 def _heat_maps(result: Result, title: str) -> Panels:
-    from pufferdp.report.pages.flows import flow_maps
-
     drawing = result.drawing
     labels = [str(label) for label in dict.fromkeys(row[drawing.x] for row in result.rows)]
     tables: dict[str, Any] = {}

@@ -1,0 +1,65 @@
+"""Two laws of an answer and the transport between them, for a figure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.errors import ParameterError
+from pufferdp.leakage.laws.wasserstein import Pairs, coupling
+from pufferdp.publish.answers.laws import AnswerLaw
+
+MOST_ANSWERS: Final = 200
+"""More bars than this are a grey block."""
+_ROUNDING: Final = 1e-11
+"""Masses that are equal in truth may differ by this factor; it is a picture, nobody's noise depends on it."""
+
+
+@dataclass(frozen=True)
+class Moves:
+    """A transport between two laws on the same answers that carries nothing farther than it must."""
+
+    answers: tuple[float, ...]
+    """The answers that are possible under either law, rising."""
+    first: tuple[float, ...]
+    """Probability of each answer under the first law,"""
+    second: tuple[float, ...]
+    """and under the second."""
+    moves: tuple[tuple[int, int, float], ...]
+    """(from, to, mass), as places among the answers."""
+    distance: float
+    """W-infinity: the length of the longest move, unless the mass that must go so far is lost in rounding."""
+
+    def length(self, move: tuple[int, int, float]) -> float:
+        """How far a move carries its mass."""
+        return abs(self.answers[move[0]] - self.answers[move[1]])
+
+
+def moves_between(law_first: AnswerLaw, law_second: AnswerLaw) -> Moves:
+    """The quantile coupling of two laws of an answer that is one number."""
+    if law_first.answers.ndim != 1 or law_second.answers.ndim != 1:
+        raise ParameterError("the answer is several numbers; a figure of a transport needs an answer of one number")
+    laws = [
+        {float(x): float(p) for x, p in zip(law.answers, law.probabilities, strict=True) if p > 0}
+        for law in (law_first, law_second)
+    ]
+    answers = sorted({x for law in laws for x in law})
+    if len(answers) > MOST_ANSWERS:
+        raise ParameterError(
+            f"the laws have {len(answers):,} possible answers; a figure shows at most {MOST_ANSWERS}",
+            value=len(answers),
+        )
+    first, second = ([law.get(x, 0.0) for x in answers] for law in laws)
+    points = np.array(answers)
+    if all(x.is_integer() for x in answers):
+        points = points.astype(np.int64)
+    with np.errstate(divide="ignore"):
+        worst = Pairs(points, np.log(first), np.log(second), _ROUNDING).worst()
+    distance = 0.0 if worst is None else worst.distance
+    # Masses that differ in their last digits leave dust, which would be carried on to the next answer.
+    moves = [
+        (i, j, mass) for i, j, mass in coupling(answers, first, second) if abs(answers[i] - answers[j]) <= distance
+    ]
+    return Moves(tuple(answers), tuple(first), tuple(second), tuple(moves), distance)
