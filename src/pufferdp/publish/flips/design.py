@@ -143,7 +143,7 @@ def flip_chains(model: Model) -> tuple[MarkovChain, ...]:
             raise ModelError("the chain has one state; there is nothing to flip")
         return chains
     what = type(model).__name__
-    if "Interval" in what:
+    if series_of(model) is not None:
         raise NotApplicableError(
             f"the model is a {what}, infinitely many chains, and no one of them is proved to be the worst for flips; "
             "list the chains that matter in a markov_class"
