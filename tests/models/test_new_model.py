@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from pufferdp import (
     JointTable,
     Ledger,
+    MarkovChain,
+    MarkovClass,
     ModelClass,
     ModelError,
     NotApplicableError,
@@ -33,6 +35,7 @@ from pufferdp import (
     verify,
 )
 from pufferdp.models.base import Model, RecordModel
+from pufferdp.models.chain import SeriesModel
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
 from pufferdp.models.inference import Factor
 from pufferdp.models.simulate import sample, seeded
@@ -81,6 +84,23 @@ class DrawnCopies(NoisyCopies):
     def factors(self):
         copy = np.array([[self.right, 1 - self.right], [1 - self.right, self.right]])
         return (Factor((0,), np.array([0.5, 0.5])), *(Factor((0, i), copy) for i in range(1, self.copies + 1)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoTempers(SeriesModel):
+    """A series that is calm or restless for good, and nobody knows which: a class of two chains."""
+
+    file_type: ClassVar[str | None] = "two_tempers"
+    calm: float
+    restless: float
+
+    @property
+    def labels(self):
+        return ("0", "1")
+
+    @property
+    def chains(self):
+        return tuple(MarkovChain(transition=[[p, 1 - p], [1 - p, p]]) for p in (self.calm, self.restless))
 
 
 def written_out(model: NoisyCopies):
@@ -201,6 +221,21 @@ def test_a_certificate_with_another_model_does_not_hold(change, words):
     assert any(words in problem for problem in found.problems), found.problems
 
 
+def test_a_class_of_series_is_planned_as_its_chains_are():
+    model = TwoTempers(calm=0.9, restless=0.4)
+    listed = MarkovClass(models=model.chains)
+    asked = {"query": "count:1", "epsilon": 1.0, "length": 30}
+    for adversary in ("bdp", "pufferfish", "dp"):
+        ours, theirs = (plan(m, **asked, adversary=adversary).to_dict() for m in (model, listed))
+        assert ours == theirs
+        losses = [leakage_of(m, dp_epsilon=0.3, length=30, adversary=adversary).to_dict() for m in (model, listed)]
+        assert losses[0] == losses[1]
+    assert design_flips(model, 1.0, length=30).rho == design_flips(listed, 1.0, length=30).rho
+    done = release(pd.DataFrame({"state": ["1", "0"] * 15}), model=model, column="state", query="count:1", epsilon=1.0)
+    assert verify(json.loads(json.dumps(done.certificate.to_dict()))).problems == ()
+    assert "whichever model of the class is true" in done.certificate.guarantee.statement
+
+
 def test_files(tmp_path):
     model = NoisyCopies(copies=2, right=0.75)
     save_model(model, tmp_path / "model.json")
@@ -211,6 +246,9 @@ def test_files(tmp_path):
     back = model_from_dict(model_to_dict(several))
     assert model_to_dict(back) == model_to_dict(several)
     assert plan(back, "count:1", epsilon=1).best.applies
+    for kind in ("markov_chain", None, ["joint"], "class"):
+        with pytest.raises(ModelError, match=r"models\.1\.type is .*; it must be one of .*noisy_copies"):
+            model_from_dict({"type": "class", "models": [model_to_dict(model), {"type": kind}]})
     with pytest.raises(ModelError, match=r"right is missing; it is needed \(in a noisy_copies file\)"):
         model_from_dict({"type": "noisy_copies", "copies": 2})
 

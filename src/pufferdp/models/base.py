@@ -195,7 +195,7 @@ class Model(ABC):
                 raise ModelError(f"{name} is missing; it is needed (in a {cls.file_type} file)", value=raw)
         try:
             return cls(**{name: _frozen(value) for name, value in raw.items() if name != "type"})
-        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise ModelError(
                 f"{found_text(dict(raw))} makes no {cls.file_type}: {error}; correct the file", value=raw
             ) from None

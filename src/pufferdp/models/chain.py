@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
-from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.models.base import Lengths, Model, Ways
 from pufferdp.models.files.json import File, Row
 
@@ -77,17 +76,19 @@ class SeriesModel(Model):
         return tuple(replace(chain, start="stationary") if chain.any_start else chain for chain in self.deciding)
 
     @property
-    @abstractmethod
     def middle(self) -> MarkovChain:
-        """A chain from the middle of the class."""
+        """A chain from the middle of the class: the first of a list."""
+        if not self.chains:
+            raise NotApplicableError(f"{self!r} lists no chain, and does not say which one is in its middle")
+        return self.chains[0]
 
     def nearest(self, chain: MarkovChain) -> MarkovChain | None:
         """Of a class given by bounds a chain near this one, itself where it is inside; None where chains are listed."""
         return None
 
-    @abstractmethod
     def with_bins(self, edges: tuple[float, ...]) -> SeriesModel:
         """The same belief, with bins that turn numbers into its states."""
+        raise ParameterError(f"{self!r} takes no bins: read states instead of numbers", value=edges)
 
     def dependent(self, longest: int) -> int:
         """A whole chain, unless each step forgets where it came from."""
@@ -235,11 +236,6 @@ class MarkovChain(SeriesModel):
     @property
     def chain(self) -> MarkovChain:
         """The only belief."""
-        return self
-
-    @property
-    def middle(self) -> MarkovChain:
-        """The chain itself."""
         return self
 
     def with_bins(self, edges: tuple[float, ...]) -> MarkovChain:

@@ -82,11 +82,6 @@ class MarkovClass(SeriesModel):
         """Where a model of the class was estimated from, if one was."""
         return next((m.fitted for m in self.models if m.fitted is not None), None)
 
-    @property
-    def middle(self) -> MarkovChain:
-        """The first of the list."""
-        return self.models[0]
-
     def with_bins(self, edges: tuple[float, ...]) -> MarkovClass:
         """The same chains with bins."""
         return MarkovClass(models=tuple(replace(m, bins=edges) for m in self.models))

@@ -119,9 +119,10 @@ class ModelClass(RecordModel):
             name: made for name, made in model_types().items() if issubclass(made, RecordModel) and made is not cls
         }
         for n, part in enumerate(content.models):
-            if part.get("type") not in types:
+            kind = part.get("type")
+            if not isinstance(kind, str) or kind not in types:
                 raise ModelError(
-                    f"models.{n}.type is {found_text(part.get('type'))}; it must be one of {', '.join(types)} "
+                    f"models.{n}.type is {found_text(kind)}; it must be one of {', '.join(types)} "
                     f"(in a {cls.file_type} file)",
                     value=raw,
                 )

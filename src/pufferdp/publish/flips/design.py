@@ -15,7 +15,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.leakage.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
 from pufferdp.leakage.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain, SeriesModel, chains_of, series_of
+from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.publish.noise import drawn_channel, thresholds
 
 FLIPS: Final = "flips"
@@ -87,9 +87,9 @@ def design_flips(
     """
     epsilon, who = checks.epsilon(epsilon), checks.adversary(adversary)
     length = None if length is None else checks.length(length)
-    chains, series = flip_chains(model), series_of(model)
-    assert series is not None  # it has chains
-    if model.size == 2:
+    series = flippable(model)
+    chains = series.chains
+    if series.size == 2:
         weights = np.mean([chain.stationary for chain in chains], axis=0)
         rho0, rho1 = best_flips(chains, epsilon, length, who, (float(weights[0]), float(weights[1])))
         name, channel = FLIPS, np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])
@@ -138,15 +138,21 @@ def flip_bound(chains: tuple[MarkovChain, ...], channel: Matrix, length: int | N
 
 def flip_chains(model: Model) -> tuple[MarkovChain, ...]:
     """The chains of a model; refuses what has none, or infinitely many."""
-    chains = chains_of(model)
-    if chains:
-        if model.size < 2:
-            raise ModelError("the chain has one state; there is nothing to flip")
-        return chains
-    what = type(model).__name__
-    if "Interval" in what:
+    return flippable(model).chains
+
+
+def flippable(model: Model) -> SeriesModel:
+    """The model, if it is a chain or a list of chains; otherwise a refusal with the way out."""
+    series, what = series_of(model), type(model).__name__
+    if series is None:
+        raise NotApplicableError(
+            f"the model is a {what}; only series of states are flipped record by record: use a chain"
+        )
+    if not series.chains:
         raise NotApplicableError(
             f"the model is a {what}, infinitely many chains, and no one of them is proved to be the worst for flips; "
             "list the chains that matter in a markov_class"
         )
-    raise NotApplicableError(f"the model is a {what}; only series of states are flipped record by record: use a chain")
+    if series.size < 2:
+        raise ModelError("the chain has one state; there is nothing to flip")
+    return series
