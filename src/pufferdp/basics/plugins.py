@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from pufferdp.basics.errors import ParameterError
 
@@ -46,7 +47,7 @@ def names(group: str) -> tuple[str, ...]:
 @cache
 def _registered(group: str) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+    for entry in sorted(_installed().select(group=group), key=lambda entry: entry.name):
         other = found.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise ParameterError(
@@ -55,3 +56,9 @@ def _registered(group: str) -> dict[str, EntryPoint]:
                 value=entry.name,
             )
     return found
+
+
+@cache
+def _installed() -> Any:
+    """Those of all packages, whose files are read once. Their type depends on the version of Python; all can select."""
+    return entry_points()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pufferdp
-from pufferdp.apps.cli.app import app
+from pufferdp.apps.cli.app import command_line
 from pufferdp.publish import noise
 from tests.apps.cli.conftest import CHAIN, Run, write
 
@@ -49,7 +49,15 @@ def test_the_help_lists_every_verb(run: Run) -> None:
 
 
 def test_no_verb_is_left_out() -> None:
-    assert {command.callback.__name__ for command in app.registered_commands if command.callback} == set(VERBS)
+    commands = command_line([]).registered_commands
+    assert {command.callback.__name__ for command in commands if command.callback} == set(VERBS)
+
+
+def test_a_verb_is_loaded_alone(run: Run) -> None:
+    (alone,) = command_line(["plan", "m.json"]).registered_commands
+    assert alone.callback is not None
+    assert alone.callback.__name__ == "plan"
+    assert "Did you mean 'plan'" in run("plam").err
 
 
 def test_every_option_says_what_it_is(run: Run) -> None:

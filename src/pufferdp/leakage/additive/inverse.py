@@ -12,8 +12,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from scipy.optimize import brentq
-
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.powers import UNIT
 
@@ -44,6 +42,8 @@ def largest_loss(leak: Callable[[float], float], allowed: float, most: float) ->
         high, low = low, low * max(1 / 16, math.exp(-2 * over(low))) * (1 - _NEAR)
         if low < most * _LEAST:
             raise NotApplicableError("no DP loss was found to be small enough")
+    from scipy.optimize import brentq  # half a second to import, and not every plan needs it
+
     root = brentq(over, low, high, xtol=low * _NEAR / 4, rtol=_NEAR / 4)
     for tried in (root * (1 - _NEAR / 3), root * (1 + _NEAR / 3)):
         enough, too_much = _ends(seen)

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri_exp
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
@@ -48,34 +47,42 @@ def normal_posterior(
 
 def _place(d: float, ratio: float, share: float, rest: float) -> float:
     """Where the lower tail ends, in standard deviations: ``share`` of the weight below d, ``rest`` of that above."""
+    from scipy import special
+
     if share <= 0:
-        return min(d, ratio + float(ndtri_exp(share + log_ndtr(d - ratio))))
-    return max(d, -ratio - float(ndtri_exp(min(0.0, rest) + log_ndtr(-d - ratio))))
+        return min(d, ratio + float(special.ndtri_exp(share + special.log_ndtr(d - ratio))))
+    return max(d, -ratio - float(special.ndtri_exp(min(0.0, rest) + special.log_ndtr(-d - ratio))))
 
 
 def normal_surprise(mean: float, variance: float, noisy: float, scale: float) -> float:
     """Twice P(N(mean, variance) plus Laplace noise lies at least as far out, on the side of the noisy answer)."""
+    from scipy import special
+
     sd = math.sqrt(variance)
     if sd <= _CERTAIN * max(scale, abs(noisy - mean)):
         return math.exp(-abs(noisy - mean) / scale) if scale else float(noisy == mean)
     d = abs(noisy - mean) / sd
-    tail = float(ndtr(-d))
+    tail = float(special.ndtr(-d))
     if scale > 0:
         ratio = sd / scale
         # E[exp(−gap/scale)] over the answers on this side of the noisy one, and beyond it.
-        near = math.exp(ratio * (ratio / 2 - d)) * float(ndtr(d - ratio)) if d > ratio else _side(d, ratio - d)
+        near = math.exp(ratio * (ratio / 2 - d)) * float(special.ndtr(d - ratio)) if d > ratio else _side(d, ratio - d)
         tail += (near - _side(d, ratio + d)) / 2
     return min(1.0, 2 * tail)
 
 
 def _side(d: float, x: float) -> float:
     """exp(−d²/2)·erfcx(x/√2)/2, for x that is not negative: no large number is taken from another."""
-    return math.exp(-d * d / 2) * float(erfcx(x / math.sqrt(2))) / 2
+    from scipy import special
+
+    return math.exp(-d * d / 2) * float(special.erfcx(x / math.sqrt(2))) / 2
 
 
 def _log_erfcx(x: float) -> float:
     """Log of exp(x²)·erfc(x); far to the left erfc is 2."""
-    return x * x + math.log(2) if x < -20 else math.log(erfcx(x))
+    from scipy import special
+
+    return x * x + math.log(2) if x < -20 else math.log(special.erfcx(x))
 
 
 def clipped_moments(mean: Floats, covariance: Floats, low: float, high: float) -> tuple[float, float]:
@@ -103,10 +110,12 @@ def clipped_moments(mean: Floats, covariance: Floats, low: float, high: float) -
 
 def _standard(mean: Floats, sd: Floats, low: float, high: float) -> tuple[Floats, Floats, Floats, Floats]:
     """P(below), P(above) and the densities at both ends, in standard units."""
+    from scipy import special
+
     with np.errstate(divide="ignore", invalid="ignore"):
         a, b = ((edge - mean) / sd for edge in (low, high))
     heights = [np.where(np.isfinite(x), np.exp(-0.5 * x * x), 0.0) / math.sqrt(2 * math.pi) for x in (a, b)]
-    return ndtr(a), ndtr(-b), heights[0], heights[1]
+    return special.ndtr(a), special.ndtr(-b), heights[0], heights[1]
 
 
 def _clipped_mean(mean: Floats, sd: Floats, low: float, high: float) -> Floats:

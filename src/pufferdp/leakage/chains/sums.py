@@ -75,9 +75,7 @@ def chain_total(
             f"the law of the answer over {records:,} records of {chain.size} states takes too many products "
             f"({cost:.1g}; the limit is {_MOST_WORK:.0g}) or has more than {_WIDEST:,} places"
         )
-    from scipy.fft import irfft, next_fast_len
-
-    points = int(next_fast_len(width, real=True))
+    points = _smooth(width)
     # The law is real, so half of the roots are enough.
     half = np.arange(points // 2 + 1)
     short = _is_short(chain.size, lengths)
@@ -88,12 +86,25 @@ def chain_total(
         # Whole turns are taken off in whole numbers: no accuracy is lost to large angles.
         z = np.exp(-2j * np.pi / points * (half[at : at + together, None] * steps % points))
         parts.append(transform(chain, lengths, z))
-    masses = irfft(np.concatenate(parts), points)[:width]
+    masses = np.fft.irfft(np.concatenate(parts), points)[:width]
     # Every record adds rounding of about k·2^-53 to the transform, relative to its size, and the mean size of the
     # transform is about the largest mass. An estimate, not a bound; tests hold it against laws known to all digits.
     rounding = float(4 * (records + 16) * chain.size * 2.0**-53 * masses.max())
     masses = np.where(masses > rounding, masses, 0.0)
     return TotalLaw(masses / masses.sum(), rounding)
+
+
+def _smooth(width: int) -> int:
+    """The smallest number from ``width`` with no prime factor above 5: transforms of such lengths are quick."""
+    best = 1 << (width - 1).bit_length()
+    five = 1
+    while five < best:
+        odd = five
+        while odd < best:
+            best = min(best, odd << (-(-width // odd) - 1).bit_length())
+            odd *= 3
+        five *= 5
+    return best
 
 
 def _raised(chain: MarkovChain, lengths: Sequence[tuple[int, int]], z: Transform) -> Transform:

@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import brentq, minimize, minimize_scalar
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
@@ -65,6 +64,8 @@ def best_flips(
 
 def largest(loss: Callable[[float], float], target: float) -> float:
     """The largest h up to ``target`` with loss(h) ≤ target; the loss is at least h and rises with it."""
+    from scipy import optimize
+
     if loss(target) <= target:
         return target
     if loss(_SMALLEST * target) > target:
@@ -76,7 +77,7 @@ def largest(loss: Callable[[float], float], target: float) -> float:
     while loss(tried := high / 2) > target:
         high = tried
     # Infinite losses are cut: the search for a root cannot use them.
-    root = float(brentq(lambda h: min(loss(h) - target, 1.0), tried, high, xtol=tried * 1e-13, rtol=1e-13))
+    root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), tried, high, xtol=tried * 1e-13, rtol=1e-13))
     while loss(root) > target:
         root = max(tried, root * (1 - 1e-12))
     return root
@@ -98,6 +99,8 @@ def _cheapest(high: float, low: float, cost: tuple[float, float]) -> tuple[float
 
 def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
     """Both ratios in both losses: the frontier, one ratio at a time."""
+    from scipy import optimize
+
     most = largest(lambda h: losses(Flips(h, 0.0)).worst, target)
     seen: dict[float, tuple[float, float]] = {}
 
@@ -113,17 +116,19 @@ def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float
     tried = [most * n / _TRIALS for n in range(1, _TRIALS + 1)]
     best = min(tried, key=price)
     step = most / _TRIALS
-    minimize_scalar(price, bounds=(max(best - step, step * 1e-3), min(best + step, most)), method="bounded")
+    optimize.minimize_scalar(price, bounds=(max(best - step, step * 1e-3), min(best + step, most)), method="bounded")
     return min(seen.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
 
 
 def _within(loss: Callable[[float], float], target: float) -> float:
     """The largest ratio up to ``target`` whose loss is within it; 0 is taken to be."""
+    from scipy import optimize
+
     if loss(target) <= target:
         return target
     if loss(0.0) >= target:
         return 0.0
-    root = float(brentq(lambda h: min(loss(h) - target, 1.0), 0.0, target, xtol=target * 1e-12, rtol=1e-12))
+    root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), 0.0, target, xtol=target * 1e-12, rtol=1e-12))
     return max(0.0, root - target * 4e-12)
 
 
@@ -208,6 +213,8 @@ def better_channel(chains: Sequence[MarkovChain], epsilon: float, length: int | 
     A record must be as likely to stay as to become any one other state, as with flips of at most ½: an output that is
     always the same changes few records of a state that is common, and is of no use.
     """
+    from scipy import optimize
+
     k = chains[0].size
     plain = least_response(chains, epsilon, length, adversary)
 
@@ -225,7 +232,7 @@ def better_channel(chains: Sequence[MarkovChain], epsilon: float, length: int | 
 
     start = np.log(chains[0].stationary[:-1] + 1e-3) - np.log(chains[0].stationary[-1] + 1e-3)
     first = min((np.zeros(k - 1), start), key=cost)
-    searched = minimize(
+    searched = optimize.minimize(
         cost, first, method="Nelder-Mead", options={"maxfev": _CHANNEL_TRIALS, "xatol": 1e-2, "fatol": 1e-4}
     )
     tried = _least(law(searched.x), chains, epsilon, length, adversary, _NEAR)
@@ -243,6 +250,8 @@ def _least(
     **how: int,
 ) -> Matrix:
     """The least λ for a law, up to ``near``, by its upper end; the λ returned keeps the promise."""
+    from scipy import optimize
+
     target = epsilon * (1 - _INSIDE_SIMPLEX)
     seen: dict[float, float] = {}
 
@@ -263,6 +272,6 @@ def _least(
         while over(tried := 1 - (1 - low) / 16) <= 0:  # little noise: close in on 1 from below
             low = tried
         high = tried
-    brentq(over, low, high, xtol=min(low, 1 - low) * near, rtol=1e-12)
+    optimize.brentq(over, low, high, xtol=min(low, 1 - low) * near, rtol=1e-12)
     keep = max(k for k, loss in seen.items() if loss <= target)
     return keep_or_draw(law, 1 - keep)

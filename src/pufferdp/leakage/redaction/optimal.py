@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linprog
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Mask, Matrix, Vector
@@ -261,6 +260,8 @@ def polish(run: Run, first: int, marks: Matrix, free: Mask, steps: int = STEPS) 
 
 def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, gain: Matrix) -> Vector | None:
     """The step that releases most, to first order, within the budget and the trust region."""
+    from scipy.optimize import linprog
+
     size, count = run.hiding.chain.size, int(free.sum())
     number = np.full(free.shape, -1)
     number[free] = np.arange(count)
