@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.timing import Report, seconds
 from pufferdp import Charge, Ledger, MarkovChain, plan
-from pufferdp.ledger import charge as hashes
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.totals import State
 from pufferdp.publish.answers.release import charge_of
 
@@ -175,7 +175,7 @@ def _fill(ledger: Ledger, charges: list[Charge]) -> None:
         sql = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
         while state.releases < MANY:
             charge = charges[state.releases % len(charges)]
-            head = hashes.link(state.head, state.position + 1, when, charge.problem)
+            head = hash_chain.link(state.head, state.position + 1, when, charge.problem)
             state = state.after(charge, head)
             session.run(sql, "series", state.position, when, charge.problem, head)
         session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), "series")

@@ -20,7 +20,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import BudgetError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
 from pufferdp.leakage.orbits import Privacy
-from pufferdp.ledger.charge import FLOW, Charge, digest
+from pufferdp.ledger.charge import FLOW, Charge
+from pufferdp.ledger.hash_chain import digest
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import Model
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
-from pufferdp.ledger import charge as chain
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge, channel_loss, loss_of
 from pufferdp.ledger.flow_budget import FlowBudget, flow_problems, reading_of
 from pufferdp.ledger.store.base import Session
@@ -120,7 +120,7 @@ class _Check:
     def _contents(self, session: Session, table: str, what: str) -> dict[str, str]:
         found = {}
         for sha, content in session.rows(f"SELECT sha256, content FROM {table} ORDER BY sha256"):
-            if not isinstance(content, str) or chain.digest(content) != sha:
+            if not isinstance(content, str) or hash_chain.digest(content) != sha:
                 self.problems.append(f"{what} {str(sha)[:12]}… was changed: its digest is another")
             else:
                 found[sha] = content
@@ -129,9 +129,9 @@ class _Check:
     def _dataset(self, session: Session, name: str, definition: str, stated: str) -> None:
         raw = json.loads(definition)
         model, adversary, budget = raw["model"], raw["adversary"], raw["budget"]
-        if definition != chain.definition(name, model, adversary, budget, raw["created"]):
+        if definition != hash_chain.definition(name, model, adversary, budget, raw["created"]):
             self.problems.append(f"data set {name!r}: its definition was changed")
-        state = State(chain.digest(definition), model)
+        state = State(hash_chain.digest(definition), model)
         self.seen |= state.head == self.head
         kept: dict[str, Charge | None] = {}
         fits = 0  # charged before there was a model, when nobody could know what they leak
@@ -140,7 +140,7 @@ class _Check:
             if position != state.position + 1:
                 self.problems.append(f"data set {name!r}: row {state.position + 1} is missing or moved")
                 return
-            if hash != chain.link(state.head, position, created, problem):
+            if hash != hash_chain.link(state.head, position, created, problem):
                 self.problems.append(f"data set {name!r}: row {position} was changed, or the row before it was")
                 return
             if problem not in kept:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.basics.paged import Paged
-from pufferdp.ledger.charge import link
+from pufferdp.ledger.hash_chain import link
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import NumberModel
