@@ -15,7 +15,7 @@ from benchmarks.timing import Report, seconds
 from pufferdp import Charge, Ledger, MarkovChain, plan
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.totals import State
-from pufferdp.publish.answers.release import charge_of
+from pufferdp.publish.answers.kind import charge_of
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 WAITERS, SECONDS, MANY = 50, 8.0, 1_000_000

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pufferdp.models.model_class import ModelClass
     from pufferdp.models.network import BayesianNetwork, Node
     from pufferdp.models.pedigree import Member, Pedigree
+    from pufferdp.publish.answers.certificate import Certificate
     from pufferdp.publish.answers.denoise import Denoised
     from pufferdp.publish.answers.fleet import Fleet, release_fleet
     from pufferdp.publish.answers.laws import AnswerLaw, answer_law
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.queries import Query
     from pufferdp.publish.answers.release import Release, release
     from pufferdp.publish.answers.secrets import Secret, Secrets, load_secrets
-    from pufferdp.publish.certificate import Certificate, read_certificate
+    from pufferdp.publish.certificate import read_certificate
     from pufferdp.publish.fits.fit import Fit, fit
     from pufferdp.publish.flips.certificate import SeriesCertificate
     from pufferdp.publish.flips.design import FlipDesign, design_flips
@@ -180,6 +181,7 @@ _HOME = {
         "Pedigree",
     ),
     "publish.answers.denoise": ("Denoised",),
+    "publish.answers.certificate": ("Certificate",),
     "publish.answers.fleet": (
         "Fleet",
         "release_fleet",
@@ -205,10 +207,7 @@ _HOME = {
         "Secrets",
         "load_secrets",
     ),
-    "publish.certificate": (
-        "Certificate",
-        "read_certificate",
-    ),
+    "publish.certificate": ("read_certificate",),
     "publish.fits.fit": (
         "Fit",
         "fit",

@@ -292,7 +292,8 @@ def test_total_variations_as_such_do_not_add_up() -> None:
         (lambda c: c.update(tau=0.01), "do not go with its tau"),
         (lambda c: c["facts"]["promise"].update(eta=0.02), "the budget is for"),
         (lambda c: c["facts"].update(lengths=[[10, 1]]), "tau or its length"),
-        (lambda c: c["facts"].update(mechanism="poster-log"), "had noise of sigma"),
+        (lambda c: c["facts"].update(mechanism="poster-log", kappa=0.1), "had noise of sigma"),
+        (lambda c: c["facts"].update(mechanism="flow-log"), "has a kappa above 0"),
     ],
 )
 def test_a_forger_who_mends_every_hash_is_found_by_the_charge(path: Path, change, reason: str) -> None:

@@ -188,7 +188,7 @@ def test_processes_of_the_command_line_share_a_budget(path: Path, tmp_path: Path
     FRAME.to_csv(tmp_path / "f.csv", index=False)
     words = ["release", "f.csv", "--model", "m.json", "--column", "state", "--query", "histogram", "--epsilon", "1.2"]
     words += ["--mechanism", "quilt-exact", "--ledger", str(path), "--dataset", "week"]
-    call = [sys.executable, "-c", "from pufferdp.cli import main; main()", *words]
+    call = [sys.executable, "-c", "from pufferdp.apps.cli import main; main()", *words]
     running = [
         subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ))
         for _ in range(4)

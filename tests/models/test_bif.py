@@ -316,10 +316,12 @@ def test_a_model_file_may_name_a_bif_file_beside_it(tmp_path, monkeypatch):
     assert "bif" not in model_to_dict(model)
     assert model_digest(model_from_dict(model_to_dict(model))) == model_digest(model)
     assert isinstance(load_model(tmp_path / "sub" / "class.json"), ModelClass)
-    with pytest.raises(ModelError, match=r"'net\.bif' does not exist"):
-        model_from_dict(raw)
+    with pytest.raises(ModelError, match=r"'.*net\.bif' does not exist"):
+        model_from_dict(raw, tmp_path)
+    assert model_from_dict(raw, tmp_path / "sub").records == ("rain", "wet")
     monkeypatch.chdir(tmp_path / "sub")
-    assert model_from_dict(raw).records == ("rain", "wet")
+    with pytest.raises(ModelError, match=r"names another file, 'net\.bif'.* by value"):
+        model_from_dict(raw)
     (tmp_path / "sub" / "model.json").write_text(json.dumps({**raw, "values": {"no": 0}}))
     with pytest.raises(ModelError, match=r"model\.json: .*net\.bif: values must give a number for each of no, yes"):
         load_model(tmp_path / "sub" / "model.json")

@@ -177,7 +177,7 @@ def test_model_files(tmp_path):
         ({"members": [{"id": "a", "sex": 1}], "major_allele_frequency": 0.5}, "sex is not a key"),
         ({"members": [{"father": "a"}], "major_allele_frequency": 0.5}, "id is missing"),
         ({"members": [{"id": "a"}], "major_allele_frequency": 2}, "from 0 to 1"),
-        ({"ped": "none.ped", "major_allele_frequency": 0.5}, "does not exist"),
+        ({"ped": "none.ped", "major_allele_frequency": 0.5}, "names another file"),
     ],
 )
 def test_model_files_that_cannot_be_read(content, words):

@@ -47,6 +47,3 @@ def charge_release(
         if ledger is None or dataset is None:
             return None, False
         return ledger.charge(dataset, charge()), ledger.has_fitted(dataset)
-
-
-opened, charged = open_ledger, charge_release

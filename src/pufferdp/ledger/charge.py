@@ -18,9 +18,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import canonical_json
-from pufferdp.ledger.hash_chain import definition as definition
-from pufferdp.ledger.hash_chain import digest as digest
-from pufferdp.ledger.hash_chain import link as link
+from pufferdp.ledger.hash_chain import digest
 
 
 @dataclass(frozen=True, kw_only=True)

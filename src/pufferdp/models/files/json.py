@@ -33,8 +33,8 @@ class _File(BaseModel):
 
 
 class _Part(Protocol):
-    def build(self, folder: Path) -> Model:
-        """The model; files it names are looked for from the folder."""
+    def build(self, folder: Path | None) -> Model:
+        """The model; files it names are looked for from the folder, and refused without one."""
 
 
 class _States(_File):
@@ -53,7 +53,7 @@ class _Chain(_States):
     transition: list[Row]
     start: str | Row = "stationary"
 
-    def build(self, folder: Path) -> MarkovChain:
+    def build(self, folder: Path | None) -> MarkovChain:
         table = number_array(self.transition, "transition")
         return MarkovChain(transition=table, start=self.start, **self.common())
 
@@ -62,7 +62,7 @@ class _Chains(_File):
     type: Literal["markov_class"]
     models: list[_Chain]
 
-    def build(self, folder: Path) -> MarkovClass:
+    def build(self, folder: Path | None) -> MarkovClass:
         built = _members(self.models, folder)
         return MarkovClass(models=tuple(m for m in built if isinstance(m, MarkovChain)))
 
@@ -72,7 +72,7 @@ class _Binary(_States):
     low: float
     high: float
 
-    def build(self, folder: Path) -> BinaryInterval:
+    def build(self, folder: Path | None) -> BinaryInterval:
         return BinaryInterval(low=self.low, high=self.high, **self.common())
 
 
@@ -81,7 +81,7 @@ class _Interval(_States):
     low: list[Row]
     high: list[Row]
 
-    def build(self, folder: Path) -> MarkovInterval:
+    def build(self, folder: Path | None) -> MarkovInterval:
         low, high = number_array(self.low, "low"), number_array(self.high, "high")
         return MarkovInterval(low=low, high=high, **self.common())
 
@@ -105,12 +105,12 @@ class _Network(_File):
     values: dict[str, float] | None = None
     fitted: dict[str, Any] | None = None
 
-    def build(self, folder: Path) -> BayesianNetwork:
+    def build(self, folder: Path | None) -> BayesianNetwork:
         if (self.nodes is None) == (self.bif is None):
             found = "neither nodes nor bif is given" if self.nodes is None else "nodes and bif are both given"
             raise ModelError(f"{found}; a network has its nodes in this file or in a BIF file")
         if self.bif is not None:
-            network = BayesianNetwork.from_bif(folder / self.bif, values=self.values)
+            network = BayesianNetwork.from_bif(_beside(folder, self.bif), values=self.values)
             return replace(network, fitted=self.fitted)
         given: dict[str, Any] = {"values": self.values, "fitted": self.fitted}
         return BayesianNetwork(nodes=tuple(node.build() for node in self.nodes or []), **given)
@@ -135,12 +135,12 @@ class _Pedigree(_File):
     values: dict[str, float] | None = None
     fitted: dict[str, Any] | None = None
 
-    def build(self, folder: Path) -> Pedigree:
+    def build(self, folder: Path | None) -> Pedigree:
         if (self.members is None) == (self.ped is None):
             found = "neither members nor ped is given" if self.members is None else "members and ped are both given"
             raise ModelError(f"{found}; a pedigree has its members in this file or in a PED file")
         if self.ped is not None:
-            family = Pedigree.from_ped(folder / self.ped, self.major_allele_frequency, values=self.values)
+            family = Pedigree.from_ped(_beside(folder, self.ped), self.major_allele_frequency, values=self.values)
             return replace(family, fitted=self.fitted)
         given: dict[str, Any] = {"values": self.values, "fitted": self.fitted}
         members = tuple(member.build() for member in self.members or [])
@@ -159,7 +159,7 @@ class _Joint(_File):
     records: list[str | int] | None = None
     fitted: dict[str, Any] | None = None
 
-    def build(self, folder: Path) -> JointTable:
+    def build(self, folder: Path | None) -> JointTable:
         return JointTable(
             values=self.values,
             outcomes=[outcome.records for outcome in self.outcomes],
@@ -178,7 +178,7 @@ class _Groups(_File):
     values: dict[str, float] | None = None
     fitted: dict[str, Any] | None = None
 
-    def build(self, folder: Path) -> Groups | AnyGroups:
+    def build(self, folder: Path | None) -> Groups | AnyGroups:
         states = None if self.states is None else [str(state) for state in self.states]
         common: dict[str, Any] = {"states": states, "values": self.values, "fitted": self.fitted}
         if self.largest is not None and self.sizes is None and self.positives is None:
@@ -195,7 +195,7 @@ class _Gaussian(_File):
     records: list[str | int] | None = None
     fitted: dict[str, Any] | None = None
 
-    def build(self, folder: Path) -> Gaussian:
+    def build(self, folder: Path | None) -> Gaussian:
         names = None if self.records is None else [str(name) for name in self.records]
         table = number_array(self.covariance, "covariance")
         return Gaussian(mean=self.mean, covariance=table, records=names, fitted=self.fitted)
@@ -207,7 +207,7 @@ class _Limited(_File):
     rho: float
     fitted: dict[str, Any] | None = None
 
-    def build(self, folder: Path) -> LimitedCorrelation:
+    def build(self, folder: Path | None) -> LimitedCorrelation:
         return LimitedCorrelation(records=self.records, rho=self.rho, fitted=self.fitted)
 
 
@@ -215,7 +215,7 @@ class _Class(_File):
     type: Literal["class"]
     models: list[Annotated[_Network | _Pedigree | _Joint | _Groups, Field(discriminator="type")]]
 
-    def build(self, folder: Path) -> ModelClass:
+    def build(self, folder: Path | None) -> ModelClass:
         built = _members(self.models, folder)
         for n, model in enumerate(built, start=1):
             if not isinstance(model, RecordModel):
@@ -223,7 +223,18 @@ class _Class(_File):
         return ModelClass(models=tuple(m for m in built if isinstance(m, RecordModel)))
 
 
-def _members(models: Sequence[_Part], folder: Path) -> list[Model]:
+def _beside(folder: Path | None, name: str) -> Path:
+    """A file that a model file names; only who owns the model file says where it lies."""
+    if folder is None:
+        raise ModelError(
+            f"the model names another file, {name!r}, and only a model file may do so: give the model by value, with "
+            "its tables in it",
+            value=name,
+        )
+    return folder / name
+
+
+def _members(models: Sequence[_Part], folder: Path | None) -> list[Model]:
     built = []
     for n, model in enumerate(models, start=1):
         try:
@@ -261,8 +272,11 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path}: {error}", value=error.value) from None
 
 
-def model_from_dict(raw: object, folder: str | os.PathLike[str] = ".") -> Model:
-    """A model from the content of its file; a BIF or PED file it names is looked for from the folder."""
+def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -> Model:
+    """A model by value. Whoever owns the model file may give its folder, where a BIF or PED file it names is read.
+
+    Without a folder no file is opened: a certificate or a ledger from a stranger could name any file of the reader.
+    """
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
     kind = raw.get("type")
@@ -271,7 +285,7 @@ def model_from_dict(raw: object, folder: str | os.PathLike[str] = ".") -> Model:
     if not isinstance(kind, str) or kind not in TYPES:
         raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(TYPES)}", value=kind)
     try:
-        return CONTENT.validate_python(raw).build(Path(folder))
+        return CONTENT.validate_python(raw).build(None if folder is None else Path(folder))
     except ValidationError as error:
         first = plain_errors(error, skip=1)[0]
         raise ModelError(f"{first} (in a {kind} file)", value=raw) from None

@@ -86,8 +86,8 @@ def design_flips(
     """
     epsilon, who = checks.epsilon(epsilon), checks.adversary(adversary)
     length = None if length is None else checks.length(length)
-    chains = flip_chains(model)
-    assert isinstance(model, (MarkovChain, MarkovClass))
+    model = flippable(model)
+    chains = model.chains
     if model.size == 2:
         weights = np.mean([chain.stationary for chain in chains], axis=0)
         rho0, rho1 = best_flips(chains, epsilon, length, who, (float(weights[0]), float(weights[1])))
@@ -137,10 +137,15 @@ def flip_bound(chains: tuple[MarkovChain, ...], channel: Matrix, length: int | N
 
 def flip_chains(model: Model) -> tuple[MarkovChain, ...]:
     """The chains of a model; refuses what has none, or infinitely many."""
+    return flippable(model).chains
+
+
+def flippable(model: Model) -> MarkovChain | MarkovClass:
+    """The model, if it is a chain or a list of chains; otherwise a refusal with the way out."""
     if isinstance(model, (MarkovChain, MarkovClass)):
         if model.size < 2:
             raise ModelError("the chain has one state; there is nothing to flip")
-        return model.chains
+        return model
     what = type(model).__name__
     if "Interval" in what:
         raise NotApplicableError(

@@ -15,7 +15,8 @@ from pufferdp.leakage.redaction.design import Design, blocks_of
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.flips.design import design_flips, flip_bound, flip_chains
-from pufferdp.publish.redaction.certificate import read_designs, statement
+from pufferdp.publish.redaction.certificate import statement
+from pufferdp.publish.redaction.kind import read_designs
 from pufferdp.publish.redaction.result import Redaction
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Line, Text
 from pufferdp.report.page import Block, Page, Section, Shown, Table
