@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from pufferdp.models.model_class import ModelClass as ModelClass
     from pufferdp.models.network import BayesianNetwork as BayesianNetwork, Node as Node
     from pufferdp.models.pedigree import Member as Member, Pedigree as Pedigree
+    from pufferdp.publish.answers.certificate import Certificate as Certificate
     from pufferdp.publish.answers.denoise import Denoised as Denoised
     from pufferdp.publish.answers.fleet import Fleet as Fleet, release_fleet as release_fleet
     from pufferdp.publish.answers.laws import AnswerLaw as AnswerLaw, answer_law as answer_law
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.queries import Query as Query
     from pufferdp.publish.answers.release import Release as Release, release as release
     from pufferdp.publish.answers.secrets import Secret as Secret, Secrets as Secrets, load_secrets as load_secrets
-    from pufferdp.publish.certificate import Certificate as Certificate, read_certificate as read_certificate
+    from pufferdp.publish.certificate import read_certificate as read_certificate
     from pufferdp.publish.fits.fit import Fit as Fit, fit as fit
     from pufferdp.publish.flips.certificate import SeriesCertificate as SeriesCertificate
     from pufferdp.publish.flips.design import FlipDesign as FlipDesign, design_flips as design_flips

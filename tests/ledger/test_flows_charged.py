@@ -31,7 +31,7 @@ from pufferdp import (
     verify,
 )
 from pufferdp.leakage.orbits import Privacy, dobrushin, least_favourable, our_noise
-from pufferdp.ledger import charge as hashes
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import KINDS
 from pufferdp.ledger.flow_budget import add_taus, flow_charge, tau_left
 from pufferdp.models.files.json import model_digest
@@ -292,7 +292,8 @@ def test_total_variations_as_such_do_not_add_up() -> None:
         (lambda c: c.update(tau=0.01), "do not go with its tau"),
         (lambda c: c["facts"]["promise"].update(eta=0.02), "the budget is for"),
         (lambda c: c["facts"].update(lengths=[[10, 1]]), "tau or its length"),
-        (lambda c: c["facts"].update(mechanism="poster-log"), "had noise of sigma"),
+        (lambda c: c["facts"].update(mechanism="poster-log", kappa=0.1), "had noise of sigma"),
+        (lambda c: c["facts"].update(mechanism="flow-log"), "has a kappa above 0"),
     ],
 )
 def test_a_forger_who_mends_every_hash_is_found_by_the_charge(path: Path, change, reason: str) -> None:
@@ -304,10 +305,10 @@ def test_a_forger_who_mends_every_hash_is_found_by_the_charge(path: Path, change
             ((created,),) = session.rows("SELECT created FROM ledger_entries")
             raw = json.loads(content)
             change(raw)
-            forged = hashes.canonical_json(raw)
-            row = hashes.link(hashes.digest(definition), 1, created, hashes.digest(forged))
-            session.run("UPDATE ledger_problems SET content = ?, sha256 = ?", forged, hashes.digest(forged))
-            session.run("UPDATE ledger_entries SET problem = ?, hash = ?", hashes.digest(forged), row)
+            forged = hash_chain.canonical_json(raw)
+            row = hash_chain.link(hash_chain.digest(definition), 1, created, hash_chain.digest(forged))
+            session.run("UPDATE ledger_problems SET content = ?, sha256 = ?", forged, hash_chain.digest(forged))
+            session.run("UPDATE ledger_entries SET problem = ?, hash = ?", hash_chain.digest(forged), row)
         problems = ledger.verify().problems
         assert any(reason in text for text in problems), problems
 

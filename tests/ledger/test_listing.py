@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pufferdp import Charge, Ledger, MarkovChain, plan
 from pufferdp.ledger.history import latest
-from pufferdp.publish.answers.release import charge_of
+from pufferdp.publish.answers.kind import charge_of
 
 CHAIN = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]])
 

@@ -11,7 +11,7 @@ import pytest
 
 import pufferdp
 from pufferdp.basics.errors import BudgetError, ParameterError, RefusedError
-from pufferdp.ledger import charge as chain
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.chain import MarkovChain
@@ -217,7 +217,7 @@ def test_a_forged_charge_or_certificate_is_found(books: Path) -> None:
             charge = Charge.from_content(json.dumps(less), certificate.model_sha256, "bdp")
             ((definition,),) = list(session.rows("SELECT definition FROM ledger_datasets WHERE name = 'week'"))
             ((created,),) = list(session.rows("SELECT created FROM ledger_entries"))
-            head = chain.link(chain.digest(definition), 1, created, charge.problem)
+            head = hash_chain.link(hash_chain.digest(definition), 1, created, charge.problem)
             session.run("UPDATE ledger_problems SET content = ?, sha256 = ?", charge.content, charge.problem)
             session.run("UPDATE ledger_entries SET problem = ?, hash = ?", charge.problem, head)
         assert any("recomputed it leaks" in problem for problem in ledger.verify().problems)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain, release
-from pufferdp.ledger import charge as hashes
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import flip_charge
 from pufferdp.ledger.store.base import TABLES
 from pufferdp.ledger.totals import State
@@ -144,10 +144,10 @@ def test_every_dropped_tail_with_the_head_at_hand(original: Path, kept: int) -> 
     with copied(original) as (path, connection):
         rows = rows_of(connection, "a")
         (definition,) = connection.execute("SELECT definition FROM ledger_datasets WHERE name = 'a'").fetchone()
-        state = State(hashes.digest(definition), json.loads(definition)["model"])
+        state = State(hash_chain.digest(definition), json.loads(definition)["model"])
         for position, created, problem, head in rows[:kept]:
             content = content_of(connection, problem)
-            assert hashes.link(state.head, position, created, problem) == head
+            assert hash_chain.link(state.head, position, created, problem) == head
             state = state.after(Charge.from_content(content, state.model, "bdp"), str(head))
         connection.execute("DELETE FROM ledger_entries WHERE dataset = 'a' AND position > ?", (kept,))
         connection.execute("UPDATE ledger_datasets SET state = ? WHERE name = 'a'", (state.to_json(),))
@@ -173,17 +173,17 @@ def test_a_forger_who_mends_every_hash_is_found_by_the_charge(original: Path, ro
     with copied(original) as (path, connection):
         rows = rows_of(connection, "a")
         (definition,) = connection.execute("SELECT definition FROM ledger_datasets WHERE name = 'a'").fetchone()
-        state = State(hashes.digest(definition), json.loads(definition)["model"])
+        state = State(hash_chain.digest(definition), json.loads(definition)["model"])
         connection.execute("DELETE FROM ledger_entries WHERE dataset = 'a'")
         for position, created, problem, _ in rows:
             content = content_of(connection, problem)
             if position == row:
                 raw = json.loads(content)
                 (raw if key == "dp_loss" else raw["facts"])[key] = value
-                content = hashes.canonical_json(raw)
-                problem = hashes.digest(content)
+                content = hash_chain.canonical_json(raw)
+                problem = hash_chain.digest(content)
                 connection.execute("INSERT INTO ledger_problems VALUES (?, ?)", (problem, content))
-            head = hashes.link(state.head, int(position), str(created), str(problem))
+            head = hash_chain.link(state.head, int(position), str(created), str(problem))
             state = state.after(Charge.from_content(content, state.model, "bdp"), head)
             values = ("a", position, created, problem, head)
             connection.execute("INSERT INTO ledger_entries VALUES (?, ?, ?, ?, ?)", values)
@@ -200,7 +200,7 @@ def test_a_ledger_over_its_budget_is_found(original: Path) -> None:
         (text,) = connection.execute("SELECT state FROM ledger_datasets WHERE name = 'a'").fetchone()
         state = State.from_json(text)
         charge = Charge(kind="dp", dp_loss=40.0, longest=5)
-        head = hashes.link(state.head, 5, "2026-01-01T00:00:00+00:00", charge.problem)
+        head = hash_chain.link(state.head, 5, "2026-01-01T00:00:00+00:00", charge.problem)
         connection.execute("INSERT INTO ledger_problems VALUES (?, ?)", (charge.problem, charge.content))
         values = ("a", 5, "2026-01-01T00:00:00+00:00", charge.problem, head)
         connection.execute("INSERT INTO ledger_entries VALUES (?, ?, ?, ?, ?)", values)

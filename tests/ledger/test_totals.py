@@ -14,9 +14,9 @@ from pufferdp import Charge, Groups, MarkovChain, Query, plan
 from pufferdp.basics.adversary import Adversary
 from pufferdp.ledger.charge import flip_charge, redaction
 from pufferdp.ledger.totals import Rule, State
+from pufferdp.publish.answers.kind import charge_of
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.release import charge_of
 from tests.strategies import chains, epsilons
 
 BDP, PUFFERFISH = Adversary.BDP, Adversary.PUFFERFISH

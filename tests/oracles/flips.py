@@ -92,9 +92,10 @@ def flips(rho0, rho1):
     return [[1 - rho0, rho0], [rho1, 1 - rho1]]
 
 
-def xor_joint(P, N, n):
-    """P(x, z) for z = x XOR y, y a stationary chain with transition N; two states."""
-    laws = [np.array([M[1][0], M[0][1]]) / (M[1][0] + M[0][1]) for M in (P, N)]
+def xor_joint(P, N, n, laws=None):
+    """P(x, z) for z = x XOR y, y a chain with transition N; two states, both stationary unless ``laws`` are given."""
+    if laws is None:
+        laws = [np.array([M[1][0], M[0][1]]) / (M[1][0] + M[0][1]) for M in (P, N)]
     out = np.zeros((2,) * (2 * n))
     for x in itertools.product(range(2), repeat=n):
         for y in itertools.product(range(2), repeat=n):
@@ -103,6 +104,36 @@ def xor_joint(P, N, n):
             p *= math.prod(N[a][b] for a, b in itertools.pairwise(y))
             out[x + tuple(a ^ b for a, b in zip(x, y, strict=True))] += p
     return out
+
+
+def xor_all_known(P, N, n, laws):
+    """The loss of x XOR y for who knows all other records, possible values only: (value, other value) -> loss."""
+    worst = {(0, 1): 0.0, (1, 0): 0.0}
+    paths = list(itertools.product(range(2), repeat=n))
+    mass = {x: laws[0][x[0]] * math.prod(P[a][b] for a, b in itertools.pairwise(x)) for x in paths}
+    noise = {y: laws[1][y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
+    for x, i in itertools.product(paths, range(n)):
+        other = (*x[:i], 1 - x[i], *x[i + 1 :])
+        if mass[x] > 0 and mass[other] > 0:
+            worst[x[i], other[i]] = max(worst[x[i], other[i]], _noise_change(noise, i))
+    return worst
+
+
+def _noise_change(noise, i):
+    """The largest log-ratio of a noise path and the same with step i changed."""
+    largest = 0.0
+    for y, p in noise.items():
+        if p > 0:
+            q = noise[(*y[:i], 1 - y[i], *y[i + 1 :])]
+            largest = max(largest, math.inf if q == 0 else math.log(p) - math.log(q))
+    return largest
+
+
+def noise_dp(N, law, n):
+    """The DP loss of x XOR y: the largest change of the likelihood of an output when one record changes."""
+    paths = itertools.product(range(2), repeat=n)
+    noise = {y: law[y[0]] * math.prod(N[a][b] for a, b in itertools.pairwise(y)) for y in paths}
+    return max(_noise_change(noise, i) for i in range(n))
 
 
 def worst_start(P, B, n, everyone=True, grid=None):

@@ -214,6 +214,17 @@ def test_flips_have_the_numbers_of_the_notes() -> None:
         assert row["bdp"] is None or row["bdp"] >= row["ours"] * (1 - 1e-9)
 
 
+def test_correlated_noise_is_like_independent_noise_for_who_knows_nothing() -> None:
+    for row in rows("local-correlated-noise"):
+        assert row["ours"] == pytest.approx(row["paper"], rel=1e-9)
+        assert row["bdp"] >= row["ours"] * (1 - 1e-9)
+        if row["rho0"] + row["rho1"] == 1:
+            assert row["bdp"] == pytest.approx(row["independent"], rel=1e-9)
+    assert row_of("local-correlated-noise", theta=0.3, rho0=0.35, rho1=0.45)["bdp"] == pytest.approx(0.9868, abs=5e-5)
+    slow = row_of("local-correlated-noise", theta=0.05, rho0=0.07)
+    assert slow["bdp"] < slow["independent"] - 1
+
+
 def test_attackers_do_what_the_paper_says_of_them() -> None:
     """Rates over 10,000 outputs of 100 series. Single-bit: a standard deviation of .0049, four of them allowed."""
     for row in rows("local-figure-2"):

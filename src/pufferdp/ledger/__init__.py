@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def opened(place: Ledger | str | os.PathLike[str] | None, dataset: str | None) -> Iterator[Ledger | None]:
+def open_ledger(place: Ledger | str | os.PathLike[str] | None, dataset: str | None) -> Iterator[Ledger | None]:
     """The ledger that a release is charged to, if any; closed at the end where it was opened here."""
     if place is None:
         if dataset is not None:
@@ -36,14 +36,14 @@ def opened(place: Ledger | str | os.PathLike[str] | None, dataset: str | None) -
             yield ledger
 
 
-def charged(
+def charge_release(
     place: Ledger | str | os.PathLike[str] | None, dataset: str | None, charge: Callable[[], Charge]
 ) -> tuple[Receipt | None, bool]:
     """Charge a release before anything random is drawn; its receipt, and whether its model's fit was charged too.
 
     When this returns the charge is on disk: a crash from here on loses the release, never the charge.
     """
-    with opened(place, dataset) as books:
-        if books is None or dataset is None:
+    with open_ledger(place, dataset) as ledger:
+        if ledger is None or dataset is None:
             return None, False
-        return books.charge(dataset, charge()), books.has_fitted(dataset)
+        return ledger.charge(dataset, charge()), ledger.has_fitted(dataset)

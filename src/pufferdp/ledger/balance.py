@@ -100,7 +100,7 @@ class DataSet(Paged):
         }
 
 
-def standing(name: str, definition: dict[str, Any], state: State, rule: Rule | None) -> DataSet:
+def balance(name: str, definition: dict[str, Any], state: State, rule: Rule | None) -> DataSet:
     """A data set with a budget in epsilon at one moment; without a rule it has no model yet."""
     leakage = None if rule is None else rule.leakage(state)
     return DataSet(
@@ -114,7 +114,7 @@ def standing(name: str, definition: dict[str, Any], state: State, rule: Rule | N
         spent_dp=state.spent,
         leakage=leakage,
         left_dp=None if rule is None else rule.left(state),
-        curve=_resting_on(rule, state, leakage),
+        curve=_curve_name(rule, state, leakage),
         longest=state.longest,
         private=state.private,
         position=state.position,
@@ -122,7 +122,7 @@ def standing(name: str, definition: dict[str, Any], state: State, rule: Rule | N
     )
 
 
-def standing_of_flows(name: str, definition: dict[str, Any], state: State, budget: FlowBudget, model: Model) -> DataSet:
+def flow_balance(name: str, definition: dict[str, Any], state: State, budget: FlowBudget, model: Model) -> DataSet:
     """A data set for transition flows at one moment."""
     return DataSet(
         name=name,
@@ -145,7 +145,7 @@ def standing_of_flows(name: str, definition: dict[str, Any], state: State, budge
     )
 
 
-def _resting_on(rule: Rule | None, state: State, leakage: float | None) -> str | None:
+def _curve_name(rule: Rule | None, state: State, leakage: float | None) -> str | None:
     if rule is None or not state.releases:
         return None
     if state.epsilon is not None and leakage == state.epsilon:

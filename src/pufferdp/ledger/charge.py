@@ -6,7 +6,6 @@ one record changes, all others held fixed. A ledger reads the leakage curve of i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -19,35 +18,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import canonical_json
-
-VERSION: Final = "pufferdp-ledger/1"
-
-
-def digest(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def can_be_name(name: object) -> bool:
-    """Whether a data set may have this name: one line of text that every database can keep."""
-    return isinstance(name, str) and name.isprintable() and name == name.strip() != ""
-
-
-def definition(
-    name: str, model: str | None, adversary: str | None, budget: float | dict[str, Any], created: str
-) -> str:
-    """What a data set is, as canonical JSON. Its digest is the head of an empty data set.
-
-    A budget in total variation is a part of its own, and has no adversary.
-    """
-    content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
-    return canonical_json({"schema": VERSION, **content})
-
-
-def link(previous: str, position: int, created: str, problem: str) -> str:
-    """The hash of a row: of the one before, its place, when it was made and what it charges."""
-    # None of the four can hold a line break, so no two rows have the same text.
-    return hashlib.sha256(f"{previous}\n{position}\n{created}\n{problem}".encode()).hexdigest()
+from pufferdp.ledger.hash_chain import digest
 
 
 @dataclass(frozen=True, kw_only=True)

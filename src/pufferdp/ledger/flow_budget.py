@@ -19,8 +19,9 @@ from typing import Any, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import BudgetError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
-from pufferdp.leakage.orbits import Privacy
-from pufferdp.ledger.charge import FLOW, Charge, digest
+from pufferdp.leakage.orbits import Privacy, our_noise
+from pufferdp.ledger.charge import FLOW, Charge
+from pufferdp.ledger.hash_chain import digest
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
 
@@ -45,6 +46,11 @@ class FlowBudget:
         object.__setattr__(self, "eta", checks.radius(self.eta))
         if self.privacy not in list(Privacy):
             raise ParameterError(f"privacy is {self.privacy!r}; it must be orbit, record or joint", value=self.privacy)
+        if self.privacy == Privacy.ORBIT and self.eta == 0:
+            raise ParameterError(
+                "eta is 0, so the orbit is K0 alone and there is nothing to hide; give a radius, or ask for record",
+                value=self.eta,
+            )
 
     @property
     def options(self) -> str:
@@ -149,18 +155,16 @@ def refuse_other_promise(name: str, budget: FlowBudget, promise: FlowBudget) -> 
 
 def refuse_no_flow(model: Model | None, budget: FlowBudget) -> None:
     """A budget that no flow could ever be charged to is not made."""
-    from pufferdp.publish.flows.calibrate import FlowProblem, privacy_of
-
     if model is None:
         raise ModelError("the model is missing; a data set for flows begins with the centre of the orbit: --model FILE")
     if not isinstance(model, MarkovChain):
         raise ModelError(f"the model is {model!r}; a budget for flows needs one Markov chain, the centre of the orbit")
-    FlowProblem(
-        model=model,
-        lengths=((2, 1),),
+    our_noise(
+        model.transition,
+        1,
         eta=budget.eta,
         tau=budget.tau,
-        privacy=privacy_of(budget.privacy),
+        privacy=Privacy(budget.privacy),
         centre_only=budget.centre_only,
     )
 
@@ -186,29 +190,10 @@ def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None
     raise BudgetError(f"{said}; this flow needs {promise.tau!r}: {fits}", value=name)
 
 
-def flow_problems(charge: Charge, model: Model | None, budget: object) -> list[str]:
-    """What is wrong with a row of flows, recomputed: its noise must follow from what it says."""
-    from pufferdp.publish.flows.calibrate import FlowProblem, privacy_of
-
-    kept, promise, facts = FlowBudget.of(budget), FlowBudget.of(charge.facts.get("promise")), charge.facts
-    if charge.tau is None or kept is None or promise is None or not isinstance(model, MarkovChain):
-        return ["a flow and an epsilon were charged to the same data set"]
-    if charge.tau != promise.tau or charge.longest != max(length for length, _ in facts["lengths"]):
-        return ["the facts of a flow do not go with its tau or its length"]
+def refuse_mixed(charge: Charge, budget: object) -> None:
+    """Refuse a row of another kind, or of another promise, than the budget of its data set."""
+    kept, promise = FlowBudget.of(budget), FlowBudget.of(charge.facts.get("promise"))
+    if charge.tau is None or kept is None or promise is None:
+        raise RefusedError("a flow and an epsilon were charged to the same data set")
     if promise.options != kept.options:
-        return [f"a flow promises {promise.options}, and the budget is for {kept.options}"]
-    problem = FlowProblem(
-        model=model,
-        lengths=tuple((a, b) for a, b in facts["lengths"]),
-        eta=promise.eta,
-        tau=promise.tau,
-        privacy=privacy_of(promise.privacy),
-        add=facts["sum"],
-        centre_only=promise.centre_only,
-    )
-    sigma = problem.ours.sigma if facts["mechanism"].startswith("flow-") else problem.poster.sigma
-    if not math.isclose(sigma, facts["sigma"], rel_tol=1e-9):
-        return [f"a flow had noise of sigma {facts['sigma']:.10g}; recomputed it is {sigma:.10g}"]
-    if not sigma >= problem.ours.sigma:
-        return [f"a flow had noise of sigma {sigma:.10g}; its promise needs {problem.ours.sigma:.10g}"]
-    return []
+        raise RefusedError(f"a flow promises {promise.options}, and the budget is for {kept.options}")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import LedgerError, ModelError
 from pufferdp.basics.files import found_text, read_json, write_whole
-from pufferdp.ledger.charge import Charge, can_be_name
+from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.hash_chain import can_be_name
 from pufferdp.ledger.store.base import Session
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import check_contents

@@ -10,24 +10,22 @@ import json
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
-from pufferdp.ledger import apply as requests
-from pufferdp.ledger import charge as chain
-from pufferdp.ledger.apply import Found, Settlement, adopt, keep, now
-from pufferdp.ledger.balance import DataSet, Receipt, standing, standing_of_flows
+from pufferdp.ledger import hash_chain
+from pufferdp.ledger.apply import Account, adopt, apply_charges, keep, now
+from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
-from pufferdp.ledger.store.base import WAIT, Session, open_store
+from pufferdp.ledger.store import open_store
+from pufferdp.ledger.store.base import WAIT, Session
 from pufferdp.ledger.totals import Rule, State, refuse_other_model
+from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.verify import LedgerCheck
 
 
 class Ledger:
@@ -49,7 +47,7 @@ class Ledger:
         self.store = open_store(place, create=create, wait=wait)
         self._models: dict[str, Model] = {}
         self._rules: dict[tuple[str, str, float], Rule] = {}
-        self._known: set[str] = set()
+        self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Ledger:
@@ -71,15 +69,15 @@ class Ledger:
         Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
         for transition flows has a ``FlowBudget`` in total variation, and no adversary.
         """
-        if not chain.can_be_name(name):
+        if not hash_chain.can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
         sha = None if model is None else model_digest(model)
         if isinstance(budget, FlowBudget):
             refuse_no_flow(model, budget)
-            definition = chain.definition(name, sha, None, budget.to_dict(), now())
+            definition = hash_chain.definition(name, sha, None, budget.to_dict(), now())
         else:
             who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
-            definition = chain.definition(name, sha, str(who), most, now())
+            definition = hash_chain.definition(name, sha, str(who), most, now())
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
@@ -89,7 +87,7 @@ class Ledger:
                 "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)",
                 name,
                 definition,
-                State(chain.digest(definition), sha).to_json(),
+                State(hash_chain.digest(definition), sha).to_json(),
             )
         return self.dataset(name)
 
@@ -104,9 +102,9 @@ class Ledger:
             definition, state = self._find(session, name)
             flows = FlowBudget.of(definition["budget"])
             if flows is not None and state.model is not None:
-                return standing_of_flows(name, definition, state, flows, self.model(session, state.model))
+                return flow_balance(name, definition, state, flows, self.model(session, state.model))
             rule = self._rule(session, definition, state)
-        return standing(name, definition, state, rule)
+        return balance(name, definition, state, rule)
 
     def expect(self, name: str, *, model: Model, adversary: str) -> None:
         """Refuse early what a charge would refuse: another model or adversary than the data set's."""
@@ -116,7 +114,7 @@ class Ledger:
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
 
     def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
-        """The same for a transition flow."""
+        """Refuse early what the charge of a flow would refuse: another kind, model or promise than the data set's."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
         budget = FlowBudget.of(definition["budget"])
@@ -138,28 +136,15 @@ class Ledger:
     def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none."""
         try:
-            can_share = self.store.shares and all(chain.can_be_name(name) for name, _ in charges)
-            request = requests.encode(charges) if can_share else None
-            if request is not None:
-                return requests.receipts(self.store.share(request, self._settle))
             with self.store.writing() as session:
-                settlement = self._settlement(session)
-                receipts = settlement.charge(charges)
-                settlement.write()
-            return receipts
+                return apply_charges(session, charges, lambda name: self._account(session, name), self._stored)
         except BaseException:
-            self._known.clear()  # what was kept in a transaction that failed is not there
+            self._stored.clear()  # what was kept in a transaction that failed is not there
             raise
 
-    def _settle(self, session: Session, asked: list[bytes]) -> list[bytes]:
-        return self._settlement(session).settle(asked)
-
-    def _settlement(self, session: Session) -> Settlement:
-        def find(name: str) -> Found:
-            definition, state = self._find(session, name, lock=True)
-            return definition, state, self._rule(session, definition, state)
-
-        return Settlement(session, find, self._known)
+    def _account(self, session: Session, name: str) -> Account:
+        definition, state = self._find(session, name, lock=True)
+        return Account(name, definition, state, self._rule(session, definition, state))
 
     def adopt(self, name: str, model: Model) -> Receipt:
         """Give a data set that has none its model. Once only; later releases must be made for it."""
@@ -172,13 +157,11 @@ class Ledger:
 
     def verify(self, head: str | None = None) -> LedgerCheck:
         """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
-        from pufferdp.ledger.verify import check
-
-        return check(self, head)
+        return check_ledger(self.store, head)
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
         sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")
-        for definition, state in session.rows(sql, name) if chain.can_be_name(name) else ():
+        for definition, state in session.rows(sql, name) if hash_chain.can_be_name(name) else ():
             try:
                 if definition not in self._definitions:
                     self._definitions[definition] = json.loads(definition)

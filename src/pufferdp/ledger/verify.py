@@ -7,33 +7,21 @@ after it anew. Somebody who did has made a consistent ledger; the head in a cert
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, Protocol, cast
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
 from pufferdp.basics.paged import Paged
-from pufferdp.ledger import charge as chain
-from pufferdp.ledger.charge import Charge, channel_loss, loss_of
-from pufferdp.ledger.flow_budget import FlowBudget, flow_problems, reading_of
-from pufferdp.ledger.store.base import Session
+from pufferdp.basics.plugins import plugins
+from pufferdp.ledger import hash_chain
+from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
+from pufferdp.ledger.store.base import Session, Store
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
-from pufferdp.models.gaussian import NumberModel
-from pufferdp.publish.answers.plan import plan_problem
-from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.answers.secrets import Secrets
-from pufferdp.publish.flips.design import flip_bound, flip_chains
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.ledger import Ledger
-
 
 _MOST = 20
 """Problems that are told; a broken chain would have one for every row."""
@@ -62,14 +50,14 @@ class LedgerCheck(Paged):
         }
 
 
-def check(ledger: Ledger, head: str | None = None) -> LedgerCheck:
+def check_ledger(store: Store, head: str | None = None) -> LedgerCheck:
     """Recompute a ledger; with ``head``, the row of that hash must be there."""
     if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
         raise LedgerError(f"head is {head!r}; it must be the 64 hexadecimal digits of a certificate", value=head)
     found = _Check(head)
-    found.problems += ledger.store.problems()
+    found.problems += store.problems()
     if not found.problems:
-        with ledger.store.reading() as session:
+        with store.reading() as session:
             found.everything(session)
     if head is not None and not found.seen:
         found.problems.append(
@@ -122,7 +110,7 @@ class _Check:
     def _contents(self, session: Session, table: str, what: str) -> dict[str, str]:
         found = {}
         for sha, content in session.rows(f"SELECT sha256, content FROM {table} ORDER BY sha256"):
-            if not isinstance(content, str) or chain.digest(content) != sha:
+            if not isinstance(content, str) or hash_chain.digest(content) != sha:
                 self.problems.append(f"{what} {str(sha)[:12]}… was changed: its digest is another")
             else:
                 found[sha] = content
@@ -131,9 +119,9 @@ class _Check:
     def _dataset(self, session: Session, name: str, definition: str, stated: str) -> None:
         raw = json.loads(definition)
         model, adversary, budget = raw["model"], raw["adversary"], raw["budget"]
-        if definition != chain.definition(name, model, adversary, budget, raw["created"]):
+        if definition != hash_chain.definition(name, model, adversary, budget, raw["created"]):
             self.problems.append(f"data set {name!r}: its definition was changed")
-        state = State(chain.digest(definition), model)
+        state = State(hash_chain.digest(definition), model)
         self.seen |= state.head == self.head
         kept: dict[str, Charge | None] = {}
         fits = 0  # charged before there was a model, when nobody could know what they leak
@@ -142,7 +130,7 @@ class _Check:
             if position != state.position + 1:
                 self.problems.append(f"data set {name!r}: row {state.position + 1} is missing or moved")
                 return
-            if hash != chain.link(state.head, position, created, problem):
+            if hash != hash_chain.link(state.head, position, created, problem):
                 self.problems.append(f"data set {name!r}: row {position} was changed, or the row before it was")
                 return
             if problem not in kept:
@@ -157,6 +145,8 @@ class _Check:
                 if content.get("kind") != "model":
                     self.problems.append(f"data set {name!r}: row {position} charges what is not in the ledger")
                     return
+                if content != {"kind": "model", "model": content["model"]} or content["model"] not in self.models:
+                    self.problems.append(f"data set {name!r}: row {position} adopts a model that is not in the ledger")
                 state, fits = state.adopting(content["model"], hash), state.releases
             if hash == self.head:
                 self.seen = True
@@ -193,74 +183,41 @@ class _Check:
         if content is None or json.loads(content).get("kind") == "model":
             return None
         charge = Charge.from_content(content, model, adversary)
-        if charge.tau is not None or FlowBudget.of(budget) is not None:
-            self.recomputed.add((model, adversary, problem))
-            found = flow_problems(charge, self.models.get(str(model)), budget)
-            self.problems += [f"data set {name!r}: {text}" for text in found]
-        elif (model, adversary, problem) not in self.recomputed:
-            self.recomputed.add((model, adversary, problem))
-            true = self._loss(charge)
-            if true is None:
-                self.unchecked.append(
-                    f"data set {name!r}: {charge.kind} of DP loss {charge.dp_loss:g} is taken at its word"
-                )
-            elif not math.isclose(charge.dp_loss, true, rel_tol=1e-9):
-                self.problems.append(
-                    f"data set {name!r}: a release was charged {charge.dp_loss:.10g}; recomputed it is {true:.10g}"
-                )
+        try:
+            if charge.tau is not None or FlowBudget.of(budget) is not None:
+                refuse_mixed(charge, budget)
+            if (model, adversary, problem) not in self.recomputed:
+                self.recomputed.add((model, adversary, problem))
+                self._recheck(name, charge)
+        except PufferdpError as error:
+            self.problems.append(f"data set {name!r}: {error}")
         return charge
 
-    def _flip_promise(self, charge: Charge) -> None:
-        """The promise of its own that a flipped series makes must follow from its channel and the model."""
-        if charge.epsilon is None or charge.model not in self.models:
-            return
-        length = None if charge.longest == checks.MOST_RECORDS else charge.longest
-        chains, who = flip_chains(self.models[charge.model]), checks.adversary(charge.adversary)
-        found = flip_bound(chains, np.array(charge.facts["channel"]), length, who)
-        # 1e-6: brackets of more than two states stop within it, and another machine may stop elsewhere.
-        if not found <= charge.epsilon * (1 + 1e-6):
-            self.problems.append(f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {found:.6g}")
-
-    def _loss(self, charge: Charge) -> float | None:
-        """The DP loss that follows from the facts; None where nothing but the author's word does."""
-        facts = charge.facts
-        if charge.kind == "flip":
-            self._flip_promise(charge)
-            return channel_loss(facts["channel"])
-        if charge.kind == "fit":
-            return float(facts["lipschitz"] / facts["scale"])
-        if charge.private is not None and charge.model in self.models:
-            from pufferdp.publish.redaction.certificate import recomputed
-
-            found = recomputed(charge, self.models[charge.model])
-            return None if found is None else found.dp_loss
-        if charge.kind != "additive" or charge.model not in self.models:
-            return None
-        model = self.models[charge.model]
-        if facts["query"] == QueryKind.FUNCTION:
-            if facts["mechanism"] == "wasserstein":
-                return None
-            query = Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"])
+    def _recheck(self, name: str, charge: Charge) -> None:
+        """What a charge says must follow from its facts and its model; its kind of publication knows how."""
+        kind = rechecks().get(charge.kind)
+        if kind is None and charge.kind != "dp":
+            raise LedgerError(f"nothing that is installed recomputes a charge of the kind {charge.kind}")
+        found = None if kind is None else kind.recheck(charge, self.models.get(str(charge.model)))
+        if found is None:
+            self.unchecked.append(
+                f"data set {name!r}: {charge.kind} of DP loss {charge.dp_loss:g} is taken at its word"
+            )
         else:
-            query = Query.parse(facts["query"], clip=tuple(facts["clip"]) if facts["clip"] else None)
-        lengths = tuple((a, b) for a, b in facts["lengths"])
-        longest = max((a for a, _ in lengths), default=1)
-        width = facts["clip"][1] - facts["clip"][0] if isinstance(model, NumberModel) else None
-        own = facts["epsilon"] if facts["framework"] is None else None
-        if (charge.longest, charge.width, charge.epsilon) != (longest, width, own):
-            raise LedgerError("the facts of a release do not go with its length, width or promise")
-        asked = Problem(
-            model=model,
-            query=query,
-            lengths=lengths,
-            epsilon=facts["epsilon"],
-            adversary=checks.adversary(charge.adversary),
-            secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
-        )
-        candidate = plan_problem(asked, beta=0.05, only=[facts["mechanism"]]).candidates[0]
-        if not candidate.applies or candidate.calibration is None:
-            raise LedgerError(f"{facts['mechanism']} does not apply: {candidate.reason}")
-        sigma = candidate.calibration.sigma
-        if not math.isclose(sigma, facts["sigma"], rel_tol=1e-9):
-            self.problems.append(f"a release had noise of sigma {facts['sigma']:.10g}; recomputed it is {sigma:.10g}")
-        return loss_of(sigma)
+            self.problems += [f"data set {name!r}: {text}" for text in found]
+
+
+class Recheck(Protocol):
+    """What a ledger asks of a kind of publication."""
+
+    ledger_kinds: tuple[str, ...]
+    """The names of the charges that it makes."""
+
+    def recheck(self, charge: Charge, model: Model | None) -> list[str] | None:
+        """What is wrong with a charge, recomputed; None where nothing but its author's word can be had."""
+
+
+def rechecks() -> dict[str, Recheck]:
+    """Who recomputes a charge, by the name of its kind: kinds of publication are found as plugins."""
+    found = cast("dict[str, Recheck]", plugins("pufferdp.kinds"))
+    return {name: kind for kind in found.values() for name in kind.ledger_kinds}

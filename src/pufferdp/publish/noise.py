@@ -276,6 +276,64 @@ def _flip_many(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler)
     return out
 
 
+def law_thresholds(law: npt.ArrayLike) -> tuple[int, int]:
+    """A law of two values in whole 2^-64ths, as it is drawn: the second is rounded up, the first gets the rest."""
+    _, second = (Fraction(float(p)) for p in np.asarray(law, dtype=float))
+    share = math.ceil(second * 2**64)
+    if not 0 <= share <= 2**64:
+        raise ParameterError(f"the second probability is {float(second):g}; it must lie between 0 and 1")
+    return 2**64 - share, share
+
+
+def chain_of_flips(
+    begins: npt.NDArray[np.bool_],
+    start: Sequence[int],
+    shares: Sequence[Sequence[int]],
+    sampler: Sampler,
+    last: bool = False,
+) -> npt.NDArray[np.bool_]:
+    """Flips that are a Markov chain: whether each record is flipped, given whether the one before was.
+
+    Every record gets 64 random bits of its own, compared with whole thresholds. They say what the record does after a
+    flip and what it does after none: a map of two values that is constant, keeps them or swaps them. So a flip is the
+    value of the last constant map, swapped as often as maps since then swap; that needs no loop over records.
+
+    Args:
+        begins: where a new chain begins, whose first flip does not depend on any other.
+        start: the law of such a first flip in 2^-64ths: none, flip.
+        shares: the law of the next flip in 2^-64ths, a row for what the last one was.
+        sampler: where the bits come from.
+        last: whether the record before all these was flipped; for series that come in pieces.
+    """
+    out = np.empty(len(begins), dtype=bool)
+    for at in range(0, len(begins), _AT_ONCE):
+        piece = slice(at, at + _AT_ONCE)
+        out[piece] = _piece_of_flips(begins[piece], start, shares, sampler, last)
+        last = bool(out[piece][-1])
+    return out
+
+
+def _piece_of_flips(
+    begins: npt.NDArray[np.bool_], start: Sequence[int], shares: Sequence[Sequence[int]], sampler: Sampler, last: bool
+) -> npt.NDArray[np.bool_]:
+    words = np.frombuffer(sampler.bytes(8 * len(begins)), dtype=np.uint64)
+    first = _below(words, start[1])
+    after_none = np.where(begins, first, _below(words, shares[0][1]))
+    after_flip = np.where(begins, first, _below(words, shares[1][1]))
+    constant = after_none == after_flip
+    index = np.where(constant, np.arange(len(begins)), -1)
+    np.maximum.accumulate(index, out=index)
+    swaps = np.cumsum(~constant & after_none)  # a map that is not constant and makes a flip of none swaps
+    begun = np.where(index < 0, last, after_none[index])
+    since = swaps - np.where(index < 0, 0, swaps[index])
+    return np.asarray(begun ^ (since % 2 == 1))
+
+
+def _below(words: npt.NDArray[np.uint64], limit: int) -> npt.NDArray[np.bool_]:
+    """Where a word is below the limit; 2^64 itself would not fit."""
+    return np.ones(len(words), dtype=bool) if limit >= 2**64 else np.asarray(words < np.uint64(limit))
+
+
 def _opendp() -> tuple[Any, Any, Any]:
     """Its domains, metrics and measurements."""
     # Imported here: planning does not need it. And not its prelude, which brings scikit-learn along where there is one.

@@ -16,7 +16,8 @@ import pytest
 
 from pufferdp import MarkovChain, NotApplicableError, Query, fit, plan, release, verify
 from pufferdp.basics.errors import DataError, QueryError
-from pufferdp.publish.certificate import Certificate, content_hash
+from pufferdp.publish.answers.certificate import Certificate
+from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 
 CHAIN = MarkovChain(transition=[[0.7, 0.3], [0.4, 0.6]], states=["rest", "active"], values=[1.0, 4.0])

@@ -26,7 +26,6 @@ from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import embedded_certificate, is_report
 from pufferdp.publish.fits.fit import fit
 from pufferdp.publish.reading import check_reading, coding_of, read_exact
-from pufferdp.publish.verify import names_a_file
 
 SLOW: Final = ("exact-laplace", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
@@ -96,8 +95,6 @@ def model(kept: Kept, tell: Voice, *, name: str, content: bytes) -> dict[str, An
         raw = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         raise ModelError(f"{name!r} is not JSON; a model file holds one JSON object", value=name) from None
-    if names_a_file(raw):
-        raise ModelError(f"{name!r} names another file; the page takes models by value: put the tables into it")
     return describe(model_from_dict(raw))
 
 

@@ -1,1 +1,28 @@
-"""Where a ledger keeps its rows: SQLite or PostgreSQL."""
+"""Where a ledger keeps its rows: a SQLite file by its path, or a PostgreSQL database by its URL."""
+
+from __future__ import annotations
+
+import os
+
+from pufferdp.basics.errors import LedgerError
+from pufferdp.ledger.store.base import WAIT, Store
+from pufferdp.ledger.store.postgres import PostgresStore
+from pufferdp.ledger.store.sqlite import SqliteStore
+
+
+def open_store(place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> Store:
+    """The store at a place, its tables made where asked to and brought up to date."""
+    text = os.fspath(place)
+    store: Store
+    if text.startswith(("postgresql://", "postgres://")):
+        store = PostgresStore(text, wait)
+    elif "://" in text:
+        raise LedgerError("ledger is a URL of another kind; it must be a file or postgresql://…")
+    else:
+        store = SqliteStore(text, wait, create)
+    try:
+        store.open(create)
+    except BaseException:
+        store.close()
+        raise
+    return store

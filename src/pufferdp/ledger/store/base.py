@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, Protocol
 
@@ -53,18 +53,11 @@ class Session(Protocol):
         """The rows of a query, as they come."""
 
 
-Settle = Callable[[Session, list[bytes]], list[bytes]]
-"""Settles requests of several processes in one transaction, each for itself; their answers, in order."""
-
-
 class Store(ABC):
     """A place with tables, used by one process at a time per transaction."""
 
     locked: str = ""
     """What a query of rows adds to keep them for itself until the end of the transaction."""
-
-    shares: bool = False
-    """Whether one process may settle small requests for others."""
 
     def __init__(self, place: str, wait: float) -> None:
         self.place, self.wait = place, wait
@@ -111,11 +104,6 @@ class Store(ABC):
         with self._turn, self._transaction(self.connection, True) as session:
             yield session
 
-    def share(self, request: bytes, settle: Settle) -> bytes:
-        """The answer to a request that another process may settle in its own transaction; on disk when it comes."""
-        with self.writing() as session:
-            return settle(session, [request])[0]
-
     def open(self, create: bool) -> None:
         """Make the tables where asked to, and bring old ones up to date."""
         with self._turn:
@@ -157,25 +145,3 @@ class Store(ABC):
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
             self._connection = None
-
-
-def open_store(place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> Store:
-    """A SQLite file by its path, or a PostgreSQL database by its URL."""
-    text = os.fspath(place)
-    store: Store
-    if text.startswith(("postgresql://", "postgres://")):
-        from pufferdp.ledger.store.postgres import PostgresStore
-
-        store = PostgresStore(text, wait)
-    elif "://" in text:
-        raise LedgerError("ledger is a URL of another kind; it must be a file or postgresql://…")
-    else:
-        from pufferdp.ledger.store.sqlite import SqliteStore
-
-        store = SqliteStore(text, wait, create)
-    try:
-        store.open(create)
-    except BaseException:
-        store.close()
-        raise
-    return store

@@ -38,4 +38,10 @@ EXPERIMENTS: Final = (
         needs=HEART,
         also="local-heart",
     ),
+    Experiment(
+        name="local-correlated-noise",
+        paper=PAPER,
+        about="flips that are a chain: the loss beside that of independent ones",
+        run=late("flips.flips", "correlated_noise"),
+    ),
 )

@@ -12,22 +12,21 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
 from pufferdp.leakage.quilts.fleet import worst_of_each
-from pufferdp.ledger import opened
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel
+from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
-from pufferdp.publish.answers.plan import Candidate
-from pufferdp.publish.answers.problem import Finding, Problem
+from pufferdp.publish.answers.problem import Finding
 from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.answers.release import Release, charge_of, check_mechanism, choose, finish
+from pufferdp.publish.answers.release import AnswerPublication, Release, check_mechanism
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.reading import check_reading, coding_of, exact_of, refuse_impossible
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.balance import Receipt
     from pufferdp.ledger.ledger import Ledger
 
 
@@ -87,66 +86,126 @@ def release_fleet(
         dataset: everybody's data set is called so in the ledger, then a slash and the person.
         progress: called with a few words before each step.
     """
-    tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
-    query = Query.parse(query, clip=clip) if isinstance(query, str) else query
-    who = checks.adversary(adversary)
-    checks.probability(beta, "beta")
-    check_mechanism(mechanism)
-    if query.kind is QueryKind.FUNCTION:
-        raise ParameterError(
-            "a function of one's own needs the records themselves; release it for one person at a time"
-        )
-    layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
-    beliefs = _checked(models, query, layout, epsilon, who)
-    coding = _coding(beliefs)
-    tell("reading")
-    series = open_series(data, layout)
-    people = series.people(coding, clip=query.clip if _reads_numbers(beliefs, query) else None)
-    _check_people(people, beliefs, by)
-    problems, read = {}, {}
-    for person, counts in people.items():
-        model = beliefs[person]
-        read[person] = exact_of(model, _own(person, counts, coding, model), layout)
-        problems[person] = Problem(model=model, query=query, lengths=counts.lengths, epsilon=epsilon, adversary=who)
-    tell(f"calibrating {len(problems)} people")
-    candidates = _candidates(problems, mechanism, beta)
-    for person, problem in problems.items():
-        calibration = candidates[person].calibration
-        if calibration is not None and calibration.scale == 0:
-            refuse_impossible(problem.model, read[person])
-    receipts: dict[str, Receipt] = {}
-    with opened(ledger, dataset) as books:
-        if books is not None:
-            tell("charging")
-            charges = [(f"{dataset}/{person}", charge_of(problems[person], candidates[person])) for person in problems]
-            receipts = dict(zip(problems, books.charge_many(charges), strict=True))
-    tell("drawing noise")
-    releases = {
-        person: finish(problem, candidates[person], read[person], sampler, lambda words: None, receipts.get(person))
-        for person, problem in problems.items()
-    }
-    return Fleet(releases=releases, absent=tuple(person for person in models if person not in people))
+    return FleetPublication(
+        data=data,
+        models=models,
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+        mechanism=mechanism,
+        beta=beta,
+        account=Account(ledger, dataset),
+        sampler=sampler or SystemSampler(),
+        progress=progress or silent,
+    ).publish()
 
 
-def _checked(
-    models: Mapping[str, Model], query: Query, layout: Layout, epsilon: float, adversary: Adversary
-) -> dict[str, SeriesModel]:
-    """The models, once everything that can be refused before any data is read has been."""
-    if not models:
-        raise ParameterError("there is no model; a fleet needs one for each person")
-    out, seen = dict[str, SeriesModel](), set[int]()
-    ways = {"order": layout.order, "by": layout.by, "gap": layout.gap}
-    for person, model in models.items():
-        if not isinstance(model, SeriesModel):
-            raise ModelError(
-                f"the model of {person!r} is not about a series; a fleet takes chains and classes of them", value=model
+Each = dict[str, AnswerProblem]
+Noises = dict[str, AnswerNoise]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
+    """The answers of all people on their way out."""
+
+    models: Mapping[str, Model]
+    reading: Reading
+    query: Query
+    epsilon: float
+    adversary: Adversary
+    mechanism: str | None = None
+    beta: float = 0.05
+
+    kind = KIND
+
+    def check(self) -> None:
+        """Refuse what would be refused for any one person."""
+        checks.probability(self.beta, "beta")
+        check_mechanism(self.mechanism)
+        if self.query.kind is QueryKind.FUNCTION:
+            raise ParameterError(
+                "a function of one's own needs the records themselves; release it for one person at a time"
             )
-        out[person] = model
-        if id(model) not in seen:  # people may share one
-            seen.add(id(model))
-            check_reading(model, ways, layout.missing, None)
-            Problem(model=model, query=query, lengths=((1, 1),), epsilon=epsilon, adversary=adversary)
-    return out
+        if not self.models:
+            raise ParameterError("there is no model; a fleet needs one for each person")
+        seen = set[int]()
+        for person, model in self._chains().items():
+            if id(model) not in seen:  # people may share one
+                seen.add(id(model))
+                self._one(person).check()
+        _coding(self._chains())
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """Nothing yet: who has records is known when they are read, and each person has a data set of their own."""
+
+    def _chains(self) -> dict[str, SeriesModel]:
+        out: dict[str, SeriesModel] = {}
+        for person, model in self.models.items():
+            if not isinstance(model, SeriesModel):
+                raise ModelError(
+                    f"the model of {person!r} is not about a series; a fleet takes chains and classes of them",
+                    value=model,
+                )
+            out[person] = model
+        return out
+
+    def _one(self, person: str) -> AnswerPublication:
+        return AnswerPublication(
+            data=self.data,
+            model=self.models[person],
+            reading=self.reading,
+            query=self.query,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            mechanism=self.mechanism,
+            beta=self.beta,
+            account=Account(),
+            sampler=self.sampler,
+        )
+
+    def read(self) -> dict[str, Exact]:
+        """Everybody's counts, in one reading."""
+        self.progress("reading")
+        beliefs, layout = self._chains(), self.reading.layout
+        coding = _coding(beliefs)
+        clip = self.query.clip if _reads_numbers(beliefs, self.query) else None
+        people = open_series(self.data, layout).people(coding, clip=clip)
+        _check_people(people, beliefs, str(self.reading.by))
+        return {
+            person: exact_of(beliefs[person], _own(person, counts, coding, beliefs[person]), layout)
+            for person, counts in people.items()
+        }
+
+    def problem(self, exact: dict[str, Exact]) -> Each:
+        """A problem for each person with records."""
+        return {person: self._one(person).problem(read) for person, read in exact.items()}
+
+    def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
+        """Chains in one pass, the rest one by one."""
+        self.progress(f"calibrating {len(problem)} people")
+        together = _chains_together(problem) if self.mechanism in (None, QuiltExact.name) else {}
+        out = {}
+        for person, asked in problem.items():
+            noise = together.get(person)
+            out[person] = self._one(person).solve(asked, exact[person]) if noise is None else noise
+            if out[person].calibration.scale == 0:
+                refuse_impossible(self.models[person], exact[person])
+        return out
+
+    def charge(self, problem: Each, solution: Noises) -> Charged:
+        """Everybody in one transaction."""
+        self.progress("charging")
+        return self.account.charge_each(lambda: {p: self.kind.charge(problem[p], solution[p]) for p in problem})
+
+    def draw(self, problem: Each, solution: Noises, exact: dict[str, Exact], charged: Charged) -> Fleet:
+        """Everybody's answer with a certificate of its own."""
+        self.progress("drawing noise")
+        releases = {
+            person: self._one(person).draw(asked, solution[person], exact[person], charged.each.get(person, Charged()))
+            for person, asked in problem.items()
+        }
+        return Fleet(releases=releases, absent=tuple(person for person in self.models if person not in exact))
 
 
 def _coding(models: Mapping[str, SeriesModel]) -> Coding:
@@ -198,25 +257,19 @@ def _own(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Cou
     return counts.with_histogram(tuple(found[name] for name in names))
 
 
-def _candidates(problems: Mapping[str, Problem], mechanism: str | None, beta: float) -> dict[str, Candidate]:
-    quilt, out = QuiltExact(), dict[str, Candidate]()
-    chains = {person: p.model for person, p in problems.items() if isinstance(p.model, MarkovChain)}
-    if mechanism in (None, quilt.name) and chains:
-        first = problems[next(iter(chains))]
-        adversary = Adversary.PUFFERFISH if first.adversary is Adversary.PUFFERFISH else Adversary.BDP
-        lengths = [problems[person].longest for person in chains]
-        found = worst_of_each(list(chains.values()), lengths, first.epsilon, adversary)
-        for person, worst in zip(chains, found, strict=True):
-            calibration = quilt.with_finding(problems[person], Finding(sigma=worst.value, quilt=worst))
-            out[person] = Candidate(
-                mechanism=quilt.name,
-                applies=True,
-                reason=None,
-                calibration=calibration,
-                accuracy=calibration.law.accuracy(beta),
-                epsilon=first.epsilon,
-            )
-    for person, problem in problems.items():
-        if person not in out:
-            out[person] = choose(problem, mechanism, beta, lambda words: None)
+def _chains_together(problems: Each) -> Noises:
+    """The noise of ``quilt-exact`` for everybody whose model is one chain."""
+    asked = {person: p.problem for person, p in problems.items()}
+    chains = {person: p.model for person, p in asked.items() if isinstance(p.model, MarkovChain)}
+    if not chains:
+        return {}
+    first = asked[next(iter(chains))]
+    adversary = Adversary.PUFFERFISH if first.adversary is Adversary.PUFFERFISH else Adversary.BDP
+    lengths = [asked[person].longest for person in chains]
+    out = {}
+    for person, worst in zip(
+        chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True
+    ):
+        calibration = QuiltExact().with_finding(asked[person], Finding(sigma=worst.value, quilt=worst))
+        out[person] = AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problems[person].beta))
     return out

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import os
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from fractions import Fraction
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.data.layout import Layout
-from pufferdp.ledger import charged, opened
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.bins import with_bins
-from pufferdp.models.files.json import model_digest, model_to_dict
 from pufferdp.models.gaussian import NumberModel
 from pufferdp.models.model_class import ModelClass
-from pufferdp.publish.answers.denoise import Answer, Denoised, denoise, feasible
+from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
+from pufferdp.publish.answers.denoise import Denoised
+from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms import MECHANISMS
-from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets
-from pufferdp.publish.certificate import EXACT_ANSWER, SCHEMA, Certificate, public_facts, secrets_text, statement
-from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.reading import Exact, check_reading, read_exact, refuse_impossible
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
 
 if TYPE_CHECKING:
-    from pufferdp.ledger.balance import Receipt
-    from pufferdp.ledger.charge import Charge
     from pufferdp.ledger.ledger import Ledger
 
 
@@ -113,80 +106,90 @@ def release(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
-    tell = progress or (lambda words: None)
-    sampler = sampler or SystemSampler()
-    query = Query.parse(query, clip=clip) if isinstance(query, str) else query
-    model = with_bins(model, bins)
-    who, known = checks.adversary(adversary), isinstance(model, (RecordModel, ModelClass, NumberModel))
-    # Whatever can be refused without the data is refused before it is read.
-    if secrets is None or known:
-        lengths = () if known else ((1, 1),)
-        Problem(model=model, query=query, lengths=lengths, epsilon=epsilon, adversary=who, secrets=secrets)
-    checks.probability(beta, "beta")
-    check_mechanism(mechanism)
-    check_reading(model, {"order": order, "by": by, "gap": gap}, missing, id)
-    layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None:
-            books.expect(dataset, model=model, adversary=who)
-    tell("reading")
-    exact = read_exact(data, model, query, layout, id)
-    problem = Problem(model=model, query=query, lengths=exact.lengths, epsilon=epsilon, adversary=who, secrets=secrets)
-    candidate = choose(problem, mechanism, beta, tell)
-    if candidate.calibration is not None and candidate.calibration.scale == 0:
-        refuse_impossible(model, exact)
-    receipt, counted = charged(ledger, dataset, lambda: charge_of(problem, candidate))
-    return finish(problem, candidate, exact, sampler, tell, receipt, counted)
+    return AnswerPublication(
+        data=data,
+        model=with_bins(model, bins),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, id=id),
+        query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+        secrets=secrets,
+        mechanism=mechanism,
+        beta=beta,
+        account=Account(ledger, dataset),
+        sampler=sampler or SystemSampler(),
+        progress=progress or silent,
+    ).publish()
 
 
-def finish(
-    problem: Problem,
-    candidate: Candidate,
-    exact: Exact,
-    sampler: Sampler,
-    tell: Progress,
-    receipt: Receipt | None = None,
-    counted: bool = False,
-) -> Release:
-    """Draw the noise of a calibration that was chosen, and charged where there is a ledger; say what was promised."""
-    assert candidate.calibration is not None
-    model, no_noise = problem.model, candidate.calibration.scale == 0
-    tell("drawing noise")
-    answer = _noisy(problem, candidate, exact, sampler)
-    warnings = [
-        sampler.warning,
-        fitted_warning(model.fitted, dict(zip(model.labels, exact.histogram, strict=False)), charged=counted),
-        EXACT_ANSWER if no_noise else None,
-        "the Lipschitz constant was declared by the author of the function and cannot be checked"
-        if problem.query.kind is QueryKind.FUNCTION
-        else None,
-    ]
-    tell("denoising")
-    denoised = denoise(problem, answer, candidate.calibration.scale)
-    certificate = _certify(problem, candidate, exact.facts, answer, denoised, [w for w in warnings if w], receipt)
-    return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
+@dataclass(frozen=True, kw_only=True)
+class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release]):
+    """One answer on its way out."""
 
+    model: Model
+    reading: Reading
+    query: Query
+    epsilon: float
+    adversary: Adversary
+    secrets: Secrets | None = None
+    mechanism: str | None = None
+    beta: float = 0.05
 
-def charge_of(problem: Problem, candidate: Candidate) -> Charge:
-    """What a release charges."""
-    from pufferdp.ledger.charge import additive
+    kind = KIND
 
-    calibration, query = candidate.calibration, problem.query
-    assert calibration is not None
-    return additive(
-        model=model_digest(problem.model),
-        adversary=str(problem.adversary),
-        query=query.name,
-        clip=query.clip,
-        lipschitz=calibration.lipschitz,
-        coordinates=len(problem.bound.labels),
-        mechanism=calibration.mechanism,
-        sigma=calibration.sigma,
-        epsilon=problem.epsilon,
-        lengths=problem.lengths,
-        framework=None if problem.secrets is None else problem.secrets.to_dict(),
-        numbers=isinstance(problem.model, NumberModel),
-    )
+    def check(self) -> None:
+        """Refuse a query, a promise or a way of reading that does not go with the model."""
+        known = isinstance(self.model, (RecordModel, ModelClass, NumberModel))
+        if self.secrets is None or known:
+            self._asked(() if known else ((1, 1),))
+        checks.probability(self.beta, "beta")
+        check_mechanism(self.mechanism)
+        self.reading.check(self.model)
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must be for this model and this adversary."""
+        ledger.expect(dataset, model=self.model, adversary=self.adversary)
+
+    def read(self) -> Exact:
+        """The exact counts."""
+        self.progress("reading")
+        return read_exact(self.data, self.model, self.query, self.reading.layout, self.reading.id)
+
+    def problem(self, exact: Exact) -> AnswerProblem:
+        """For the chains that were read."""
+        return AnswerProblem(problem=self._asked(exact.lengths), mechanism=self.mechanism, beta=self.beta)
+
+    def _asked(self, lengths: tuple[tuple[int, int], ...]) -> Problem:
+        return Problem(
+            model=self.model,
+            query=self.query,
+            lengths=lengths,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            secrets=self.secrets,
+        )
+
+    def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:
+        """The noise; none is drawn only where the data is possible under the model that says so."""
+        try:
+            noise = super().solve(problem, exact)
+        except NotApplicableError as error:
+            raise NotApplicableError(f"{error}; leave --mechanism out", value=error.value) from None
+        if noise.calibration.scale == 0:
+            refuse_impossible(self.model, exact)
+        return noise
+
+    def draw(self, problem: AnswerProblem, solution: AnswerNoise, exact: Exact, charged: Charged) -> Release:
+        """The noisy answer with its certificate."""
+        self.progress("drawing noise")
+        answer = _noisy(problem.problem, solution, exact, self.sampler)
+        more = [EXACT_ANSWER] if solution.calibration.scale == 0 else []
+        more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
+        self.progress("denoising")
+        made = self.made(self.model, exact.facts, exact.histogram, charged, answer, more)
+        certificate = self.kind.certify(problem, solution, made)
+        denoised = None if certificate.denoised is None else Denoised(**certificate.denoised.model_dump())
+        return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)
 
 
 def check_mechanism(name: str | None) -> None:
@@ -196,22 +199,8 @@ def check_mechanism(name: str | None) -> None:
         raise QueryError(f"mechanism is {name!r}; it must be one of {names}", value=name)
 
 
-def choose(problem: Problem, mechanism: str | None, beta: float, tell: Progress) -> Candidate:
-    """The mechanism that was named, or the best."""
-    plan = plan_problem(problem, beta=beta, progress=tell, only=None if mechanism is None else [mechanism])
-    if mechanism is None:
-        return plan.best
-    candidate = plan.candidate(mechanism)
-    if not candidate.applies:
-        raise NotApplicableError(
-            f"{mechanism} does not apply: {candidate.reason}; leave --mechanism out", value=mechanism
-        )
-    return candidate
-
-
-def _noisy(problem: Problem, candidate: Candidate, read: Exact, sampler: Sampler) -> Answer:
-    assert candidate.calibration is not None
-    law, bound, kind = candidate.calibration.law, problem.bound, problem.query.kind
+def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) -> Answer:
+    law, bound, kind = noise.calibration.law, problem.bound, problem.query.kind
     if kind is QueryKind.COUNT:
         state = problem.model.labels.index(problem.query.state or "")
         return draw(law, [read.histogram[state]], sampler)[0]
@@ -221,7 +210,7 @@ def _noisy(problem: Problem, candidate: Candidate, read: Exact, sampler: Sampler
     exact = _function(problem, read) if kind is QueryKind.FUNCTION else [_sum(problem, read)]
     # The answer is rounded to a double, and what that can add to its moves is added to the noise.
     ulp = math.ulp(_largest(bound, problem.records)) if kind is not QueryKind.FUNCTION else max(map(math.ulp, exact))
-    more = 2 * len(exact) * ulp * (candidate.calibration.sigma + 2 / problem.epsilon)
+    more = 2 * len(exact) * ulp * (noise.calibration.sigma + 2 / problem.epsilon)
     wider = replace(law, scale=law.scale + more if law.scale else 0.0)
     out = [float(v) for v in draw(wider, exact, sampler)]
     return out if len(out) > 1 else out[0]
@@ -254,63 +243,3 @@ def _function(problem: Problem, read: Exact) -> list[float]:
     if len(values) != query.coordinates or not all(math.isfinite(v) for v in values):
         raise QueryError(f"the function must return {query.coordinates} finite number(s); it returned {len(values)}")
     return values
-
-
-@cache
-def _version() -> str:
-    return importlib.metadata.version("pufferdp")
-
-
-def _certify(
-    problem: Problem,
-    candidate: Candidate,
-    facts: dict[str, Any],
-    answer: Answer,
-    denoised: Denoised | None,
-    warnings: list[str],
-    receipt: Receipt | None,
-) -> Certificate:
-    calibration, accuracy = candidate.calibration, candidate.accuracy
-    assert calibration is not None
-    assert accuracy is not None
-    query, bound = problem.query, problem.bound
-    return Certificate.seal(
-        {
-            "schema": SCHEMA,
-            "pufferdp": _version(),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "guarantee": {
-                "adversary": str(problem.adversary),
-                "knows": problem.adversary.knows,
-                "epsilon": problem.epsilon,
-                "secrets": secrets_text(problem),
-                "framework": None if problem.secrets is None else problem.secrets.to_dict(),
-                "statement": statement(problem),
-            },
-            "model": model_to_dict(problem.model),
-            "model_sha256": model_digest(problem.model),
-            "query": {
-                "name": query.name,
-                "clip": list(query.clip) if query.clip else None,
-                "lipschitz": bound.lipschitz,
-                "coordinates": len(bound.labels),
-            },
-            "mechanism": {"name": calibration.mechanism, "theorem": calibration.theorem},
-            "calibration": {
-                "sigma": calibration.sigma,
-                "quilt": quilt_to_dict(calibration),
-                "transport": transport_to_dict(calibration),
-            },
-            "noise": {"kind": str(calibration.law.kind), "scale": calibration.scale},
-            "expected_l1_error": calibration.law.expected_l1_error,
-            "accuracy": {"alpha": accuracy.alpha, "beta": accuracy.beta},
-            "data": facts,
-            "public": public_facts(problem),
-            "labels": list(bound.labels),
-            "answer": answer,
-            "estimate": feasible(bound, problem.records, answer),
-            "denoised": None if denoised is None else denoised.to_dict(),
-            "warnings": warnings,
-            "ledger": None if receipt is None else receipt.to_dict(),
-        }
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +14,20 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
-from pufferdp.ledger import opened
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.publish.fingerprint import data_digest
-from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, confidence_box, noisy_box, noisy_counts, transition_scale
+from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
+from pufferdp.publish.fits.kind import KIND, FitProblem
+from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
-    from pufferdp.ledger.charge import Charge
     from pufferdp.ledger.ledger import Ledger
 
 
@@ -82,93 +83,135 @@ def fit(
         sampler: where the noise of a private fit comes from; the operating system by default.
         progress: called with a few words before each step.
     """
-    if confidence is not None:
-        confidence = checks.probability(confidence, "confidence")
-    if states is not None and bins is not None:
-        raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
-    if dp_epsilon is not None:
-        dp_epsilon = checks.epsilon(dp_epsilon, "dp_epsilon")
-        if states is None and bins is None:
-            raise ParameterError(
-                "states is missing; which states occur in the data is not public, so a private fit must be told them: "
-                "--states a,b,c, or --bins with a range"
+    return FitPublication(
+        data=data,
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        bins=bins,
+        confidence=confidence,
+        start=start,
+        states=states,
+        dp_epsilon=dp_epsilon,
+        account=Account(ledger, dataset),
+        sampler=sampler or SystemSampler(),
+        progress=progress or silent,
+    ).publish()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Counted:
+    """The counts of a series. Never printed."""
+
+    counts: Counts
+    coding: Coding
+    moves: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPublication(Publication[FitProblem, float, Counted, Fit]):
+    """A model on its way out."""
+
+    reading: Reading
+    bins: str | None
+    confidence: float | None
+    start: str
+    states: Sequence[str] | None
+    dp_epsilon: float | None
+
+    kind = KIND
+
+    def check(self) -> None:
+        """Refuse what a private fit would tell besides its noisy counts."""
+        if self.confidence is not None:
+            checks.probability(self.confidence, "confidence")
+        if self.states is not None and self.bins is not None:
+            raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
+        if self.dp_epsilon is not None:
+            checks.epsilon(self.dp_epsilon, "dp_epsilon")
+            if self.states is None and self.bins is None:
+                raise ParameterError(
+                    "states is missing; which states occur in the data is not public, so a private fit must be told "
+                    "them: --states a,b,c, or --bins with a range"
+                )
+            if self.bins is not None:
+                parse_bins(self.bins)  # a bare width would take its range from the data
+        elif self.account.kept:
+            raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
+        _ = self.reading.layout
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must be there."""
+        ledger.dataset(dataset)
+
+    def read(self) -> Counted:
+        """The exact counts of states and transitions."""
+        self.progress("reading")
+        series = open_series(self.data, self.reading.layout)
+        if self.bins is not None:
+            edges = parse_bins(self.bins, span=series.number_range() if self.dp_epsilon is None else None)
+            assert edges is not None
+            coding = Coding(labels=bin_names(edges), bins=edges)
+        else:
+            coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
+        counts = series.counts(coding, transitions=True)
+        return Counted(counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64))
+
+    def problem(self, exact: Counted) -> FitProblem:
+        """What may be spent, on chains of this length."""
+        return FitProblem(
+            dp_epsilon=None if self.dp_epsilon is None else checks.epsilon(self.dp_epsilon, "dp_epsilon"),
+            confidence=None if self.confidence is None else checks.probability(self.confidence, "confidence"),
+            longest=max(length for length, _ in exact.counts.lengths),
+            states=len(exact.moves),
+        )
+
+    def charge(self, problem: FitProblem, solution: float) -> Charged:
+        """A private fit is charged; there is no ledger for any other."""
+        return Charged() if problem.dp_epsilon is None else super().charge(problem, solution)
+
+    def draw(self, problem: FitProblem, solution: float, exact: Counted, charged: Charged) -> Fit:
+        """The model, from noisy counts where it is private."""
+        private, confidence, labels = problem.dp_epsilon is not None, problem.confidence, exact.coding.labels
+        moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
+        if private and confidence is not None:
+            kept = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+        else:
+            moves = np.maximum(moves, 0)
+            kept = states_with_rows(moves)
+        if not len(kept):
+            raise DataError(
+                f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
+                "least one move from which it can go on"
             )
-        if bins is not None:
-            parse_bins(bins)  # a bare width would take its range from the data
-    elif ledger is not None:
-        raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None:
-            books.dataset(dataset)  # one that is not there is refused before the data is read
-    if progress is not None:
-        progress("reading")
-    series = open_series(data, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
-    if bins is not None:
-        span = series.number_range() if dp_epsilon is None else None
-        edges: tuple[float, ...] | None = parse_bins(bins, span=span)
-        assert edges is not None
-        coding = Coding(labels=bin_names(edges), bins=edges)
-    else:
-        edges, coding = None, Coding(labels=series.found_states() if states is None else tuple(states))
-    counts = series.counts(coding, transitions=True)
-    assert counts.transitions is not None
-    about: dict[str, Any] = {
-        "column": column,
-        "records": counts.records,
-        "chains": sum(n for _, n in counts.lengths),
-    }
-    moves = np.array(counts.transitions, dtype=np.int64)
-    receipt: Receipt | None = None
-    scale = 0.0
-    if dp_epsilon is not None:
-        scale = transition_scale(dp_epsilon)
-        with opened(ledger, dataset) as books:
-            if books is not None and dataset is not None:
-                longest = max(length for length, _ in counts.lengths)
-                receipt = books.charge(dataset, fit_charge(dp_epsilon, scale, longest, len(moves)))
-        moves = noisy_counts(moves, scale, sampler or SystemSampler())
-        about["dp_epsilon"] = dp_epsilon
-    if dp_epsilon is not None and confidence is not None:
-        kept = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
-    else:
-        moves = np.maximum(moves, 0)
-        kept = states_with_rows(moves)
-    if not len(kept):
-        raise DataError(
-            f"no state of {column!r} is ever left for a state that is left again; a chain needs at least one move "
-            "from which it can go on"
-        )
-    moves = moves[np.ix_(kept, kept)]
-    labels = tuple(coding.labels[j] for j in kept)
-    seen = [n for n, count in zip(coding.labels, counts.histogram, strict=True) if count]
-    if dp_epsilon is not None:
-        seen = list(coding.labels)  # which of them occur is not public
-    else:
-        about |= data_digest(dict(zip(coding.labels, counts.histogram, strict=True)))
-    left_out = tuple(n for n in seen if n not in labels)
-    about["left_out"] = list(left_out)
-    if confidence is None:
-        transition = moves / moves.sum(axis=1, keepdims=True)
-        model: MarkovChain | MarkovInterval = MarkovChain(
-            transition=transition, start=start, states=labels, bins=edges, fitted=about
-        )
-    else:
-        low, high = confidence_box(moves, confidence) if dp_epsilon is None else noisy_box(moves, confidence, scale)
-        about["confidence"] = confidence
-        model = MarkovInterval(low=low, high=high, states=labels, bins=edges, fitted=about)
-    unvisited = tuple(n for n in coding.labels if n not in seen)
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None and books.dataset(dataset).model is None:
-            books.adopt(dataset, model)
-    return Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=dp_epsilon, receipt=receipt)
+        moves = moves[np.ix_(kept, kept)]
+        states = tuple(labels[j] for j in kept)
+        counted = dict(zip(labels, exact.counts.histogram, strict=True))
+        seen = [name for name in labels if private or counted[name]]  # which of them occur is not public
+        left_out = tuple(name for name in seen if name not in states)
+        data = {
+            "column": self.reading.column,
+            "records": exact.counts.records,
+            "chains": sum(n for _, n in exact.counts.lengths),
+            **({} if private else data_digest(counted)),
+            "left_out": list(left_out),
+        }
+        fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
+        bins = exact.coding.bins
+        model: MarkovChain | MarkovInterval
+        if confidence is None:
+            transition = moves / moves.sum(axis=1, keepdims=True)
+            model = MarkovChain(transition=transition, start=self.start, states=states, bins=bins, fitted=fitted)
+        else:
+            low, high = noisy_box(moves, confidence, solution) if private else confidence_box(moves, confidence)
+            model = MarkovInterval(low=low, high=high, states=states, bins=bins, fitted=fitted)
 
+        def adopt(ledger: Ledger, dataset: str) -> None:
+            if ledger.dataset(dataset).model is None:
+                ledger.adopt(dataset, model)
 
-def fit_charge(dp_epsilon: float, scale: float, longest: int, states: int) -> Charge:
-    """What a private fit charges."""
-    from pufferdp.ledger.charge import Charge
-
-    facts = {"states": states, "lipschitz": TRANSITIONS_MOVE, "scale": scale}
-    return Charge(kind="fit", dp_loss=dp_epsilon, longest=longest, facts=facts)
+        self.account.ask(adopt)
+        unvisited = tuple(name for name in labels if name not in seen)
+        receipt = charged.receipt
+        return Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=problem.dp_epsilon, receipt=receipt)
 
 
 def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:

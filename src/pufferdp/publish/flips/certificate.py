@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import MOST_RECORDS
-from pufferdp.models.chain import MarkovChain, SeriesModel
+from pufferdp.models.chain import SeriesModel
 from pufferdp.publish.certificate import (
     SECRETS,
     CertificatePart,
@@ -20,10 +18,6 @@ from pufferdp.publish.certificate import (
     MechanismPart,
     SealedCertificate,
 )
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.charge import Charge
-
 
 ONCE: Final = (
     "the promise is for one release: whoever sees the same series flipped twice can average the noise away, and each "
@@ -69,7 +63,7 @@ class SeriesCertificate(SealedCertificate):
 
 def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -> dict[str, Any]:
     """The promise of a sanitised series."""
-    several = "" if isinstance(model, MarkovChain) else ", whichever model of the class is true"
+    several = "" if model.single else ", whichever model of the class is true"
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return {
         "adversary": str(adversary),
@@ -87,16 +81,6 @@ def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -
 def series_once(row: object) -> str:
     """What the certificate says of a second release: somebody has to count."""
     return ONCE if row is None else CHARGED
-
-
-def series_charge(
-    matrix: Sequence[Sequence[float]], length: int | None, epsilon: float, model: str, adversary: str
-) -> Charge:
-    """What a sanitised series charges, as its certificate describes it; a stream counts as long as any chain may be."""
-    from pufferdp.ledger.charge import flip_charge
-
-    longest = MOST_RECORDS if length is None else length
-    return flip_charge(matrix, longest=longest, epsilon=epsilon, model=model, adversary=adversary)
 
 
 def series_public(records: int) -> list[str]:

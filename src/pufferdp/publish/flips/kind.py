@@ -1,96 +1,167 @@
-"""A certificate of a sanitised series recomputed: the channel must keep the promise under the model it names."""
+"""A sanitised series as a kind of publication: its channel must keep the promise under the model it names."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
-from pydantic import ValidationError
+import numpy as np
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import PufferdpError
-from pufferdp.basics.files import canonical_json
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import MarkovClass
-from pufferdp.models.files.json import model_digest, model_from_dict, plain_errors
-from pufferdp.publish.certificate import content_hash, row_problems
-from pufferdp.publish.flips.certificate import (
-    SeriesCertificate,
-    series_charge,
-    series_guarantee,
-    series_once,
-    series_public,
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.errors import CertificateError, LedgerError
+from pufferdp.basics.progress import Progress
+from pufferdp.ledger.charge import Charge, flip_charge
+from pufferdp.models.base import Model
+from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.publish.certificate import SERIES_SCHEMA
+from pufferdp.publish.flips.certificate import SeriesCertificate, series_guarantee, series_once, series_public
+from pufferdp.publish.flips.design import THEOREMS, FlipDesign, describe, design_flips, flip_bound, flippable
+from pufferdp.publish.kind import (
+    ROUNDING,
+    UNPROVABLE,
+    Claims,
+    Exact,
+    Kind,
+    Made,
+    Near,
+    Stated,
+    data_claims,
+    model_claims,
+    stated_lengths,
 )
-from pufferdp.publish.flips.design import THEOREMS, describe, flip_chains
-from pufferdp.publish.reading import check_reading
+from pufferdp.publish.pipeline import Reading
+
+BRACKET: Final = 1e-6
+"""Brackets of more than two states stop within it, and another machine may stop elsewhere."""
+Thresholds = tuple[tuple[int, ...], ...]
 
 
-def series_problems(raw: dict[str, Any], head: str | None = None) -> tuple[list[str], list[str]]:
-    """What is wrong with a certificate, and its warnings."""
-    try:
-        c = SeriesCertificate.model_validate(raw)
-        canonical_json(raw)
-    except ValidationError as error:
-        return plain_errors(error)[:5], []
-    except ValueError:
-        return ["a number is infinite or nan; every number of a certificate must be finite"], []
-    problems = []
-    try:
-        if content_hash(raw) != c.sha256:
-            problems.append("the hash does not match: the certificate was changed after it was made")
-        problems += _recompute(c)
-        matrix, length, who = c.channel.matrix, c.channel.length, c.guarantee.adversary
-        charge = series_charge(matrix, length, c.guarantee.epsilon, c.model_sha256, who)
-        problems += row_problems(c.ledger, charge, head)
-    except (PufferdpError, ValueError) as error:
-        problems.append(str(error))
-    return problems, list(c.warnings)
+@dataclass(frozen=True, kw_only=True)
+class FlipProblem:
+    """A series that is to be flipped, for whom and how well; with thresholds, by that very channel."""
+
+    model: Model
+    epsilon: float
+    adversary: Adversary
+    length: int | None
+    """Records of the longest chain; None: any number."""
+    optimise: bool = False
+    """With more than two states, search for a better channel than k-ary randomised response."""
+    mechanism: str | None = None
+    thresholds: Thresholds | None = None
 
 
-def _recompute(c: SeriesCertificate) -> list[str]:
-    model = model_from_dict(c.model)
-    problems = []
-    if model_digest(model) != c.model_sha256:
-        problems.append("model_sha256 is not the digest of the model")
-    if c.mechanism.name not in THEOREMS:
-        return [*problems, f"mechanism {c.mechanism.name!r} is not known to this version"]
-    flip_chains(model)
-    assert isinstance(model, (MarkovChain, MarkovClass))
-    shares = tuple(tuple(int(share) for share in row) for row in c.channel.thresholds)
-    if len(shares) != model.size or any(len(row) != model.size or sum(row) != 2**64 for row in shares):
-        return [*problems, "channel.thresholds must have a row for each state, whole numbers that add up to 2^64"]
+class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
+    """Series each of whose records passed a channel."""
+
+    schema = SERIES_SCHEMA
+    certificate = SeriesCertificate
+    ledger_kinds = ("flip",)
+    unprovable: ClassVar[Mapping[str, str]] = {
+        **UNPROVABLE,
+        "channel.length": "the promise may be for longer chains than there are",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "longest": "how long the longest chain is; the promise must hold for it",
+        "epsilon": "a promise may be weaker than what follows from the channel, and none need be made",
+    }
+    row_words: ClassVar[Mapping[str, str]] = {"dp_loss": "a release was charged {stated}; recomputed it is {true}"}
+
+    def problem(self, certificate: SeriesCertificate, **more: Any) -> FlipProblem:
+        """The promise, and the channel that was drawn from."""
+        c = certificate
+        model = model_from_dict(c.model)
+        if c.mechanism.name not in THEOREMS:
+            raise CertificateError(f"mechanism {c.mechanism.name!r} is not known to this version")
+        longest = max((length for length, _ in stated_lengths(c.data.lengths)), default=0)
+        if c.channel.length is not None and c.channel.length < longest:
+            raise CertificateError(
+                f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
+            )
+        Reading.stated(c.data).check_stated(model)
+        return FlipProblem(
+            model=model,
+            epsilon=c.guarantee.epsilon,
+            adversary=checks.adversary(c.guarantee.adversary),
+            length=c.channel.length,
+            mechanism=c.mechanism.name,
+            thresholds=_thresholds(c.channel.thresholds, flippable(model).size),
+        )
+
+    def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
+        """The channel of least noise; of one that is given, what it promises."""
+        model, epsilon, length, who = flippable(problem.model), problem.epsilon, problem.length, problem.adversary
+        if problem.thresholds is not None and problem.mechanism is not None:
+            return describe(model, epsilon, who, length, problem.mechanism, problem.thresholds)
+        progress("choosing the channel")
+        return design_flips(model, epsilon, length=length, adversary=who, optimise=problem.optimise)
+
+    def claims(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+        design = solution
+        promise = series_guarantee(design.model, design.epsilon, design.adversary)
+        return {
+            **self.head_claims(made),
+            "guarantee": {name: Exact(value) for name, value in promise.items()},
+            **model_claims(design.model),
+            "mechanism": {"name": Exact(design.mechanism), "theorem": Exact(THEOREMS[design.mechanism])},
+            "channel": {
+                "matrix": Exact(design.channel.tolist()),
+                "thresholds": Exact([[str(share) for share in row] for row in design.thresholds]),
+                "loss": Near(design.loss, rel=BRACKET),
+                "dp_loss": Near(design.dp_loss, rel=BRACKET),
+                "expected_noise": Near(design.expected_noise, rel=BRACKET),
+                "length": Stated(design.length),
+            },
+            "data": data_claims(made.data, made.data["lengths"]),
+            "public": Exact(series_public(sum(length * count for length, count in made.data["lengths"]))),
+            "labels": Exact(list(design.model.labels)),
+            "once": Exact(series_once(made.ledger)),
+            "warnings": Stated(list(made.warnings)),
+            "ledger": self.row_claims(problem, solution, made),
+        }
+
+    def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charge:
+        """The DP loss of its channel; a stream counts as long as any chain may be."""
+        return flip_charge(
+            solution.channel.tolist(),
+            longest=MOST_RECORDS if solution.length is None else solution.length,
+            epsilon=solution.epsilon,
+            model=model_digest(solution.model),
+            adversary=str(solution.adversary),
+        )
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """From the channel; a promise of its own must follow from it and the model."""
+        channel = np.array(charge.facts["channel"], dtype=float)
+        if (channel < 0).any() or not np.allclose(channel.sum(axis=1), 1, rtol=0, atol=ROUNDING):
+            raise LedgerError("the channel of a flipped series has a row that does not sum to 1")
+        if charge.epsilon is not None and model is not None:
+            length = None if charge.longest == MOST_RECORDS else charge.longest
+            leaks = flip_bound(flippable(model).chains, channel, length, checks.adversary(charge.adversary))
+            if not leaks <= charge.epsilon * (1 + BRACKET):
+                raise LedgerError(
+                    f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {leaks:.6g}"
+                )
+        return flip_charge(
+            charge.facts["channel"],
+            longest=charge.longest,
+            epsilon=charge.epsilon,
+            model=charge.model,
+            adversary=charge.adversary,
+        )
+
+
+KIND: Final = FlipKind()
+
+
+def _thresholds(stated: Sequence[Sequence[str]], size: int) -> Thresholds:
+    shares = tuple(tuple(int(share) for share in row) for row in stated)
+    if len(shares) != size or any(len(row) != size or sum(row) != 2**64 for row in shares):
+        raise CertificateError("channel.thresholds must have a row for each state, whole numbers that add up to 2^64")
     if any(share < 0 for row in shares for share in row):
-        return [*problems, "channel.thresholds has a negative share"]
-    longest = max((length for length, _ in c.data.lengths), default=0)
-    if c.channel.length is not None and c.channel.length < longest:
-        problems.append(f"the loss is for chains of {c.channel.length} records; the data has one of {longest}")
-    who = checks.adversary(c.guarantee.adversary)
-    ours = describe(model, c.guarantee.epsilon, who, c.channel.length, c.mechanism.name, shares)
-    for name, stated, true in (
-        ("channel.loss", c.channel.loss, ours.loss),
-        ("channel.dp_loss", c.channel.dp_loss, ours.dp_loss),
-        ("channel.expected_noise", c.channel.expected_noise, ours.expected_noise),
-    ):
-        # 1e-6: brackets of more than two states stop within it, and another machine may stop elsewhere.
-        if not math.isclose(stated, true, rel_tol=1e-6):
-            problems.append(f"{name} is {stated:.10g}; recomputed it is {true:.10g}")
-    if c.channel.matrix != ours.channel.tolist():
-        problems.append("channel.matrix does not follow from channel.thresholds")
-    guarantee = series_guarantee(model, c.guarantee.epsilon, who)
-    for text_name, said, recomputed in (
-        ("mechanism.theorem", c.mechanism.theorem, THEOREMS[c.mechanism.name]),
-        ("guarantee", c.guarantee.model_dump(), guarantee),
-        ("labels", c.labels, list(model.labels)),
-        ("once", c.once, series_once(c.ledger)),
-        ("public", c.public, series_public(c.data.records)),
-    ):
-        if said != recomputed:
-            problems.append(f"{text_name} is {said!r}; it should be {recomputed!r}")
-    if sum(a * b for a, b in c.data.lengths) != c.data.records:
-        problems.append(f"data.records is {c.data.records}; the chain lengths add up to another number")
-    try:
-        ways = {"order": c.data.order, "by": c.data.by, "gap": c.data.gap}
-        check_reading(model, ways, c.data.missing, c.data.id)
-    except PufferdpError as error:
-        problems.append(f"the data cannot have been read like this: {error}")
-    return problems
+        raise CertificateError("channel.thresholds has a negative share")
+    return shares

@@ -20,6 +20,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.leakage.orbits import FlowNoise, Privacy, dobrushin, our_noise, poster_noise
+from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows, seeded
@@ -68,22 +69,22 @@ class FlowProblem:
     """The record promise for data made by K0 alone, and not by any kernel of the orbit."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", checks.radius(self.eta))
-        object.__setattr__(self, "tau", checks.total_variation(self.tau))
         object.__setattr__(self, "privacy", privacy_of(self.privacy))
+        object.__setattr__(self, "eta", self.promise.eta)
+        object.__setattr__(self, "tau", self.promise.tau)
         for length, count in self.lengths:
             checks.length(length)
             checks.length(count, "number of chains")
-        if self.privacy is Privacy.ORBIT and self.eta == 0:
-            raise ParameterError(
-                "eta is 0, so the orbit is K0 alone and there is nothing to hide; give a radius, or ask for record",
-                value=self.eta,
-            )
         if self.add and self.privacy is not Privacy.JOINT:
             raise ParameterError(f"a sum adds the two parts of joint; privacy is {self.privacy}", value=self.privacy)
         if self.transitions == 0:
             raise ParameterError("no chain has two records or more; a flow needs at least one transition")
         _ = self.ours  # a chain that never forgets is refused here, before any data is read
+
+    @cached_property
+    def promise(self) -> FlowBudget:
+        """What is promised, as a ledger takes it."""
+        return FlowBudget(tau=self.tau, eta=self.eta, privacy=str(self.privacy), centre_only=self.centre_only)
 
     @property
     def transitions(self) -> int:

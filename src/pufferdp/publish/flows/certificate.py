@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from pufferdp.leakage.orbits import Privacy
-from pufferdp.ledger.flow_budget import TOTAL_VARIATION, FlowBudget, flow_charge
-from pufferdp.models.files.json import model_digest, model_to_dict
 from pufferdp.publish.certificate import (
-    FLOW_SCHEMA,
     AccuracyPart,
     CertificatePart,
     DataPart,
@@ -23,12 +16,7 @@ from pufferdp.publish.certificate import (
     NoisePart,
     SealedCertificate,
 )
-from pufferdp.publish.flows.calibrate import SEED, FlowCalibration, FlowProblem
-from pufferdp.publish.flows.estimate import FlowEstimates
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.balance import Receipt
-    from pufferdp.ledger.charge import Charge
+from pufferdp.publish.flows.calibrate import FlowProblem
 
 
 class FlowGuarantee(CertificatePart):
@@ -165,81 +153,6 @@ def public_facts(problem: FlowProblem) -> list[str]:
         "where gaps and missing values lie",
         "the model, the radius of the orbit and every number in this certificate but the records",
     ]
-
-
-def certify(
-    problem: FlowProblem,
-    calibration: FlowCalibration,
-    facts: dict[str, Any],
-    flow: npt.NDArray[np.float64],
-    estimates: FlowEstimates,
-    warnings: list[str],
-    receipt: Receipt | None,
-) -> FlowCertificate:
-    """The certificate of a release, with its hash."""
-    content = {
-        "schema": FLOW_SCHEMA,
-        "pufferdp": importlib.metadata.version("pufferdp"),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "guarantee": guarantee(problem),
-        "budget": {"kind": TOTAL_VARIATION, "tau": problem.tau},
-        "model": model_to_dict(problem.model),
-        "model_sha256": model_digest(problem.model),
-        "query": {"name": "flow", "transitions": problem.transitions, "coordinates": int(flow.size)},
-        "mechanism": {"name": calibration.mechanism, "theorem": calibration.theorem},
-        "calibration": calibration_part(problem, calibration),
-        "noise": {"kind": str(calibration.law.kind), "scale": calibration.law.scale},
-        "repair": {"name": str(calibration.repair), "kappa": calibration.kappa},
-        "expected_l1_error": calibration.expected_l1_error,
-        "accuracy": {"alpha": calibration.accuracy.alpha, "beta": calibration.accuracy.beta},
-        "simulation": {
-            "seed": SEED,
-            "draws": len(problem.trial.noise),
-            "standard_error": calibration.standard_error,
-        },
-        "data": facts,
-        "public": public_facts(problem),
-        "labels": list(problem.labels),
-        "flow": flow.tolist(),
-        "estimates": estimates.to_dict(),
-        "warnings": warnings,
-        "ledger": None if receipt is None else receipt.to_dict(),
-    }
-    return FlowCertificate.seal(content)
-
-
-def promise_of(problem: FlowProblem) -> FlowBudget:
-    """What a flow promises, as a ledger takes it."""
-    return FlowBudget(tau=problem.tau, eta=problem.eta, privacy=str(problem.privacy), centre_only=problem.centre_only)
-
-
-def charge_of(problem: FlowProblem, calibration: FlowCalibration) -> Charge:
-    """What a flow charges."""
-    return flow_charge(
-        model=model_digest(problem.model),
-        promise=promise_of(problem),
-        add=problem.add,
-        mechanism=calibration.mechanism,
-        kappa=calibration.kappa,
-        sigma=calibration.noise.sigma,
-        lengths=problem.lengths,
-    )
-
-
-def calibration_part(problem: FlowProblem, calibration: FlowCalibration) -> dict[str, Any]:
-    """The constants of a calibration."""
-    noise = calibration.noise
-    return {
-        "rule": noise.rule,
-        "dobrushin": problem.dobrushin,
-        "alpha_orbit": noise.alpha_orbit,
-        "alpha_record": noise.alpha_record,
-        "orbit": noise.orbit,
-        "record": noise.record,
-        "sum": problem.add,
-        "distance": noise.distance,
-        "sigma": noise.sigma,
-    }
 
 
 def _success(problem: FlowProblem) -> str:

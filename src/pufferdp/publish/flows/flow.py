@@ -18,19 +18,18 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.data.layout import Layout
-from pufferdp.leakage.orbits import FlowNoise
-from pufferdp.ledger import charged, opened
+from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.plan import Ranking, count_lengths
-from pufferdp.publish.fingerprint import fitted_warning
-from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, Repair, calibrate, privacy_of, repaired
-from pufferdp.publish.flows.certificate import FlowCertificate, certify, charge_of, promise_of
+from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
+from pufferdp.publish.flows.certificate import FlowCertificate
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
+from pufferdp.publish.flows.kind import KIND, FlowRequest, mechanisms, shortfall
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.reading import check_reading, read_flow
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.reading import ExactFlow, read_flow
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -211,55 +210,98 @@ def flow(
         dataset: which data set of the ledger; one with a budget in total variation.
         progress: called with a few words before each step.
     """
-    tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
-    centre = _chain(with_bins(model, bins))
-    promise: dict[str, Any] = {
-        "model": centre, "eta": eta, "tau": tau, "privacy": privacy, "add": add, "centre_only": centre_only,
-    }  # fmt: skip
-    # Whatever can be refused without the data is refused before it is read.
-    asked = FlowProblem(lengths=((2, 1),), **promise)
-    checks.probability(beta, "beta")
-    check_reading(centre, {"order": order, "by": by, "gap": gap}, missing, None)
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None:
-            books.expect_flow(dataset, model=centre, promise=promise_of(asked))
-    tell("reading")
-    exact = read_flow(data, centre, Layout(column=column, order=order, by=by, gap=gap, missing=missing))
-    problem = FlowProblem(lengths=exact.lengths, **promise)
-    plan = _plan(problem, beta, tell)
-    chosen = plan.best if mechanism is None else plan.candidate(mechanism)
-    if not chosen.applies:
-        raise NotApplicableError(f"{mechanism} does not apply: {chosen.reason}; leave --mechanism out", value=mechanism)
-    receipt, counted = charged(ledger, dataset, lambda: charge_of(problem, chosen.calibration))
-    tell("drawing noise")
-    released = _noisy(problem, chosen.calibration, exact.transitions, sampler)
-    estimates = estimate_chain(released, chosen.calibration.law, chosen.calibration.kappa)
-    counts = dict(zip(centre.labels, exact.histogram, strict=True))
-    warnings = [w for w in (sampler.warning, fitted_warning(centre.fitted, counts, counted)) if w]
-    certificate = certify(problem, chosen.calibration, exact.facts, released, estimates, warnings, receipt)
-    return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=problem.trial.guess)
+    return FlowPublication(
+        data=data,
+        model=_chain(with_bins(model, bins)),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        eta=eta,
+        tau=tau,
+        privacy=privacy_of(privacy),
+        add=add,
+        centre_only=centre_only,
+        mechanism=mechanism,
+        beta=beta,
+        account=Account(ledger, dataset),
+        sampler=sampler or SystemSampler(),
+        progress=progress or silent,
+    ).publish()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowRelease]):
+    """A flow on its way out."""
+
+    model: MarkovChain
+    reading: Reading
+    eta: float
+    tau: float
+    privacy: Privacy
+    add: bool
+    centre_only: bool
+    mechanism: str | None
+    beta: float
+
+    kind = KIND
+
+    def check(self) -> None:
+        """Refuse a promise or a way of reading that does not go with the model."""
+        self._asked(((2, 1),))
+        checks.probability(self.beta, "beta")
+        self.reading.check(self.model)
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must keep a budget for this very promise."""
+        ledger.expect_flow(dataset, model=self.model, promise=self._asked(((2, 1),)).promise)
+
+    def read(self) -> ExactFlow:
+        """The exact transitions."""
+        self.progress("reading")
+        return read_flow(self.data, self.model, self.reading.layout)
+
+    def problem(self, exact: ExactFlow) -> FlowRequest:
+        """For the chains that were read."""
+        return FlowRequest(problem=self._asked(exact.lengths), beta=self.beta, mechanism=self.mechanism)
+
+    def _asked(self, lengths: Lengths) -> FlowProblem:
+        return FlowProblem(
+            model=self.model,
+            lengths=lengths,
+            eta=self.eta,
+            tau=self.tau,
+            privacy=self.privacy,
+            add=self.add,
+            centre_only=self.centre_only,
+        )
+
+    def solve(self, problem: FlowRequest, exact: ExactFlow) -> FlowCalibration:
+        """The noise; one that is named must keep the promise."""
+        solution = super().solve(problem, exact)
+        short = shortfall(problem.problem, solution.noise)
+        if short is not None:
+            name = self.mechanism
+            raise NotApplicableError(f"{name} does not apply: {short}; leave --mechanism out", value=name)
+        return solution
+
+    def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:
+        """The noisy flow with its certificate."""
+        self.progress("drawing noise")
+        asked = problem.problem
+        released = _noisy(asked, solution, exact.transitions, self.sampler)
+        made = self.made(self.model, exact.facts, exact.histogram, charged, released.tolist())
+        certificate = self.kind.certify(problem, solution, made)
+        estimates = estimate_chain(released, solution.law, solution.kappa)
+        return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=asked.trial.guess)
 
 
 def _plan(problem: FlowProblem, beta: float, tell: Progress) -> FlowPlan:
     beta = checks.probability(beta, "beta")
     tell("simulating flows under the model")
-    candidates = []
-    for noise in (problem.ours, problem.poster):
-        for repair in Repair:
-            found = calibrate(problem, noise, repair, beta)
-            candidates.append(FlowCandidate(calibration=found, reason=shortfall(problem, noise)))
+    candidates = [
+        FlowCandidate(calibration=calibrate(problem, noise, repair, beta), reason=shortfall(problem, noise))
+        for noise, repair in mechanisms(problem).values()
+    ]
     ranked = sorted(candidates, key=lambda c: (not c.applies, c.calibration.expected_l1_error))
     return FlowPlan(problem=problem, beta=beta, candidates=tuple(ranked))
-
-
-def shortfall(problem: FlowProblem, noise: FlowNoise) -> str | None:
-    """Why a noise does not keep the promise: it is below what our proof needs."""
-    if noise.sigma >= problem.ours.sigma:
-        return None
-    return (
-        f"its noise of {noise.sigma:.4g} is below the {problem.ours.sigma:.4g} that the promise needs: it takes the "
-        "Dobrushin coefficient of two kernels only, and the record promise is for every kernel of the orbit"
-    )
 
 
 def _noisy(

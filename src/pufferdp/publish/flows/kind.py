@@ -1,25 +1,40 @@
-"""The certificate of a private flow, recomputed: the same noise must follow from what it says."""
+"""A private flow as a kind of publication: its noise must follow from the orbit and the promise."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 import numpy as np
-from pydantic import ValidationError
 
-from pufferdp.basics.errors import PufferdpError
-from pufferdp.basics.files import canonical_json
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
+from pufferdp.basics.progress import Progress
+from pufferdp.leakage.orbits import FlowNoise
+from pufferdp.ledger.charge import FLOW, Charge
+from pufferdp.ledger.flow_budget import TOTAL_VARIATION, FlowBudget, flow_charge
+from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.files.json import model_digest, model_from_dict, plain_errors
-from pufferdp.publish.certificate import content_hash, row_problems
-from pufferdp.publish.flows.calibrate import SEED, FlowProblem, Repair, calibrate, privacy_of
-from pufferdp.publish.flows.certificate import FlowCertificate, calibration_part, charge_of, guarantee, public_facts
+from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.publish.certificate import FLOW_SCHEMA
+from pufferdp.publish.flows.calibrate import SEED, FlowCalibration, FlowProblem, Repair, calibrate, privacy_of
+from pufferdp.publish.flows.certificate import FlowCertificate, guarantee, public_facts
 from pufferdp.publish.flows.estimate import estimate_chain
-from pufferdp.publish.flows.flow import shortfall
-from pufferdp.publish.reading import check_reading
-from pufferdp.publish.verify import names_a_file
+from pufferdp.publish.kind import (
+    UNPROVABLE,
+    Claims,
+    Exact,
+    Kind,
+    Made,
+    Near,
+    Stated,
+    data_claims,
+    model_claims,
+    stated_lengths,
+)
+from pufferdp.publish.pipeline import Reading
 
 _ERRORS: Final = 6.0
 """Another version of numpy may draw other numbers; two simulations then differ by more than this many standard errors
@@ -28,119 +43,196 @@ _ROUNDING: Final = 1e-6
 """Of estimates on another machine: eigenvalues and quantiles of the same draws."""
 
 
-def flow_problems(raw: dict[str, Any], head: str | None = None) -> tuple[list[str], list[str]]:
-    """What is wrong with a certificate, nothing when it holds; and its warnings."""
-    try:
-        parsed = FlowCertificate.model_validate(raw)
-    except ValidationError as error:
-        return plain_errors(error)[:5], []
-    try:
-        canonical_json(raw)
-    except ValueError:
-        return ["a number is infinite or nan; every number of a certificate must be finite"], []
-    if any(len(pair) != 2 for pair in parsed.data.lengths):
-        return ["data.lengths must be pairs: a chain length and how many chains have it"], []
-    problems = []
-    if content_hash(raw) != parsed.sha256:
-        problems.append("the hash does not match: the certificate was changed after it was made")
-    try:
-        problems += _recompute(parsed, head)
-    except (PufferdpError, ValueError) as error:
-        problems.append(str(error))
-    return problems, parsed.warnings
+@dataclass(frozen=True, kw_only=True)
+class FlowRequest:
+    """A flow that is asked for, and by which noise and which repair."""
+
+    problem: FlowProblem
+    beta: float = 0.05
+    """Accuracy is certified at probability 1−beta."""
+    mechanism: str | None = None
+    """By name; the best that keeps the promise where none is named."""
+    kappa: float | None = None
+    """Of the repair ``log`` of a mechanism that is named; the best where none is given."""
 
 
-def _recompute(c: FlowCertificate, head: str | None) -> Iterator[str]:
-    if names_a_file(c.model):
-        yield "the model names a file; a certificate holds its model by value"
-        return
-    model = model_from_dict(c.model)
-    if not isinstance(model, MarkovChain):
-        yield "the model is not one Markov chain; an orbit has one in its centre"
-        return
-    if model_digest(model) != c.model_sha256:
-        yield "model_sha256 is not the digest of the model"
-    problem = FlowProblem(
-        model=model,
-        lengths=tuple((a, b) for a, b in c.data.lengths),
-        eta=c.guarantee.eta,
-        tau=c.guarantee.tau,
-        privacy=privacy_of(c.guarantee.privacy),
-        add=c.calibration.sum,
-        centre_only=c.guarantee.kernels == "centre",
-    )
-    if (c.repair.name == "log") != (c.repair.kappa is not None and c.repair.kappa > 0):
-        yield "repair.kappa must be a number above 0 for the repair log, and null otherwise"
-        return
-    noise = problem.ours if c.calibration.rule == "ours" else problem.poster
-    short = shortfall(problem, noise)
-    if short is not None:
-        yield f"{c.mechanism.name} does not apply: {short}"
-    ours = calibrate(problem, noise, Repair(c.repair.name), c.accuracy.beta, c.repair.kappa)
-    constants = calibration_part(problem, ours)
-    numbers = {f"calibration.{k}": (getattr(c.calibration, k), v) for k, v in constants.items() if k not in _WORDS}
-    numbers["noise.scale"] = (c.noise.scale, ours.law.scale)
-    numbers["budget.tau"] = (c.budget.tau, problem.tau)
-    for name, (stated, true) in numbers.items():
-        if not math.isclose(stated, true, rel_tol=1e-9):
-            yield f"{name} is {stated:.10g}; recomputed it is {true:.10g}"
-    near = _ERRORS * math.sqrt(2) * ours.standard_error
-    if abs(c.expected_l1_error - ours.expected_l1_error) > near:
-        yield f"expected_l1_error is {c.expected_l1_error:.6g}; simulated again it is {ours.expected_l1_error:.6g}"
-    # A quantile of one number errs no more than about the sum of all does.
-    if abs(c.accuracy.alpha - ours.accuracy.alpha) > near:
-        yield f"accuracy.alpha is {c.accuracy.alpha:.6g}; simulated again it is {ours.accuracy.alpha:.6g}"
-    for text_name, said, recomputed in (
-        ("guarantee", c.guarantee.model_dump(), guarantee(problem)),
-        ("mechanism.name", c.mechanism.name, ours.mechanism),
-        ("mechanism.theorem", c.mechanism.theorem, ours.theorem),
-        ("noise.kind", c.noise.kind, str(ours.law.kind)),
-        ("query.transitions", c.query.transitions, problem.transitions),
-        ("query.coordinates", c.query.coordinates, model.size**2),
-        ("simulation.seed", c.simulation.seed, SEED),
-        ("simulation.draws", c.simulation.draws, len(problem.trial.noise)),
-        ("public", c.public, public_facts(problem)),
-        ("labels", c.labels, list(problem.labels)),
-        ("data.records", c.data.records, problem.records),
-    ):
-        if said != recomputed:
-            yield f"{text_name} is {said!r}; it should be {recomputed!r}"
-    yield from row_problems(c.ledger, charge_of(problem, ours), head)
-    yield from _reading_problems(c, model)
-    yield from _flow_problems(c, model.size, ours.law, c.repair.kappa)
+class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
+    """Transition flows with a promise in total variation."""
 
+    schema = FLOW_SCHEMA
+    certificate = FlowCertificate
+    ledger_kinds = (FLOW,)
+    released = "flow"
+    unprovable: ClassVar[Mapping[str, str]] = {
+        **UNPROVABLE,
+        "flow": "the released numbers; the estimates must follow from them",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "facts.kappa": "of the repair log; the noise of the flow itself does not depend on it"
+    }
+    row_words: ClassVar[Mapping[str, str]] = {
+        "facts.sigma": "a flow had noise of sigma {stated}; recomputed it is {true}",
+        **dict.fromkeys(("tau", "longest"), "the facts of a flow do not go with its tau or its length"),
+    }
 
-_WORDS: Final = ("rule", "sum")
-
-
-def _reading_problems(c: FlowCertificate, model: MarkovChain) -> Iterator[str]:
-    data = c.data
-    try:
-        check_reading(model, {"order": data.order, "by": data.by, "gap": data.gap}, data.missing, data.id)
-    except PufferdpError as error:
-        yield f"the data cannot have been read like this: {error}"
-
-
-def _flow_problems(c: FlowCertificate, k: int, law: Any, kappa: float | None) -> Iterator[str]:
-    """The flow is a point of the simplex, and the estimates follow from it."""
-    if len(c.flow) != k or any(len(row) != k for row in c.flow):
-        yield f"the flow must have {k} rows of {k} shares, one for each pair of states"
-        return
-    flow = np.array(c.flow)
-    if (flow < 0).any() or abs(float(flow.sum()) - 1) > k * k * 2.0**-50:
-        yield "the flow is not in the simplex: its shares must be 0 or more and add up to 1"
-        return
-    if not _same(c.estimates, estimate_chain(flow, law, kappa).to_dict()):
-        yield "the estimates do not follow from the flow"
-
-
-def _same(stated: Any, ours: Any) -> bool:
-    if isinstance(ours, dict):
-        return (
-            isinstance(stated, dict) and stated.keys() == ours.keys() and all(_same(stated[k], ours[k]) for k in ours)
+    def problem(self, certificate: FlowCertificate, **more: Any) -> FlowRequest:
+        """The orbit, the promise and the chains that were read."""
+        c = certificate
+        model = model_from_dict(c.model)
+        if not isinstance(model, MarkovChain):
+            raise CertificateError("the model is not one Markov chain; an orbit has one in its centre")
+        lengths = stated_lengths(c.data.lengths)
+        if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
+            raise CertificateError("repair.kappa must be a number above 0 for the repair log, and null otherwise")
+        Reading.stated(c.data).check_stated(model)
+        problem = FlowProblem(
+            model=model,
+            lengths=lengths,
+            eta=c.guarantee.eta,
+            tau=c.guarantee.tau,
+            privacy=privacy_of(c.guarantee.privacy),
+            add=c.calibration.sum,
+            centre_only=c.guarantee.kernels == "centre",
         )
-    if isinstance(ours, list):
-        return isinstance(stated, list) and len(stated) == len(ours) and all(map(_same, stated, ours))
-    if ours is None or stated is None:
-        return ours is stated
-    return isinstance(stated, (int, float)) and math.isclose(stated, ours, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        rule = "flow" if c.calibration.rule == "ours" else c.calibration.rule
+        name = f"{rule}-{c.repair.name}"
+        return FlowRequest(problem=problem, beta=c.accuracy.beta, mechanism=name, kappa=c.repair.kappa)
+
+    def solve(self, problem: FlowRequest, progress: Progress) -> FlowCalibration:
+        """The noise and the repair that are named, or the best that keep the promise."""
+        progress("simulating flows under the model")
+        asked = problem.problem
+        if problem.mechanism is not None:
+            noise, repair = named(asked, problem.mechanism)
+            return calibrate(asked, noise, repair, problem.beta, problem.kappa)
+        kept = [pair for pair in mechanisms(asked).values() if shortfall(asked, pair[0]) is None]
+        tried = [calibrate(asked, noise, repair, problem.beta) for noise, repair in kept]
+        return min(tried, key=lambda calibration: calibration.expected_l1_error)
+
+    def claims(self, problem: FlowRequest, solution: FlowCalibration, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+        asked, ours, noise = problem.problem, solution, solution.noise
+        flow, draws = _in_simplex(made.released, asked.model.size), len(asked.trial.noise)
+        near = _ERRORS * math.sqrt(2) * ours.standard_error
+        short = shortfall(asked, noise)
+        rule = Exact(noise.rule) if short is None else Exact("ours", words=f"{ours.mechanism} does not apply: {short}")
+        return {
+            **self.head_claims(made),
+            "guarantee": {name: Exact(value) for name, value in guarantee(asked).items()},
+            "budget": {"kind": Exact(TOTAL_VARIATION), "tau": Exact(asked.tau)},
+            **model_claims(asked.model),
+            "query": {
+                "name": Exact("flow"),
+                "transitions": Exact(asked.transitions),
+                "coordinates": Exact(asked.model.size**2),
+            },
+            "mechanism": {"name": Exact(ours.mechanism), "theorem": Exact(ours.theorem)},
+            "calibration": {
+                "rule": rule,
+                "dobrushin": Near(asked.dobrushin),
+                "alpha_orbit": Near(noise.alpha_orbit),
+                "alpha_record": Near(noise.alpha_record),
+                "orbit": Near(noise.orbit),
+                "record": Near(noise.record),
+                "sum": Exact(asked.add),
+                "distance": Near(noise.distance),
+                "sigma": Near(noise.sigma),
+            },
+            "noise": {"kind": Exact(str(ours.law.kind)), "scale": Near(ours.law.scale)},
+            "repair": {"name": Exact(str(ours.repair)), "kappa": Exact(ours.kappa)},
+            "expected_l1_error": Near(ours.expected_l1_error, rel=0.0, abs=near),
+            # A quantile of one number errs no more than about the sum of all does.
+            "accuracy": {"alpha": Near(ours.accuracy.alpha, rel=0.0, abs=near), "beta": Exact(ours.accuracy.beta)},
+            "simulation": {
+                "seed": Exact(SEED),
+                "draws": Exact(draws),
+                # A standard deviation of n numbers errs by about 1/√n of itself.
+                "standard_error": Near(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
+            },
+            "data": data_claims(made.data, asked.lengths),
+            "public": Exact(public_facts(asked)),
+            "labels": Exact(list(asked.labels)),
+            "flow": Stated(flow.tolist()),
+            "estimates": Near(estimate_chain(flow, ours.law, ours.kappa).to_dict(), rel=_ROUNDING, abs=_ROUNDING),
+            "warnings": Stated(list(made.warnings)),
+            "ledger": self.row_claims(problem, solution, made),
+        }
+
+    def charge(self, problem: FlowRequest, solution: FlowCalibration) -> Charge:
+        """Its tau, with what the promise is about."""
+        return _charge(problem.problem, solution.noise, solution.mechanism, solution.kappa)
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """From the promise and the chains that the facts hold."""
+        facts, promise = charge.facts, FlowBudget.of(charge.facts.get("promise"))
+        if promise is None or not isinstance(model, MarkovChain):
+            raise LedgerError("a flow was charged without its promise, or under a model that is no Markov chain")
+        problem = FlowProblem(
+            model=model,
+            lengths=tuple((a, b) for a, b in facts["lengths"]),
+            eta=promise.eta,
+            tau=promise.tau,
+            privacy=privacy_of(promise.privacy),
+            add=facts["sum"],
+            centre_only=promise.centre_only,
+        )
+        noise, repair = named(problem, facts["mechanism"])
+        if noise.sigma < problem.ours.sigma:
+            raise LedgerError(
+                f"a flow had noise of sigma {noise.sigma:.10g}; its promise needs {problem.ours.sigma:.10g}"
+            )
+        if (repair is Repair.LOG) != (facts["kappa"] is not None and facts["kappa"] > 0):
+            raise LedgerError("a flow has a kappa above 0 for the repair log, and none otherwise")
+        return _charge(problem, noise, facts["mechanism"], facts["kappa"])
+
+
+KIND: Final = FlowKind()
+
+
+def mechanisms(problem: FlowProblem) -> dict[str, tuple[FlowNoise, Repair]]:
+    """Both noises with both repairs, by name."""
+    return {
+        f"{'flow' if noise.rule == 'ours' else noise.rule}-{repair}": (noise, repair)
+        for noise in (problem.ours, problem.poster)
+        for repair in Repair
+    }
+
+
+def named(problem: FlowProblem, name: str) -> tuple[FlowNoise, Repair]:
+    """A noise and a repair by their name."""
+    known = mechanisms(problem)
+    if name not in known:
+        raise ParameterError(f"mechanism is {name!r}; it must be one of {', '.join(sorted(known))}", value=name)
+    return known[name]
+
+
+def shortfall(problem: FlowProblem, noise: FlowNoise) -> str | None:
+    """Why a noise does not keep the promise: it is below what our proof needs."""
+    if noise.sigma >= problem.ours.sigma:
+        return None
+    return (
+        f"its noise of {noise.sigma:.4g} is below the {problem.ours.sigma:.4g} that the promise needs: it takes the "
+        "Dobrushin coefficient of two kernels only, and the record promise is for every kernel of the orbit"
+    )
+
+
+def _charge(problem: FlowProblem, noise: FlowNoise, mechanism: str, kappa: float | None) -> Charge:
+    return flow_charge(
+        model=model_digest(problem.model),
+        promise=problem.promise,
+        add=problem.add,
+        mechanism=mechanism,
+        kappa=kappa,
+        sigma=noise.sigma,
+        lengths=problem.lengths,
+    )
+
+
+def _in_simplex(flow: Sequence[Sequence[float]], size: int) -> Floats:
+    """A released flow; refused where it is no point of the simplex."""
+    if len(flow) != size or any(len(row) != size for row in flow):
+        raise CertificateError(f"the flow must have {size} rows of {size} shares, one for each pair of states")
+    shares = np.array(flow, dtype=float)
+    if (shares < 0).any() or abs(float(shares.sum()) - 1) > size * size * 2.0**-50:
+        raise CertificateError("the flow is not in the simplex: its shares must be 0 or more and add up to 1")
+    return shares

@@ -1,142 +1,307 @@
-"""The certificate and the charge of a redaction, and earlier redactions of the same data that it goes with."""
+"""A redacted series as a kind of publication: the design of each chain, its exact leakage and what it costs."""
 
 from __future__ import annotations
 
-import importlib.metadata
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
-from pufferdp.basics.errors import ParameterError
-from pufferdp.data.layout import Layout
-from pufferdp.data.rewrite import Found
-from pufferdp.leakage.redaction.design import Design, Hiding
+from pufferdp.basics import checks
+from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
+from pufferdp.basics.progress import Progress
+from pufferdp.leakage.redaction.design import Block, Design, Hiding, designs_of, redactable, shown_alike, within
 from pufferdp.leakage.redaction.optimal import again
-from pufferdp.models.files.json import model_digest, model_to_dict
+from pufferdp.ledger.charge import Charge, redaction
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import REDACTION_SCHEMA
+from pufferdp.publish.kind import (
+    UNPROVABLE,
+    AtLeast,
+    Claim,
+    Claims,
+    Exact,
+    Kind,
+    Made,
+    Near,
+    Stated,
+    model_claims,
+)
+from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.redaction.certificate import (
+    EarlierPart,
     RedactionCertificate,
     knows_text,
     public_facts,
-    read_designs,
-    redaction_charge,
     rows_text,
     statement,
 )
 from pufferdp.publish.redaction.methods import redaction_mechanism
-from pufferdp.publish.redaction.result import Redaction
 
-if TYPE_CHECKING:
-    from pufferdp.ledger.balance import Receipt
-    from pufferdp.ledger.charge import Charge
+Span = tuple[int, int]
+Stretch = tuple[int, Sequence[Sequence[float]]]
+_ROUNDING: Final = 1e-12
+"""Absolute: of a leakage or a share of records."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Earlier:
-    """An earlier redaction of the same data."""
+class RedactionProblem:
+    """What is to be hidden, and where it is in the data."""
 
-    certificate: RedactionCertificate
-    design: Design
+    hiding: Hiding
+    """The promise for the whole series, by positions."""
+    private: tuple[int, ...]
+    """The private rows, in the order of their positions."""
+    known: tuple[int, ...]
+    """The known rows."""
+    chains: tuple[Span, ...]
+    """First and last position of each chain with private records."""
+    records: int
+    """Rows with a value."""
+    mark: str
+    method: str | None = None
+    stretches: Sequence[Stretch] | None = None
+    """A design that is given: first position and redaction probabilities of each stretch that is not all released."""
+    earlier: Design | None = None
+    """The design of an earlier redaction, to be designed together with."""
+    after: EarlierPart | None = None
+    """What the certificate says of that one."""
+    dataset: str | None = None
+    """The data set that this one is charged to."""
 
-    @classmethod
-    def of(cls, after: RedactionCertificate | dict[str, Any], published: object, hiding: Hiding) -> Earlier:
-        """From its certificate, which must hold and be of one chain, for the same model and adversary."""
-        if published is None:
-            raise ParameterError("after names an earlier redaction; published must be the series it published")
-        content = after if isinstance(after, dict) else after.to_dict()
-        designs = read_designs(content)
-        if len(designs) != 1 or model_digest(designs[0].hiding.chain) != model_digest(hiding.chain):
-            raise ParameterError("the earlier redaction must be of one chain, under the same model")
-        before = designs[0].hiding
-        if before.adversary is not hiding.adversary or hiding.known:
-            raise ParameterError(
-                f"the earlier redaction is for the adversary {before.adversary}, and so is one designed together with "
-                f"it: name that one with --adversary {before.adversary}, and no known rows",
-                value=hiding.adversary,
+
+Designs = tuple[Design, ...]
+
+
+class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
+    """Series published but for what gives private records away."""
+
+    schema = REDACTION_SCHEMA
+    certificate = RedactionCertificate
+    ledger_kinds = ("window-redaction", "3r")
+    unprovable: ClassVar[Mapping[str, str]] = {
+        **UNPROVABLE,
+        "mark": "the word for a redacted record; it must be no state",
+        "after": "which redaction came before; its certificate can be verified by itself",
+        "guarantee.private": "which rows stand at the private positions, where a column says the order",
+        "mechanism.name": "which of the methods found the design; what it leaks follows from the design itself",
+        "data.chains": "where the chains end; the leakage must be right for them",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "facts.epsilon": "a promise may be weaker than what the design leaks",
+        "facts.rows": "how many rows there are outside the chains",
+        "facts.earlier": "what an earlier redaction leaked; that one has a row of its own",
+        "facts.method": "which method found the design",
+    }
+    row_words: ClassVar[Mapping[str, str]] = {
+        "leakage": "a redaction was charged {stated}; recomputed it leaks {true}",
+        "epsilon": "a redaction was charged {stated}; recomputed it leaks {true}",
+        "kind": "the facts of a redaction do not go with its kind",
+        "private": "the facts of a redaction do not go with its private records",
+        "longest": "the facts of a redaction do not go with its longest chain",
+        "together": "the facts of a redaction do not go with the earlier one",
+    }
+
+    def problem(self, certificate: RedactionCertificate, **more: Any) -> RedactionProblem:
+        """The promise, and the design that was drawn from."""
+        c = certificate
+        chain, g = redactable(model_from_dict(c.model)), c.guarantee
+        Reading.stated(c.data).check_stated(chain)
+        redaction_mechanism(c.mechanism.name)
+        check_mark(c.mark, chain)
+        if len(c.data.private) != len(g.private) or len(c.data.known) != len(g.known):
+            raise CertificateError("data must have one position for each private and each known row")
+        ordered = c.data.order is not None or c.data.by is not None
+        if not ordered and (c.data.private, c.data.known) != (g.private, g.known):
+            raise CertificateError(
+                "data.private and data.known must be the rows themselves where nothing says another order"
             )
-        return cls(certificate=RedactionCertificate.model_validate(content), design=designs[0])
+        if c.after is not None and not set(c.after.private) <= set(g.private):
+            raise CertificateError("a record that the earlier redaction kept private is private no more")
+        if c.data.records > c.data.rows or (c.data.missing == "refuse" and c.data.records != c.data.rows):
+            raise CertificateError(f"data.records is {c.data.records}; there are {c.data.rows} rows")
+        return RedactionProblem(
+            hiding=Hiding(
+                chain=chain,
+                length=c.data.rows,
+                private=tuple(c.data.private),
+                epsilon=g.epsilon,
+                adversary=checks.adversary(g.adversary),
+                known=tuple(c.data.known),
+            ),
+            private=tuple(g.private),
+            known=tuple(g.known),
+            chains=stated_spans(c.data.chains),
+            records=c.data.records,
+            mark=c.mark,
+            method=c.mechanism.name,
+            stretches=[(block.first, block.redaction_probabilities) for block in c.blocks],
+            after=c.after,
+            dataset=None if c.ledger is None else c.ledger.dataset,
+        )
 
-    def design_with(self, whole: Hiding, found: Found, *, window: bool) -> Design:
-        """The design of both publications."""
-        if found.missing or len(found.chains) != 1 or self.design.hiding.length != found.count:
-            raise ParameterError(
-                f"the earlier redaction is of {self.design.hiding.length} records in one chain; the data has "
-                f"{found.count} rows, {found.missing} of them without a value: it must be the same series"
-            )
-        return again(self.design, whole.private, whole.epsilon, window=window)
+    def solve(self, problem: RedactionProblem, progress: Progress) -> Designs:
+        """The design of each chain: the one that is given, or the best of the method."""
+        hiding = problem.hiding
+        if problem.stretches is not None:
+            method = redaction_mechanism(problem.method).name
+            return tuple(designs_of(hiding, method=method, chains=problem.chains, blocks=problem.stretches))
+        progress("designing")
+        if problem.earlier is not None:
+            return (again(problem.earlier, hiding.private, hiding.epsilon, window=problem.method == "window"),)
+        design = redaction_mechanism(problem.method).design
+        return tuple(design(within(hiding, first, last)) for first, last in problem.chains)
 
-
-def charge_of(result: Redaction, earlier: Earlier | None, dataset: str) -> Charge:
-    """What the redaction charges; one that was charged to the same data set before is part of it."""
-    before = None
-    paid = None if earlier is None else earlier.certificate.ledger
-    if earlier is not None and paid is not None and paid.dataset == dataset:
-        before = rows_text(earlier.certificate.guarantee.private), earlier.certificate.leakage
-    return redaction_charge(
-        [design for _, design in result.designs],
-        model=model_digest(result.hiding.chain),
-        private=result.private,
-        positions=result.positions,
-        rows=result.rows,
-        chains=result.chains,
-        earlier=before,
-    )
-
-
-def certify(
-    result: Redaction,
-    layout: Layout,
-    earlier: Earlier | None,
-    receipt: Receipt | None,
-    warning: str | None,
-) -> RedactionCertificate:
-    """What was promised, by which design, and where it was charged."""
-    who = result.hiding
-    before = None if earlier is None else earlier.certificate
-    return RedactionCertificate.seal(
-        {
-            "schema": REDACTION_SCHEMA,
-            "pufferdp": importlib.metadata.version("pufferdp"),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "guarantee": {
-                "adversary": str(who.adversary),
-                "knows": knows_text(who.adversary, result.known),
-                "epsilon": who.epsilon,
-                "private": list(result.private),
-                "known": list(result.known),
-                "statement": statement(
-                    who.adversary, result.known, who.epsilon, len(result.private), after=before is not None
-                ),
-            },
-            "model": model_to_dict(who.chain),
-            "model_sha256": model_digest(who.chain),
-            "mechanism": {"name": result.method, "theorem": redaction_mechanism(result.method).theorem},
-            "leakage": result.leakage,
-            "utility": result.utility,
-            "blocks": [{"first": b.first, "redaction_probabilities": b.marks.tolist()} for b in result.stretches],
-            "data": {
-                "column": layout.column,
-                "order": layout.order,
-                "by": layout.by,
-                "gap": layout.gap if layout.gap is None or isinstance(layout.gap, str) else float(layout.gap),
-                "missing": layout.missing,
-                "rows": result.rows,
-                "records": result.records,
-                "private": list(result.positions),
-                "known": list(result.known_positions),
-                "chains": [list(span) for span in result.chains],
-            },
-            "after": None
-            if before is None
-            else {
-                "sha256": before.sha256,
-                "private": before.guarantee.private,
-                "leakage": before.leakage,
-                "dataset": None if before.ledger is None else before.ledger.dataset,
-            },
-            "mark": result.mark,
-            "public": public_facts(who.chain, result.rows),
-            "warnings": [] if warning is None else [warning],
-            "ledger": None if receipt is None else receipt.to_dict(),
+    def claims(self, problem: RedactionProblem, solution: Designs, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+        hiding, after, method = problem.hiding, problem.after, solution[0].method
+        who, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
+        leakage = max(design.leakage for design in solution)
+        utility = 1 - math.fsum(design.redacted for design in solution) / problem.records
+        too_much = f"the design leaks {leakage:.10g}, more than the epsilon of {{stated}}"
+        blocks = [
+            {"first": block.first, "redaction_probabilities": block.marks.tolist()}
+            for block in stretches(problem.chains, solution)
+        ]
+        data: dict[str, Claim | Claims] = {
+            name: Stated(made.data[name]) for name in ("column", "order", "by", "gap", "missing")
         }
-    )
+        return {
+            **self.head_claims(made),
+            "guarantee": {
+                "adversary": Exact(str(who)),
+                "knows": Exact(knows_text(who, known)),
+                "epsilon": AtLeast(epsilon, least=leakage * (1 - _ROUNDING), words=too_much),
+                "private": Stated(list(problem.private)),
+                "known": Exact(list(known)),
+                "statement": Exact(statement(who, known, epsilon, len(problem.private), after=after is not None)),
+            },
+            **model_claims(hiding.chain),
+            "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
+            "leakage": Near(leakage, abs=_ROUNDING),
+            "utility": Near(utility, abs=_ROUNDING),
+            "blocks": Exact(blocks),
+            "data": {
+                **data,
+                "rows": Exact(hiding.length),
+                "records": Exact(problem.records),
+                "private": Exact(list(hiding.private)),
+                "known": Exact(list(hiding.known)),
+                "chains": Stated([list(span) for span in problem.chains]),
+            },
+            "after": Stated(None if after is None else after.model_dump()),
+            "mark": Stated(problem.mark),
+            "public": Exact(public_facts(hiding.chain, hiding.length)),
+            "warnings": Stated(list(made.warnings)),
+            "ledger": self.row_claims(problem, solution, made),
+        }
+
+    def charge(self, problem: RedactionProblem, solution: Designs) -> Charge:
+        """What it leaks; an earlier redaction that was charged to the same data set is contained in it."""
+        hiding, after = problem.hiding, problem.after
+        together = (
+            after if after is not None and after.dataset is not None and after.dataset == problem.dataset else None
+        )
+        return redaction(
+            window=all(map(shown_alike, solution)),
+            leakage=max(design.leakage for design in solution),
+            private=rows_text(problem.private),
+            longest=max(last - first + 1 for first, last in problem.chains),
+            model=model_digest(hiding.chain),
+            adversary=str(hiding.adversary),
+            facts={
+                "method": solution[0].method,
+                "epsilon": hiding.epsilon,
+                "private": list(problem.private),
+                "positions": list(hiding.private),
+                "rows": hiding.length,
+                "chains": [list(span) for span in problem.chains],
+                "blocks": [[block.first, _runs(block.marks.tolist())] for block in stretches(problem.chains, solution)],
+                "earlier": None if together is None else together.leakage,
+            },
+            together=None if together is None else rows_text(together.private),
+        )
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """From the design that the facts hold; None where there are none."""
+        facts = charge.facts
+        if not facts or model is None:
+            return None
+        if not isinstance(model, MarkovChain):
+            raise LedgerError("a redaction is charged under a model that is no Markov chain")
+        redaction_mechanism(facts["method"])
+        problem = RedactionProblem(
+            hiding=Hiding(
+                chain=model,
+                length=facts["rows"],
+                private=tuple(facts["positions"]),
+                epsilon=facts["epsilon"],
+                adversary=checks.adversary(charge.adversary),
+            ),
+            private=tuple(facts["private"]),
+            known=(),
+            chains=stated_spans(facts["chains"]),
+            records=facts["rows"],
+            mark="",
+            method=facts["method"],
+            stretches=[(first, [row for count, row in runs for _ in range(count)]) for first, runs in facts["blocks"]],
+        )
+        designs = self.solve(problem, lambda words: None)
+        leakage = max(design.leakage for design in designs)
+        if leakage > facts["epsilon"] * (1 + _ROUNDING):
+            raise LedgerError(f"a redaction promises {facts['epsilon']:g}; recomputed it leaks {leakage:.10g}")
+        own = self.charge(problem, designs)
+        if charge.together is None:
+            return own
+        return replace(own, together=charge.together, facts={**own.facts, "earlier": float(facts["earlier"])})
+
+
+KIND: Final = RedactionKind()
+
+
+def stretches(chains: Sequence[Span], designs: Sequence[Design]) -> list[Block]:
+    """The stretches that are not all released, in positions of the series."""
+    return [
+        Block(first - 1 + block.first, block.marks)
+        for (first, _), design in zip(chains, designs, strict=True)
+        for block in design.blocks
+    ]
+
+
+def stated_spans(chains: Sequence[Sequence[int]]) -> tuple[Span, ...]:
+    """First and last position of each chain; refused where there are no two."""
+    for span in chains:
+        if len(span) != 2:
+            raise CertificateError(f"data.chains holds {span}; it must be the first and the last row of a chain")
+    return tuple((span[0], span[1]) for span in chains)
+
+
+def read_designs(raw: dict[str, Any]) -> list[Design]:
+    """The designs of a certificate, one for each chain with private records; refused where it does not hold."""
+    if raw.get("schema") != REDACTION_SCHEMA:
+        raise CertificateError("this is not the certificate of a redaction")
+    problems, _ = KIND.verify(raw)
+    if problems:
+        raise CertificateError(f"the certificate does not hold: {problems[0]}")
+    return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), lambda words: None))
+
+
+def check_mark(mark: str, chain: MarkovChain) -> None:
+    """Refuse a mark that could be taken for a value."""
+    if not isinstance(mark, str) or not mark.strip() or mark.strip() != mark:
+        raise ParameterError(f"mark is {mark!r}; it must be a word without spaces around it", value=mark)
+    if mark in chain.labels:
+        raise ParameterError(f"mark is {mark!r}, which is a state; take a word that is none", value=mark)
+    try:
+        float(mark)
+    except ValueError:
+        return
+    raise ParameterError(f"mark is {mark!r}, a number that could be a value; take a word", value=mark)
+
+
+def _runs(marks: list[list[float]]) -> list[Any]:
+    """Redaction probabilities, those of alike records once, with how many there are."""
+    return [[len(list(group)), row] for row, group in itertools.groupby(marks)]

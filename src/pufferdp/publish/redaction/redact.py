@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +13,24 @@ import narwhals as nw
 import numpy as np
 
 from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import check_file
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Coding, Layout
-from pufferdp.data.rewrite import FLOW_ENDINGS, Placement, Span, rewrite_file, rewrite_frame
+from pufferdp.data.rewrite import FLOW_ENDINGS, Found, Placement, Span, rewrite_file, rewrite_frame
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
-from pufferdp.leakage.redaction.design import Block, Design, Hiding, redactable, within
-from pufferdp.ledger import opened
+from pufferdp.leakage.redaction.design import Block, Design, Hiding, redactable
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.files.json import model_digest
+from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, happens
-from pufferdp.publish.redaction.certificate import RedactionCertificate
-from pufferdp.publish.redaction.kind import Earlier, certify, charge_of
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
+from pufferdp.publish.redaction.kind import KIND, Designs, RedactionProblem, check_mark, read_designs, stretches
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.result import MARK, Redaction
 
@@ -122,7 +125,7 @@ def plan_redaction(
         adversary=checks.adversary(adversary),
         known=tuple(known),
     )
-    _check_mark(mark, hiding.chain)
+    check_mark(mark, hiding.chain)
     return Redaction(designs=((1, redaction_mechanism(method).design(hiding)),), rows=hiding.length, mark=mark)
 
 
@@ -176,82 +179,193 @@ def redact(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
-    tell, sampler = progress or (lambda words: None), sampler or SystemSampler()
-    model = with_bins(model, bins)
-    asked = [checks.length(p, "private row") for p in private]
-    others = [checks.length(p, "known row") for p in known]
-    # Whatever can be refused without the data is refused before it is read.
-    hiding = Hiding(
-        chain=redactable(model),
-        length=max([1, *asked, *others]),
-        private=tuple(asked),
+    return RedactionPublication(
+        data=data,
+        model=with_bins(model, bins),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        private=tuple(checks.length(p, "private row") for p in private),
+        known=tuple(checks.length(p, "known row") for p in known),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
-        known=tuple(others),
-    )
-    solve = redaction_mechanism(method).design
-    _check_mark(mark, hiding.chain)
-    _check_target(data, out)
-    earlier = None if after is None else Earlier.of(after, published, hiding)
-    layout = Layout(column=column, order=order, by=by, gap=gap, missing=missing)
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None:
-            if others:
-                raise ParameterError(
-                    "a data set of a ledger keeps its budget for one adversary, who is not known to know certain rows: "
-                    "leave --known out, or the ledger",
-                    value=others,
-                )
-            books.expect(dataset, model=model, adversary=hiding.adversary)
-    tell("reading")
-    placement = Placement(
-        series=open_series(data, layout, rows=order is not None or by is not None),
-        coding=Coding(labels=hiding.chain.labels, bins=hiding.chain.bins),
-    )
-    found = placement.find([*asked, *others])
-    where = found.positions[: len(asked)]
-    whole = Hiding(
-        chain=hiding.chain,
-        length=found.count,
-        private=where,
-        epsilon=hiding.epsilon,
-        adversary=hiding.adversary,
-        known=found.positions[len(asked) :],
-    )
-    tell("designing")
-    if earlier is None:
-        own = [span for span in found.chains if any(span[0] <= p <= span[1] for p in where)]
-        designs = tuple((first, solve(within(whole, first, last))) for first, last in own)
-    else:
-        designs = ((1, earlier.design_with(whole, found, window=method == "window")),)
-    rows = dict(zip(found.positions, [*asked, *others], strict=True))
-    row_at = None if placement.plain else _rows_at(designs, placement, rows)
-    result = Redaction(designs=designs, rows=found.count, missing=found.missing, mark=mark, row_at=row_at)
-    # The charge is on disk before anything is drawn: a crash from here on loses the series, never the charge.
-    receipt = None
-    with opened(ledger, dataset) as books:
-        if books is not None and dataset is not None:
-            receipt = books.charge(dataset, charge_of(result, earlier, dataset))
-    tell("redacting")
-    if earlier is None:
-        spans = draw(result.stretches, placement, sampler)
-    else:
-        marked = marked_rows(published, column, earlier.certificate.mark)
-        spans = draw_again(result.stretches, earlier.design, placement, sampler, marked)
-    frame = None
-    if isinstance(data, (str, os.PathLike)):
-        rewrite_file(data, column, spans, mark, os.fspath(out or ""))
-    else:
-        frame = rewrite_frame(data, column, spans, mark)
-    certificate = certify(result, layout, earlier, receipt, sampler.warning)
-    return replace(result, certificate=certificate, data=frame)
+        out=out,
+        method=method,
+        mark=mark,
+        after=after if isinstance(after, dict) or after is None else after.to_dict(),
+        published=published,
+        account=Account(ledger, dataset),
+        sampler=sampler or SystemSampler(),
+        progress=progress or silent,
+    ).publish()
 
 
-def _rows_at(
-    designs: tuple[tuple[int, Design], ...], placement: Placement, asked: dict[int, int]
-) -> dict[int, int] | None:
+@dataclass(frozen=True, kw_only=True)
+class Placed:
+    """Where the rows that matter stand. Values are read when it is decided what is redacted."""
+
+    placement: Placement
+    found: Found
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedactionPublication(Publication[RedactionProblem, Designs, Placed, Redaction]):
+    """A redacted series on its way out."""
+
+    model: Model
+    reading: Reading
+    private: tuple[int, ...]
+    known: tuple[int, ...]
+    epsilon: float
+    adversary: Adversary
+    out: str | os.PathLike[str] | None
+    method: str | None
+    mark: str
+    after: dict[str, Any] | None
+    published: object
+
+    kind = KIND
+
+    @cached_property
+    def hiding(self) -> Hiding:
+        """The promise, for as many records as must be there."""
+        return Hiding(
+            chain=redactable(self.model),
+            length=max([1, *self.private, *self.known]),
+            private=self.private,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            known=self.known,
+        )
+
+    @cached_property
+    def earlier(self) -> Earlier | None:
+        """The earlier redaction that this one is designed together with."""
+        return None if self.after is None else Earlier.of(self.after, self.published, self.hiding)
+
+    def check(self) -> None:
+        """Refuse a promise, a mark, a file or an earlier redaction that does not go with the model."""
+        chain = self.hiding.chain
+        redaction_mechanism(self.method)
+        check_mark(self.mark, chain)
+        _check_target(self.data, self.out)
+        _ = self.earlier
+        self.reading.check(chain)
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must be for this model and this adversary."""
+        if self.known:
+            raise ParameterError(
+                "a data set of a ledger keeps its budget for one adversary, who is not known to know certain rows: "
+                "leave --known out, or the ledger",
+                value=list(self.known),
+            )
+        ledger.expect(dataset, model=self.model, adversary=self.adversary)
+
+    def read(self) -> Placed:
+        """Where the private and the known rows stand."""
+        self.progress("reading")
+        layout, chain = self.reading.layout, self.hiding.chain
+        ordered = layout.order is not None or layout.by is not None
+        placement = Placement(
+            series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
+        )
+        return Placed(placement=placement, found=placement.find([*self.private, *self.known]))
+
+    def problem(self, exact: Placed) -> RedactionProblem:
+        """For the whole series; chains without private records are released as they are."""
+        found, count = exact.found, len(self.private)
+        rows = dict(zip(found.positions, [*self.private, *self.known], strict=True))
+        private = found.positions[:count]
+        if self.earlier is not None:
+            before = self.earlier.rows(found)
+            rows, private = {**before, **rows}, (*before, *private)
+        whole = replace(self.hiding, length=found.count, private=private, known=found.positions[count:])
+        own = tuple(span for span in found.chains if any(span[0] <= p <= span[1] for p in whole.private))
+        return RedactionProblem(
+            hiding=whole,
+            private=tuple(rows[p] for p in whole.private),
+            known=tuple(rows[p] for p in whole.known),
+            chains=own,
+            records=found.count - found.missing,
+            mark=self.mark,
+            method=self.method,
+            earlier=None if self.earlier is None else self.earlier.design,
+            after=None if self.earlier is None else self.earlier.part,
+            dataset=self.account.dataset,
+        )
+
+    def draw(self, problem: RedactionProblem, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
+        """Mark, write and certify."""
+        self.progress("redacting")
+        placement, blocks = exact.placement, stretches(problem.chains, solution)
+        if self.earlier is None:
+            spans = draw(blocks, placement, self.sampler)
+        else:
+            marked = marked_rows(self.published, self.reading.column, self.earlier.certificate.mark)
+            spans = draw_again(blocks, self.earlier.design, placement, self.sampler, marked)
+        rows = dict(zip(exact.found.positions, [*self.private, *self.known], strict=True))
+        row_at = None if placement.plain else _rows_at(blocks, placement, rows)
+        frame = None
+        if isinstance(self.data, (str, os.PathLike)):
+            rewrite_file(self.data, self.reading.column, spans, self.mark, os.fspath(self.out or ""))
+        else:
+            frame = rewrite_frame(self.data, self.reading.column, spans, self.mark)
+        warnings = [self.sampler.warning] if self.sampler.warning else []
+        made = Made(data=self.reading.facts((), 0), warnings=warnings, ledger=charged.row)
+        return Redaction(
+            designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
+            rows=exact.found.count,
+            missing=exact.found.missing,
+            mark=self.mark,
+            row_at=row_at,
+            certificate=self.kind.certify(problem, solution, made),
+            data=frame,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """An earlier redaction of the same data."""
+
+    certificate: RedactionCertificate
+    design: Design
+
+    @classmethod
+    def of(cls, content: dict[str, Any], published: object, hiding: Hiding) -> Earlier:
+        """From its certificate, which must hold and be of one chain, for the same model and adversary."""
+        if published is None:
+            raise ParameterError("after names an earlier redaction; published must be the series it published")
+        designs = read_designs(content)
+        if len(designs) != 1 or model_digest(designs[0].hiding.chain) != model_digest(hiding.chain):
+            raise ParameterError("the earlier redaction must be of one chain, under the same model")
+        before = designs[0].hiding
+        if before.adversary is not hiding.adversary or hiding.known:
+            raise ParameterError(
+                f"the earlier redaction is for the adversary {before.adversary}, and so is one designed together with "
+                f"it: name that one with --adversary {before.adversary}, and no known rows",
+                value=hiding.adversary,
+            )
+        return cls(certificate=RedactionCertificate.model_validate(content), design=designs[0])
+
+    @property
+    def part(self) -> EarlierPart:
+        """What the new certificate says of it."""
+        c = self.certificate
+        dataset = None if c.ledger is None else c.ledger.dataset
+        return EarlierPart(sha256=c.sha256, private=c.guarantee.private, leakage=c.leakage, dataset=dataset)
+
+    def rows(self, found: Found) -> dict[int, int]:
+        """Its private rows by their positions; refuses another series than the one it was of."""
+        if found.missing or len(found.chains) != 1 or self.design.hiding.length != found.count:
+            raise ParameterError(
+                f"the earlier redaction is of {self.design.hiding.length} records in one chain; the data has "
+                f"{found.count} rows, {found.missing} of them without a value: it must be the same series"
+            )
+        return dict(zip(self.certificate.data.private, self.certificate.guarantee.private, strict=True))
+
+
+def _rows_at(blocks: Sequence[Block], placement: Placement, asked: dict[int, int]) -> dict[int, int] | None:
     """The row of each position inside a block, and of those that were asked about; None where all are the same."""
-    spans = [(first - 1 + b.first, first - 1 + b.last) for first, design in designs for b in design.blocks]
+    spans = [(block.first, block.last) for block in blocks]
     rows, _ = placement.look(spans)
     found = asked | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
     return None if all(position == row for position, row in found.items()) else found
@@ -266,15 +380,3 @@ def _check_target(data: object, out: str | os.PathLike[str] | None) -> None:
     check_file(out, "out", FLOW_ENDINGS)
     if Path(out).resolve() == Path(data).resolve():
         raise ParameterError(f"out is {str(out)!r}, the data itself; name another file", value=out)
-
-
-def _check_mark(mark: str, chain: MarkovChain) -> None:
-    if not isinstance(mark, str) or not mark.strip() or mark.strip() != mark:
-        raise ParameterError(f"mark is {mark!r}; it must be a word without spaces around it", value=mark)
-    if mark in chain.labels:
-        raise ParameterError(f"mark is {mark!r}, which is a state; take a word that is none", value=mark)
-    try:
-        float(mark)
-    except ValueError:
-        return
-    raise ParameterError(f"mark is {mark!r}, a number that could be a value; take a word", value=mark)

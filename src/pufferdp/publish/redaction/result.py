@@ -16,7 +16,8 @@ from pufferdp.basics.arrays import read_only
 from pufferdp.basics.paged import Paged
 from pufferdp.leakage.redaction.design import Block, Design, Hiding
 from pufferdp.publish.noise import mark_thresholds
-from pufferdp.publish.redaction.certificate import RedactionCertificate, read_designs
+from pufferdp.publish.redaction.certificate import RedactionCertificate
+from pufferdp.publish.redaction.kind import read_designs
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""

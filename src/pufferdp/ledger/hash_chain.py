@@ -1,0 +1,41 @@
+"""The chain of hashes that makes a ledger's rows a history: each row is hashed with the one before it.
+
+A data set begins with the digest of its definition. Whoever keeps a later hash, such as the one in a certificate, can
+tell whether any row before it was changed, taken out or put in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from pufferdp.basics.files import canonical_json
+
+VERSION: Final = "pufferdp-ledger/1"
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def can_be_name(name: object) -> bool:
+    """Whether a data set may have this name: one line of text that every database can keep."""
+    return isinstance(name, str) and name.isprintable() and name == name.strip() != ""
+
+
+def definition(
+    name: str, model: str | None, adversary: str | None, budget: float | dict[str, Any], created: str
+) -> str:
+    """What a data set is, as canonical JSON. Its digest is the head of an empty data set.
+
+    A budget in total variation is a part of its own, and has no adversary.
+    """
+    content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
+    return canonical_json({"schema": VERSION, **content})
+
+
+def link(previous: str, position: int, created: str, problem: str) -> str:
+    """The hash of a row: of the one before, its place, when it was made and what it charges."""
+    # None of the four can hold a line break, so no two rows have the same text.
+    return hashlib.sha256(f"{previous}\n{position}\n{created}\n{problem}".encode()).hexdigest()

@@ -1,0 +1,154 @@
+"""The certificate of an answer, and its words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from pufferdp.models.base import RecordModel
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.gaussian import Gaussian, NumberModel
+from pufferdp.models.groups import AnyGroups
+from pufferdp.models.model_class import ModelClass
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.certificate import (
+    SECRETS,
+    AccuracyPart,
+    CertificatePart,
+    DataPart,
+    Guarantee,
+    LedgerPart,
+    MechanismPart,
+    NoisePart,
+    SealedCertificate,
+)
+
+Answer = int | float | list[int] | list[float]
+EXACT_ANSWER: Final = (
+    "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
+)
+DECLARED: Final = "the Lipschitz constant was declared by the author of the function and cannot be checked"
+
+
+class QueryPart(CertificatePart):
+    """What was asked."""
+
+    name: str
+    clip: list[float] | None
+    lipschitz: float
+    coordinates: int
+
+
+class QuiltPart(CertificatePart):
+    """The record that decides and its active quilt: positions counted from 1 in a series, names otherwise."""
+
+    node: int | str
+    ends: list[int] | list[str]
+    nearby: int | float = Field(description="records inside the quilt, weighed by how far each can move the answer")
+    influence: float
+    skipped: int = Field(ge=0, description="quilts left out because they are too large for exact inference")
+
+
+class TransportPart(CertificatePart):
+    """The pair of secrets that is hardest to hide, and how far apart the laws of the answer are."""
+
+    distance: float
+    first: str | None
+    second: str | None
+
+
+class CalibrationPart(CertificatePart):
+    """What the noise rests on."""
+
+    sigma: float
+    quilt: QuiltPart | None
+    transport: TransportPart | None
+
+
+class DenoisedPart(CertificatePart):
+    """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
+
+    mean: float | list[float | None] | None = Field(description="null where the answer lies too far out to say")
+    low: float | list[float | None] | None
+    high: float | list[float | None] | None
+    probability: float = Field(description="what the interval from low to high holds at least, both ends included")
+    surprise: float | list[float] = Field(description="probability, under the model, of an answer this far out")
+
+
+class Certificate(SealedCertificate):
+    """Everything needed to check a release later, without the data."""
+
+    schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
+    pufferdp: str = Field(description="package version")
+    created: str
+    guarantee: Guarantee
+    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
+    model_sha256: str
+    query: QueryPart
+    mechanism: MechanismPart
+    calibration: CalibrationPart
+    noise: NoisePart
+    expected_l1_error: float
+    accuracy: AccuracyPart
+    data: DataPart
+    public: list[str]
+    labels: list[str]
+    answer: Answer
+    estimate: Answer
+    denoised: DenoisedPart | None = Field(description="null where the answer has no one law under the model")
+    warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+
+
+def secrets_text(problem: Problem) -> str:
+    """What the promise protects, in words."""
+    if isinstance(problem.model, NumberModel):
+        return (
+            f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
+            "width of the clipping range, are kept hard to tell apart"
+        )
+    if problem.secrets is None:
+        return SECRETS
+    pairs = "; ".join(f"{a} against {b}" for a, b in problem.secrets.pairs)
+    return f"secrets of one's own, kept hard to tell apart in pairs: {pairs}"
+
+
+def _width(problem: Problem) -> str:
+    low, high = problem.bound.range or (0.0, 0.0)
+    return f"{high - low:.15g}"
+
+
+def public_facts(problem: Problem) -> list[str]:
+    """What a release takes to be known to everyone."""
+    if isinstance(problem.model, (RecordModel, ModelClass)):
+        facts = [f"which records there are ({problem.records})"]
+    elif isinstance(problem.model, AnyGroups):
+        facts = [f"how many records there are ({problem.records}), and their groups where --by names them"]
+    elif isinstance(problem.model, NumberModel):
+        facts = [f"how many records there are ({problem.records}), and which of them are a family"]
+    else:
+        facts = [
+            f"how many records there are ({problem.records}) and how they fall into chains",
+            "where gaps and missing values lie",
+        ]
+    facts.append("the model, the query and every number in this certificate but the records")
+    if problem.model.bins is not None and problem.bound.range is not None:
+        facts.append("given its state, a number is taken to be independent of all other records")
+    return facts
+
+
+def statement(problem: Problem) -> str:
+    """The promise in one sentence."""
+    one = isinstance(problem.model, (MarkovChain, RecordModel, Gaussian))
+    several = "" if one else ", whichever model of the class is true"
+    factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
+    between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
+    if isinstance(problem.model, NumberModel):
+        between += f" that differ by at most {_width(problem)} (the clipping width)"
+    return (
+        f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "
+        f"odds between {between} by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
+    )

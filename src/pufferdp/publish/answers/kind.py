@@ -1,0 +1,307 @@
+"""An answer as a kind of publication: the noise that its problem needs, what it promises and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from pufferdp.basics import checks
+from pufferdp.basics.errors import CertificateError, NotApplicableError
+from pufferdp.basics.files import found_text
+from pufferdp.basics.progress import Progress
+from pufferdp.ledger.charge import Charge, additive
+from pufferdp.models.base import Model
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.models.gaussian import NumberModel
+from pufferdp.publish.answers.certificate import (
+    DECLARED,
+    EXACT_ANSWER,
+    Certificate,
+    public_facts,
+    secrets_text,
+    statement,
+)
+from pufferdp.publish.answers.denoise import Denoised, denoise, feasible
+from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
+from pufferdp.publish.answers.problem import Calibration, Problem
+from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.certificate import SCHEMA
+from pufferdp.publish.kind import (
+    UNPROVABLE,
+    Claim,
+    Claims,
+    Exact,
+    Includes,
+    Kind,
+    Made,
+    Near,
+    Part,
+    Stated,
+    data_claims,
+    model_claims,
+    stated_lengths,
+)
+from pufferdp.publish.noise import Accuracy
+from pufferdp.publish.pipeline import Reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerProblem:
+    """An answer that is asked for, and by which mechanism."""
+
+    problem: Problem
+    mechanism: str | None = None
+    """By name; the best that applies where none is named."""
+    beta: float = 0.05
+    """Accuracy is certified at probability 1−beta."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerNoise:
+    """The mechanism that was chosen, with its calibration."""
+
+    calibration: Calibration
+    accuracy: Accuracy
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> AnswerNoise:
+        """From a candidate of a plan that applies."""
+        assert candidate.calibration is not None
+        assert candidate.accuracy is not None
+        return cls(calibration=candidate.calibration, accuracy=candidate.accuracy)
+
+
+class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
+    """Noisy answers to queries."""
+
+    schema = SCHEMA
+    certificate = Certificate
+    ledger_kinds = ("additive",)
+    released = "answer"
+    unprovable: ClassVar[Mapping[str, str]] = {
+        **UNPROVABLE,
+        "answer": "the released numbers; estimate and denoised must follow from them",
+        "calibration.quilt.node": "in a series any record may stand for those whose quilt is as good",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "facts.query": "the noise is often the same for several queries",
+        "facts.lengths": "how many chains were read; the longest must be the one charged for",
+        "facts.coordinates": "of a function of one's own; otherwise it follows from the query",
+        "facts.lipschitz": "the same",
+    }
+    row_words: ClassVar[Mapping[str, str]] = {
+        "dp_loss": "a release was charged {stated}; recomputed it is {true}",
+        "facts.sigma": "a release had noise of sigma {stated}; recomputed it is {true}",
+        **dict.fromkeys(
+            ("longest", "width", "epsilon"), "the facts of a release do not go with its length, width or promise"
+        ),
+    }
+
+    def problem(self, certificate: Certificate, *, query: Query | None = None, **more: Any) -> AnswerProblem:
+        """What was asked; a function of one's own that decides the noise is handed over as ``query``."""
+        c = certificate
+        model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
+        asked = c.query.model_dump()
+        if c.query.name == QueryKind.FUNCTION and c.mechanism.name == "wasserstein" and query is None:
+            raise CertificateError("the noise depends on a function of one's own: hand it over with verify(…, query=…)")
+        problem = Problem(
+            model=model,
+            query=query if query is not None and c.query.name == QueryKind.FUNCTION else _query(asked),
+            lengths=lengths,
+            epsilon=c.guarantee.epsilon,
+            adversary=checks.adversary(c.guarantee.adversary),
+            secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
+        )
+        Reading.stated(c.data).check_stated(model, lengths)
+        return AnswerProblem(problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta)
+
+    def solve(self, problem: AnswerProblem, progress: Progress) -> AnswerNoise:
+        """The noise of the mechanism that is named, or of the best."""
+        name = problem.mechanism
+        only = None if name is None else [name]
+        plan = plan_problem(problem.problem, beta=problem.beta, progress=progress, only=only)
+        if not plan.candidates:
+            raise NotApplicableError(f"mechanism {name!r} is not known to this version", value=name)
+        candidate = plan.best if name is None else plan.candidates[0]
+        if not candidate.applies:
+            raise NotApplicableError(f"{name} does not apply: {candidate.reason}", value=name)
+        return AnswerNoise.of(candidate)
+
+    def claims(self, problem: AnswerProblem, solution: AnswerNoise, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+        asked, noise = problem.problem, solution.calibration
+        query, bound, answer = asked.query, asked.bound, made.released
+        if len(answer if isinstance(answer, list) else [answer]) != len(bound.labels):
+            raise CertificateError("the answer does not have one number for each label of the query")
+        implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
+        return {
+            **self.head_claims(made),
+            "guarantee": {
+                "adversary": Exact(str(asked.adversary)),
+                "knows": Exact(asked.adversary.knows),
+                "epsilon": Exact(asked.epsilon),
+                "secrets": Exact(secrets_text(asked)),
+                "framework": Exact(None if asked.secrets is None else asked.secrets.to_dict()),
+                "statement": Exact(statement(asked)),
+            },
+            **model_claims(asked.model),
+            "query": {
+                "name": Exact(query.name),
+                "clip": Exact(list(query.clip) if query.clip else None),
+                "lipschitz": Near(bound.lipschitz),
+                "coordinates": Exact(len(bound.labels)),
+            },
+            "mechanism": {"name": Exact(noise.mechanism), "theorem": Exact(noise.theorem)},
+            "calibration": {
+                "sigma": Near(noise.sigma),
+                "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(asked.model)),
+                "transport": _transport(transport_to_dict(noise)),
+            },
+            "noise": {"kind": Exact(str(noise.law.kind)), "scale": Near(noise.scale)},
+            "expected_l1_error": Near(noise.law.expected_l1_error),
+            "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
+            "data": data_claims(made.data, asked.lengths),
+            "public": Exact(public_facts(asked)),
+            "labels": Exact(list(bound.labels)),
+            "answer": Stated(answer),
+            "estimate": Exact(
+                feasible(bound, asked.records, answer), words="the estimate does not follow from the answer"
+            ),
+            "denoised": _denoised(denoise(asked, answer, noise.scale), noise.scale),
+            "warnings": Includes(
+                list(made.warnings),
+                must=[text for text, holds in implied.items() if holds],
+                never=[text for text, holds in implied.items() if not holds],
+            ),
+            "ledger": self.row_claims(problem, solution, made),
+        }
+
+    def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
+        """Its DP loss, and the promise it makes alone."""
+        asked, noise = problem.problem, solution.calibration
+        return additive(
+            model=model_digest(asked.model),
+            adversary=str(asked.adversary),
+            query=asked.query.name,
+            clip=asked.query.clip,
+            lipschitz=noise.lipschitz,
+            coordinates=len(asked.bound.labels),
+            mechanism=noise.mechanism,
+            sigma=noise.sigma,
+            epsilon=asked.epsilon,
+            lengths=asked.lengths,
+            framework=None if asked.secrets is None else asked.secrets.to_dict(),
+            numbers=isinstance(asked.model, NumberModel),
+        )
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """From the query, the mechanism and the promise of a charge; None where a function of one's own decides."""
+        facts = charge.facts
+        own = facts["query"] == QueryKind.FUNCTION and facts["mechanism"] == "wasserstein"
+        if model is None or own:
+            return None
+        asked = Problem(
+            model=model,
+            query=_query({"name": facts["query"], **facts}),
+            lengths=tuple((a, b) for a, b in facts["lengths"]),
+            epsilon=facts["epsilon"],
+            adversary=checks.adversary(charge.adversary),
+            secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
+        )
+        problem = AnswerProblem(problem=asked, mechanism=facts["mechanism"])
+        return self.charge(problem, self.solve(problem, lambda words: None))
+
+
+KIND: Final = AnswerKind()
+
+
+def charge_of(problem: Problem, candidate: Candidate) -> Charge:
+    """What a release by a candidate of a plan would charge."""
+    return KIND.charge(AnswerProblem(problem=problem), AnswerNoise.of(candidate))
+
+
+def _query(asked: Mapping[str, Any]) -> Query:
+    """The query of a certificate or a charge; in place of a function of one's own, one that moves as far."""
+    if asked["name"] == QueryKind.FUNCTION:
+        return Query.of_function(lambda chains: 0.0, asked["lipschitz"], asked["coordinates"])
+    clip = asked["clip"]
+    if clip is not None and len(clip) != 2:
+        raise CertificateError(f"query.clip is {found_text(clip)}; it must be two numbers")
+    return Query.parse(asked["name"], clip=None if clip is None else (clip[0], clip[1]))
+
+
+@dataclass(frozen=True)
+class QuiltClaim(Claim):
+    """The record that decides and its active quilt, or a record whose quilt is as good."""
+
+    mirrored: bool = field(kw_only=True)
+    """Whether a quilt's mirror image is as good."""
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether the quilts are as good as each other."""
+        return self.difference("", stated) is None
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """In a series a quilt may be moved along, so only distances count; elsewhere names do."""
+        ours = self.value
+        if stated is None or ours is None:
+            return None if stated is ours else f"{path} does not belong to this mechanism"
+        if stated["nearby"] != ours["nearby"] or len(stated["ends"]) != len(ours["ends"]):
+            return f"the active quilt has {stated['nearby']} records inside; recomputed it has {ours['nearby']}"
+        shapes = [_shape(ours["node"], ours["ends"])]
+        if self.mirrored:
+            shapes.append([-distance for distance in reversed(shapes[0]) if isinstance(distance, int)])
+        if _shape(stated["node"], stated["ends"]) not in shapes:
+            ends, true = (", ".join(map(str, quilt["ends"])) or "no record" for quilt in (stated, ours))
+            return (
+                f"the active quilt of record {stated['node']} ends at {ends}; "
+                f"recomputed it is the one of record {ours['node']} that ends at {true}"
+            )
+        if stated["skipped"] != ours["skipped"]:
+            return f"{stated['skipped']} quilts are said to be left out; recomputed it is {ours['skipped']}"
+        if not math.isclose(stated["influence"], ours["influence"], rel_tol=1e-6, abs_tol=1e-9):
+            return f"the influence is {stated['influence']:.10g}; recomputed it is {ours['influence']:.10g}"
+        return None
+
+
+def _shape(node: int | str, ends: list[int] | list[str]) -> list[object]:
+    if isinstance(node, int):
+        return [end - node if isinstance(end, int) else end for end in ends]
+    return [node, *ends]
+
+
+def _same_backwards(model: Model) -> bool:
+    """A chain with two states is reversible."""
+    return isinstance(model, MarkovChain) and model.size == 2 and not model.any_start and model.given_start is None
+
+
+def _transport(ours: Mapping[str, Any] | None) -> Part:
+    """The distance and the pair of secrets that decides."""
+    words = "calibration.transport does not belong to this mechanism"
+    if ours is None:
+        return Part.of(None, words)
+    pair = " and ".join(repr(ours[name] or "nobody") for name in ("first", "second"))
+    decides = f"the pair that decides is {pair}, and not {{stated}}"
+    first, second = (Exact(ours[name], words=decides) for name in ("first", "second"))
+    return Part.of({"distance": Near(ours["distance"]), "first": first, "second": second}, words)
+
+
+def _denoised(ours: Denoised | None, scale: float) -> Part:
+    """The posterior that follows from the answer.
+
+    Another machine may round the law of the answer otherwise. There is no estimate where that could move more than
+    1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
+    """
+    words = "denoised is given where it cannot be had, or the reverse"
+    if ours is None:
+        return Part.of(None, words)
+    near = {"mean": 1e-6 * scale, "low": 1e-6 * scale, "high": 1e-6 * scale, "surprise": 1e-9}
+    claims: dict[str, Claim | Claims] = {
+        name: Near(value, rel=1e-6, abs=near[name]) if name in near else Exact(value)
+        for name, value in ours.to_dict().items()
+    }
+    return Part.of(claims, words)

@@ -1,0 +1,84 @@
+"""A fit as a kind of publication: its model file says what was fitted, and a private one is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from pufferdp.basics.progress import Progress
+from pufferdp.ledger.charge import Charge
+from pufferdp.models.base import Model
+from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, transition_scale
+from pufferdp.publish.fits.certificate import Fitted
+from pufferdp.publish.kind import Claim, Claims, Exact, Kind, Made, Stated
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitProblem:
+    """A chain that is to be fitted."""
+
+    dp_epsilon: float | None
+    """The DP loss that it may spend; None for a fit that is not private."""
+    confidence: float | None = None
+    """Of a class: the probability that it contains the truth."""
+    longest: int = 1
+    """Records in the longest chain."""
+    states: int | None = None
+    """Whose transitions are counted; None where a charge does not say."""
+
+
+class FitKind(Kind[FitProblem, float, Fitted]):
+    """Models from data. What is solved is the scale of the noise on each transition count; 0 without noise."""
+
+    schema = ""
+    certificate = Fitted
+    ledger_kinds = ("fit",)
+    unprovable: ClassVar[Mapping[str, str]] = {
+        "column": "the name of a column",
+        "records": "how many records were read",
+        "chains": "how many chains were read",
+        "digest": "of the counts of the data; only the machine that made it has the key",
+        "key": "the name of that key",
+        "left_out": "which states were never left",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "longest": "how long the longest chain is",
+        "facts.states": "how many states were counted",
+    }
+    row_words: ClassVar[Mapping[str, str]] = {
+        "facts.scale": "a fit of the DP loss charged has noise of scale {true}, and not {stated}"
+    }
+
+    def problem(self, certificate: Fitted, **more: Any) -> FitProblem:
+        """What a model file says of its fit."""
+        said = certificate.to_dict()
+        return FitProblem(dp_epsilon=said.get("dp_epsilon"), confidence=said.get("confidence"))
+
+    def solve(self, problem: FitProblem, progress: Progress) -> float:
+        """The scale of the noise."""
+        return 0.0 if problem.dp_epsilon is None else transition_scale(problem.dp_epsilon)
+
+    def claims(self, problem: FitProblem, solution: float, made: Made) -> Claims:
+        """The part ``fitted`` of the model file, in its order."""
+        private, data = problem.dp_epsilon is not None, made.data
+        claims: dict[str, Claim | Claims] = {name: Stated(data[name]) for name in ("column", "records", "chains")}
+        claims |= {"dp_epsilon": Exact(problem.dp_epsilon)} if private else {}
+        claims |= {name: Stated(data[name]) for name in ("digest", "key", "left_out") if name in data}
+        return claims | ({} if problem.confidence is None else {"confidence": Exact(problem.confidence)})
+
+    def charge(self, problem: FitProblem, solution: float) -> Charge:
+        """The DP loss that it spends."""
+        assert problem.dp_epsilon is not None
+        states = {} if problem.states is None else {"states": problem.states}
+        facts = {**states, "lipschitz": TRANSITIONS_MOVE, "scale": solution}
+        return Charge(kind="fit", dp_loss=problem.dp_epsilon, longest=problem.longest, facts=facts)
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """From the DP loss: so much noise it needs."""
+        states = charge.facts.get("states")
+        problem = FitProblem(dp_epsilon=charge.dp_loss, longest=charge.longest, states=states)
+        return self.charge(problem, self.solve(problem, lambda words: None))
+
+
+KIND: Final = FitKind()

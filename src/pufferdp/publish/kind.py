@@ -1,0 +1,419 @@
+"""A kind of publication: what is made, certified, verified, charged and rechecked by the ledger in one way.
+
+A kind writes each field of its certificate as a claim, and the same claims check it: whoever verifies solves the stated
+problem again and compares leaf by leaf. What nobody can recompute is ``Stated``, and the kind lists it in
+``unprovable`` with the reason; a field that is neither claimed nor listed cannot be made.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, ClassVar, Final, Generic, TypeVar, Union
+
+from pydantic import ValidationError
+
+from pufferdp.basics.errors import CertificateError, PufferdpError
+from pufferdp.basics.files import canonical_json, found_text
+from pufferdp.basics.plugins import plugins
+from pufferdp.basics.progress import Progress
+from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.hash_chain import link
+from pufferdp.models.base import Model
+from pufferdp.models.files.json import model_digest, model_to_dict, plain_errors
+from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+
+ROUNDING: Final = 1e-9
+"""Relative: what another machine may round otherwise."""
+
+
+@dataclass(frozen=True)
+class Claim(ABC):
+    """What a field must be."""
+
+    value: Any
+    """What is written."""
+    words: str | None = field(default=None, kw_only=True)
+    """What is wrong where it does not hold; ``{stated}`` and ``{true}`` stand for the numbers."""
+
+    @abstractmethod
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether one leaf is as it must be."""
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """The first leaf that is not as it must be, in words."""
+        return self._first(path, stated, self.value)
+
+    def _first(self, path: str, stated: Any, true: Any) -> str | None:
+        if isinstance(stated, dict) and isinstance(true, dict):
+            odd = next(iter(stated.keys() ^ true.keys()), None)
+            if odd is not None:
+                there = "is missing" if odd in true else "does not belong there"
+                return self.words or f"{path}.{odd} {there}"
+            return _find(self._first(f"{path}.{key}", stated[key], true[key]) for key in true)
+        if isinstance(stated, list) and isinstance(true, (list, tuple)):
+            if len(stated) != len(true):
+                return self.words or f"{path} has {len(stated)} entries; it should have {len(true)}"
+            return _find(self._first(path, a, b) for a, b in zip(stated, true, strict=True))
+        if self.holds(stated, true):
+            return None
+        if self.words is not None:
+            return self.words.replace("{stated}", _text(stated)).replace("{true}", _text(true))
+        should = "recomputed it is" if _is_number(true) else "it should be"
+        return f"{path} is {_text(stated)}; {should} {_text(true)}"
+
+
+class Exact(Claim):
+    """The same JSON, as it is hashed."""
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether both have the same text: 1, 1.0 and true are three."""
+        return canonical_json(stated) == canonical_json(true)
+
+
+@dataclass(frozen=True)
+class Near(Claim):
+    """The same but for rounding; whatever is no number exactly so."""
+
+    rel: float = field(default=ROUNDING, kw_only=True)
+    abs: float = field(default=0.0, kw_only=True)
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether two numbers are close."""
+        if _is_number(stated) and _is_number(true):
+            return math.isclose(stated, true, rel_tol=self.rel, abs_tol=self.abs)
+        return canonical_json(stated) == canonical_json(true)
+
+
+@dataclass(frozen=True)
+class AtLeast(Claim):
+    """A number that is no less than another."""
+
+    least: float = field(kw_only=True)
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether the stated number is large enough."""
+        return _is_number(stated) and stated >= self.least
+
+
+@dataclass(frozen=True)
+class Includes(Claim):
+    """A list of sentences: those that follow from the rest must be in it, the rest is stated."""
+
+    must: Sequence[str] = field(kw_only=True)
+    never: Sequence[str] = field(kw_only=True)
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """The sentence that is missing, or too much."""
+        wrong = next((s for s in self.must if s not in stated), None) or next(
+            (s for s in self.never if s in stated), None
+        )
+        return None if wrong is None else f"{path} must say where, and only where, it is so: {wrong}"
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether every sentence is there."""
+        return self.difference("", stated) is None
+
+
+class Stated(Claim):
+    """What nobody can recompute."""
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """Nothing: the field is on the list of the kind."""
+        return None
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Always."""
+        return True
+
+
+Claims = Mapping[str, Union["Claim", "Claims"]]
+"""A claim for each field of a certificate, nested as it is."""
+
+
+@dataclass(frozen=True)
+class Part(Claim):
+    """A part that is there or null, as a whole."""
+
+    claims: Claims | None = field(default=None, kw_only=True)
+
+    @classmethod
+    def of(cls, claims: Claims | None, words: str) -> Part:
+        """From the claims of its fields; None where the part must be null."""
+        return cls(None if claims is None else written(claims), words=words, claims=claims)
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """The first field that does not hold."""
+        if (stated is None) != (self.claims is None):
+            return self.words
+        return None if self.claims is None else _find(differences(self.claims, stated, path))
+
+    def holds(self, stated: Any, true: Any) -> bool:
+        """Whether the part is there where it must be."""
+        return (stated is None) == (true is None)
+
+
+def written(claims: Claims) -> dict[str, Any]:
+    """The content that the claims are about."""
+    return {key: claim.value if isinstance(claim, Claim) else written(claim) for key, claim in claims.items()}
+
+
+def differences(claims: Claims, stated: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """Where a content is not as claimed. A field without a claim is one of them."""
+    for key in stated.keys() - claims.keys():
+        yield f"{_join(path, key)} is a field that nothing is known about"
+    for key, claim in claims.items():
+        at = _join(path, key)
+        if key not in stated:
+            yield f"{at} is missing; it is needed"
+        elif isinstance(claim, Claim):
+            found = claim.difference(at, stated[key])
+            if found is not None:
+                yield found
+        elif not isinstance(stated[key], Mapping):
+            yield f"{at} is {_text(stated[key])}; it must have {', '.join(claim)}"
+        else:
+            yield from differences(claim, stated[key], at)
+
+
+def stated_paths(claims: Claims, path: str = "") -> Iterator[str]:
+    """The fields that are stated and not claimed."""
+    for key, claim in claims.items():
+        if isinstance(claim, (Stated, Includes)):
+            yield _join(path, key)
+        elif isinstance(claim, Part):
+            yield from stated_paths(claim.claims or {}, _join(path, key))
+        elif not isinstance(claim, Claim):
+            yield from stated_paths(claim, _join(path, key))
+
+
+def is_listed(path: str, listed: Mapping[str, str]) -> bool:
+    """Whether a field, or a part that it is in, is on a list of unprovable fields."""
+    return any(path == name or path.startswith(f"{name}.") for name in listed)
+
+
+@cache
+def version() -> str:
+    """Of this package."""
+    return importlib.metadata.version("pufferdp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What a certificate says that does not follow from its problem: who read what, when, and what came out."""
+
+    data: Mapping[str, Any]
+    """How the data was read."""
+    released: Any = None
+    """The numbers themselves, where the certificate has them."""
+    warnings: Sequence[str] = ()
+    ledger: Mapping[str, Any] | None = None
+    """The row that it was charged as."""
+    pufferdp: str = field(default_factory=version)
+    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+P = TypeVar("P")
+S = TypeVar("S")
+C = TypeVar("C", bound=CertificatePart)
+
+UNPROVABLE: Final = {
+    "pufferdp": "which version made it",
+    "created": "when it was made",
+    "data.column": "the name of a column",
+    "data.order": "the name of a column",
+    "data.by": "the name of a column",
+    "data.gap": "how the data was read; it must go with the model and the other columns",
+    "data.missing": "how the data was read; it must go with the model",
+    "data.id": "the name of a column",
+    "data.dropped": "how many values were missing; 0 where they were refused",
+    "warnings": "where the model and the noise came from; what follows from the rest must be there",
+    "ledger": "which row it was charged as; its hash must be that of a row that charges this very publication",
+}
+"""What no kind of publication can prove, and why."""
+
+
+class Kind(ABC, Generic[P, S, C]):
+    """How one kind of publication is solved, certified and charged."""
+
+    schema: ClassVar[str]
+    """Of its certificate; empty for a kind that has none of its own, because a model file says what it is."""
+    certificate: type[C]
+    """Its shape."""
+    ledger_kinds: ClassVar[tuple[str, ...]]
+    """Names of the charges that it makes."""
+    released: ClassVar[str | None] = None
+    """The field of the certificate with the released numbers."""
+    unprovable: ClassVar[Mapping[str, str]] = UNPROVABLE
+    """Fields of the certificate that nobody can recompute, and why."""
+    row_unprovable: ClassVar[Mapping[str, str]] = {}
+    """The same of the charge that a ledger keeps."""
+    row_words: ClassVar[Mapping[str, str]] = {}
+    """What is wrong where a field of a charge does not follow from the rest."""
+
+    @abstractmethod
+    def problem(self, certificate: C, **more: Any) -> P:
+        """The problem that a certificate states; refuses one that cannot be.
+
+        ``more`` is what a certificate cannot hold and whoever verifies hands over, such as a function of one's own.
+        """
+
+    @abstractmethod
+    def solve(self, problem: P, progress: Progress) -> S:
+        """The noise or the design: what the problem states, or the best."""
+
+    @abstractmethod
+    def claims(self, problem: P, solution: S, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+
+    @abstractmethod
+    def charge(self, problem: P, solution: S) -> Charge:
+        """What it costs."""
+
+    @abstractmethod
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """The charge that follows from the facts of one; None where it rests on its author's word."""
+
+    def certify(self, problem: P, solution: S, made: Made) -> C:
+        """The certificate: every field claimed, or listed as unprovable."""
+        claims = self.claims(problem, solution, made)
+        for path in stated_paths(claims):
+            if not is_listed(path, self.unprovable):
+                raise CertificateError(f"{path} is stated, and it is not on the list of what nobody can recompute")
+        return self.certificate.seal(written(claims))
+
+    def verify(self, raw: dict[str, Any], head: str | None = None, **more: Any) -> tuple[list[str], list[str]]:
+        """What is wrong with a certificate, and its warnings. With ``head`` it must name that row of a ledger."""
+        try:
+            certificate = self.certificate.model_validate(raw)
+            canonical_json(raw)
+        except ValidationError as error:
+            return plain_errors(error)[:5], []
+        except ValueError:
+            return ["a number is infinite or nan; every number of a certificate must be finite"], []
+        problems = []
+        if content_hash(raw) != raw["sha256"]:
+            problems.append("the hash does not match: the certificate was changed after it was made")
+        try:
+            problems += self._differences(certificate, raw, more)
+        except (PufferdpError, ValueError) as error:
+            problems.append(str(error))
+        row = raw["ledger"]
+        if head is not None and row is None:
+            problems.append("the release was not charged to a ledger: the certificate names no row")
+        elif head is not None and head != row["head"]:
+            problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
+        return problems, list(raw["warnings"])
+
+    def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> Iterator[str]:
+        """Where a certificate does not follow from what it states."""
+        problem = self.problem(certificate, **more)
+        solution = self.solve(problem, lambda words: None)
+        made = Made(
+            data=raw["data"],
+            released=None if self.released is None else raw[self.released],
+            warnings=raw["warnings"],
+            ledger=raw["ledger"],
+            pufferdp=raw["pufferdp"],
+            created=raw["created"],
+        )
+        yield from differences(self.claims(problem, solution, made), {k: v for k, v in raw.items() if k != "sha256"})
+
+    def recheck(self, charge: Charge, model: Model | None) -> list[str] | None:
+        """What is wrong with a charge as a ledger keeps it; None where nothing but its author's word can be had."""
+        true = self.recompute(charge, model)
+        if true is None:
+            return None
+        claims, stated = self._row_claims(json.loads(true.content)), json.loads(charge.content)
+        return list(differences(claims, stated))
+
+    def _row_claims(self, content: Mapping[str, Any], path: str = "") -> Claims:
+        out: dict[str, Claim | Claims] = {}
+        for key, value in content.items():
+            at = _join(path, key)
+            near = Near(value, words=self.row_words.get(at))
+            out[key] = self._row_claims(value, at) if at == "facts" else near
+        return out
+
+    def head_claims(self, made: Made) -> dict[str, Claim | Claims]:
+        """What every certificate begins with."""
+        return {"schema": Exact(self.schema), "pufferdp": Stated(made.pufferdp), "created": Stated(made.created)}
+
+    def row_claims(self, problem: P, solution: S, made: Made) -> Claim:
+        """The row of a ledger: its hash must be over the charge of this very publication."""
+        row = made.ledger
+        if row is None:
+            return Stated(None)
+        head = link(row["previous"], row["position"], row["charged"], self.charge(problem, solution).problem)
+        claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
+        claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
+        return Part.of(claims, "ledger")
+
+
+AnyKind = Kind[Any, Any, Any]
+
+
+def stated_lengths(lengths: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    """Chain lengths as a certificate states them: pairs, or they are refused."""
+    if any(len(pair) != 2 for pair in lengths):
+        raise CertificateError(
+            f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it"
+        )
+    return tuple((pair[0], pair[1]) for pair in lengths)
+
+
+def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]]) -> dict[str, Claim | Claims]:
+    """How the data was read: nobody can tell without it, but what was counted must add up."""
+    claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in data.items()}
+    total = sum(length * count for length, count in data["lengths"])
+    claims["records"] = Exact(total, words="data.records is {stated}; the chain lengths add up to {true}")
+    claims["lengths"] = Exact([list(pair) for pair in lengths])
+    if data["missing"] == "refuse":
+        claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
+    return claims
+
+
+def kinds() -> tuple[AnyKind, ...]:
+    """Every kind there is, also those of other packages."""
+    return tuple(kind for kind in plugins(KINDS).values() if isinstance(kind, Kind))
+
+
+def kind_of(schema: object) -> AnyKind:
+    """The kind whose certificates have a schema; where none has, that of answers, which says what is wrong."""
+    known = {kind.schema: kind for kind in kinds() if kind.schema}
+    if SCHEMA not in known:
+        raise CertificateError(
+            "no kind of publication is registered, so nothing can be verified: install pufferdp anew"
+        )
+    return known.get(str(schema), known[SCHEMA])
+
+
+def model_claims(model: Model) -> dict[str, Claim | Claims]:
+    """The model by value, as it is written, and its digest."""
+    digest = Exact(model_digest(model), words="model_sha256 is not the digest of the model")
+    return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
+
+
+def _find(found: Iterator[str | None]) -> str | None:
+    return next((text for text in found if text is not None), None)
+
+
+def _join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(value: object) -> str:
+    if _is_number(value):
+        return f"{value:.10g}"
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:300]}…"

@@ -1,0 +1,199 @@
+"""The one order in which anything is published: check, expect, read, solve, charge, draw, certify.
+
+Whatever can be refused without the data is refused before it is read, and the charge is on disk before anything is
+drawn: a crash from there on loses the release, never the charge.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pufferdp.basics.errors import CertificateError, PufferdpError
+from pufferdp.basics.progress import Progress
+from pufferdp.data.layout import Layout
+from pufferdp.ledger import charge_release, open_ledger
+from pufferdp.models.base import Model
+from pufferdp.publish.fingerprint import fitted_warning
+from pufferdp.publish.kind import AnyKind, Made
+from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.reading import check_groups, check_reading, facts_of
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.balance import Receipt
+    from pufferdp.ledger.charge import Charge
+    from pufferdp.ledger.ledger import Ledger
+
+P = TypeVar("P")
+S = TypeVar("S")
+E = TypeVar("E")
+R = TypeVar("R")
+
+
+def silent(words: str) -> None:
+    """Progress that nobody looks at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How data is read: which column, in which order, cut where."""
+
+    column: str
+    order: str | None = None
+    by: str | None = None
+    gap: str | float | None = None
+    missing: str = "refuse"
+    id: str | None = None
+
+    @classmethod
+    def stated(cls, data: Any) -> Reading:
+        """As a certificate states it."""
+        id = getattr(data, "id", None)
+        return cls(column=data.column, order=data.order, by=data.by, gap=data.gap, missing=data.missing, id=id)
+
+    @property
+    def layout(self) -> Layout:
+        """Where the series is in its table; refuses a way of reading that there is not."""
+        return Layout(column=self.column, order=self.order, by=self.by, gap=self.gap, missing=self.missing)
+
+    def check(self, model: Model) -> Layout:
+        """Refuse a way of reading that does not go with the model, before any data is read."""
+        check_reading(model, {"order": self.order, "by": self.by, "gap": self.gap}, self.missing, self.id)
+        return self.layout
+
+    def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = ()) -> None:
+        """The same for a certificate, with the chains that it says were read."""
+        try:
+            self.check(model)
+            check_groups(model, self.by, lengths)
+        except PufferdpError as error:
+            raise CertificateError(f"the data cannot have been read like this: {error}") from None
+
+    def facts(self, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+        """How the data was read, as a certificate says it."""
+        return facts_of(self.layout, self.id, lengths, dropped)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What the ledger says of a charge; nothing where there is none."""
+
+    receipt: Receipt | None = None
+    fit_charged: bool = False
+    """Whether the data set was charged for the fit of its model too."""
+    each: Mapping[str, Charged] = field(default_factory=dict)
+    """Of a fleet: the same for each person."""
+
+    @property
+    def row(self) -> dict[str, Any] | None:
+        """The row, as a certificate names it."""
+        return None if self.receipt is None else self.receipt.to_dict()
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where a publication is charged, if anywhere."""
+
+    ledger: Ledger | str | os.PathLike[str] | None = None
+    dataset: str | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is a ledger."""
+        return self.ledger is not None
+
+    def ask(self, question: Callable[[Ledger, str], None]) -> None:
+        """Ask the ledger, where there is one; refuses a data set without a ledger, and the reverse."""
+        with open_ledger(self.ledger, self.dataset) as ledger:
+            if ledger is not None and self.dataset is not None:
+                question(ledger, self.dataset)
+
+    def charge(self, charge: Callable[[], Charge]) -> Charged:
+        """Charge before anything random is drawn; when this returns the charge is on disk."""
+        return Charged(*charge_release(self.ledger, self.dataset, charge))
+
+    def charge_each(self, charges: Callable[[], Mapping[str, Charge]]) -> Charged:
+        """Charge a data set for each person, below this one, in one transaction: all of them, or none."""
+        with open_ledger(self.ledger, self.dataset) as ledger:
+            if ledger is None:
+                return Charged()
+            made = charges()
+            receipts = ledger.charge_many([(f"{self.dataset}/{name}", charge) for name, charge in made.items()])
+            return Charged(each={name: Charged(receipt) for name, receipt in zip(made, receipts, strict=True)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication(ABC, Generic[P, S, E, R]):
+    """One thing to be published. ``publish`` takes the steps in their order."""
+
+    data: object
+    account: Account
+    sampler: Sampler = field(default_factory=SystemSampler)
+    progress: Progress = silent
+
+    kind: ClassVar[AnyKind]
+
+    def publish(self) -> R:
+        """Check, expect, read, solve, charge, draw and certify."""
+        self.check()
+        self.account.ask(self.expect)
+        exact = self.read()
+        problem = self.problem(exact)
+        solution = self.solve(problem, exact)
+        return self.draw(problem, solution, exact, self.charge(problem, solution))
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse whatever can be refused without the data."""
+
+    @abstractmethod
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """Refuse what the ledger would refuse later."""
+
+    @abstractmethod
+    def read(self) -> E:
+        """What is needed of the data. It never leaves the publication."""
+
+    @abstractmethod
+    def problem(self, exact: E) -> P:
+        """What is to be solved; nothing of it is secret."""
+
+    def solve(self, problem: P, exact: E) -> S:
+        """The noise or the design. ``exact`` may refuse it, and decides nothing else."""
+        solution: S = self.kind.solve(problem, self.progress)
+        return solution
+
+    def charge(self, problem: P, solution: S) -> Charged:
+        """Charge it, before anything is drawn."""
+        return self.account.charge(lambda: self.kind.charge(problem, solution))
+
+    @abstractmethod
+    def draw(self, problem: P, solution: S, exact: E, charged: Charged) -> R:
+        """Draw, write and certify."""
+
+    def made(
+        self,
+        model: Model,
+        data: Mapping[str, Any],
+        histogram: Sequence[int],
+        charged: Charged,
+        released: object = None,
+        more: Sequence[str] = (),
+    ) -> Made:
+        """What the certificate says besides its claims, with warnings about noise and model.
+
+        Args:
+            model: the model.
+            data: how the data was read.
+            histogram: exact counts of its states; they are compared with those the model was fitted on.
+            charged: what the ledger says.
+            released: the released numbers.
+            more: warnings that follow from the solution.
+        """
+        counts = dict(zip(model.labels, histogram, strict=False))
+        fitted = fitted_warning(model.fitted, counts, charged.fit_charged)
+        warnings = [text for text in (self.sampler.warning, fitted, *more) if text]
+        return Made(data=data, released=released, warnings=warnings, ledger=charged.row)
