@@ -184,6 +184,8 @@ class _Check:
             return None
         charge = Charge.from_content(content, model, adversary)
         try:
+            if charge.content != content:
+                raise LedgerError(f"a charge of kind {charge.kind} is not written as a ledger writes it")
             if charge.tau is not None or FlowBudget.of(budget) is not None:
                 refuse_mixed(charge, budget)
             if (model, adversary, problem) not in self.recomputed:

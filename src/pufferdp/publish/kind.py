@@ -215,6 +215,8 @@ class Made:
     warnings: Sequence[str] = ()
     ledger: Mapping[str, Any] | None = None
     """The row that it was charged as."""
+    stated: Mapping[str, Any] | None = None
+    """The whole certificate, where it is being verified."""
     pufferdp: str = field(default_factory=version)
     created: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -280,6 +282,10 @@ class Kind(ABC, Generic[P, S, C]):
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """The charge that follows from the facts of one; None where it rests on its author's word."""
 
+    def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:
+        """The solution with the numbers that a certificate states, as far as they are charged."""
+        return solution
+
     def certify(self, problem: P, solution: S, made: Made) -> C:
         """The certificate: every field claimed, or listed as unprovable."""
         claims = self.claims(problem, solution, made)
@@ -320,6 +326,7 @@ class Kind(ABC, Generic[P, S, C]):
             released=None if self.released is None else raw[self.released],
             warnings=raw["warnings"],
             ledger=raw["ledger"],
+            stated=raw,
             pufferdp=raw["pufferdp"],
             created=raw["created"],
         )
@@ -350,7 +357,9 @@ class Kind(ABC, Generic[P, S, C]):
         row = made.ledger
         if row is None:
             return Stated(None)
-        head = link(row["previous"], row["position"], row["charged"], self.charge(problem, solution).problem)
+        # What was charged is what was written down: another machine may round a claim that is near otherwise.
+        charged = solution if made.stated is None else self.as_stated(solution, made.stated)
+        head = link(row["previous"], row["position"], row["charged"], self.charge(problem, charged).problem)
         claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
         return Part.of(claims, "ledger")

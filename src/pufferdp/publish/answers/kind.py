@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
@@ -180,6 +180,11 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "ledger": self.row_claims(problem, solution, made),
         }
 
+    def as_stated(self, solution: AnswerNoise, stated: Mapping[str, Any]) -> AnswerNoise:
+        """With the sigma and the Lipschitz constant of the certificate."""
+        sigma, lipschitz = stated["calibration"]["sigma"], stated["query"]["lipschitz"]
+        return replace(solution, calibration=replace(solution.calibration, sigma=sigma, lipschitz=lipschitz))
+
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the promise it makes alone."""
         asked, noise = problem.problem, solution.calibration
@@ -285,7 +290,7 @@ def _transport(ours: Mapping[str, Any] | None) -> Part:
     if ours is None:
         return Part.of(None, words)
     pair = " and ".join(repr(ours[name] or "nobody") for name in ("first", "second"))
-    decides = f"the pair that decides is {pair}, and not {{stated}}"
+    decides = f"the pair that decides is {pair}; the certificate names another"
     first, second = (Exact(ours[name], words=decides) for name in ("first", "second"))
     return Part.of({"distance": Near(ours["distance"]), "first": first, "second": second}, words)
 

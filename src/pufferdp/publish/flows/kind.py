@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -158,6 +158,10 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             "ledger": self.row_claims(problem, solution, made),
         }
 
+    def as_stated(self, solution: FlowCalibration, stated: Mapping[str, Any]) -> FlowCalibration:
+        """With the sigma of the certificate."""
+        return replace(solution, noise=replace(solution.noise, sigma=stated["calibration"]["sigma"]))
+
     def charge(self, problem: FlowRequest, solution: FlowCalibration) -> Charge:
         """Its tau, with what the promise is about."""
         return _charge(problem.problem, solution.noise, solution.mechanism, solution.kappa)
@@ -173,7 +177,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             eta=promise.eta,
             tau=promise.tau,
             privacy=privacy_of(promise.privacy),
-            add=facts["sum"],
+            add=facts["sum"] is True,
             centre_only=promise.centre_only,
         )
         noise, repair = named(problem, facts["mechanism"])

@@ -249,6 +249,8 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
             method=facts["method"],
             stretches=[(first, [row for count, row in runs for _ in range(count)]) for first, runs in facts["blocks"]],
         )
+        if len(set(problem.private)) != len(problem.private) or len(problem.private) != len(problem.hiding.private):
+            raise LedgerError("a redaction has one position for each private row, and no row twice")
         designs = self.solve(problem, lambda words: None)
         leakage = max(design.leakage for design in designs)
         if leakage > facts["epsilon"] * (1 + _ROUNDING):

@@ -1,0 +1,214 @@
+"""Every leaf of a certificate, and of a charge that a ledger keeps, is recomputed or on a written list.
+
+One leaf is changed, the hash is made anew as a careful forger would, and the certificate must be refused, unless the
+kind of publication lists the field among those that nobody can recompute.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pufferdp import Charge, Ledger, LedgerError, PufferdpError, Query, verify
+from pufferdp.ledger import charge as hashes
+from pufferdp.ledger.history import import_ledger
+from pufferdp.ledger.totals import State
+from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.fits.certificate import Fitted
+from pufferdp.publish.fits.kind import KIND as FITS
+from pufferdp.publish.kind import Made, differences, is_listed, kind_of, kinds
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+Step = str | int
+Place = tuple[Step, ...]
+
+# One of each kind and each shape of it: with and without a ledger, a quilt, a transport, a posterior, a repair.
+CERTIFICATES = [
+    "charged-answer",
+    "answer-histogram-quilt-exact",
+    "answer-sum-wasserstein",
+    "answer-mean-gap",
+    "answer-function",
+    "charged-flip",
+    "flip-three-states",
+    "charged-redaction",
+    "redaction-optimal",
+    "charged-flow",
+    "flow-joint",
+]
+
+
+def golden(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+    return content
+
+
+def changed_values(value: Any) -> list[Any]:
+    """Other values of the same type, and of others."""
+    if isinstance(value, bool):
+        return [not value, None]
+    if isinstance(value, (int, float)):
+        return [value + 1, 2 * value + 3, str(value)]
+    if isinstance(value, str):
+        return [f"{value}x", "", None]
+    if isinstance(value, list):
+        return [[*value, copy.deepcopy(value[-1])], value[:-1]] if value else [["x"], [1]]
+    return [1, "x", []]
+
+
+def changes(content: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Every way to change one leaf, one list or one set of keys; ``...`` stands for a key that is taken out."""
+    if isinstance(content, dict):
+        yield (*place, "extra"), 1
+        for key, inner in content.items():
+            if (*place, key) != ("sha256",):
+                yield (*place, key), ...
+                yield from changes(inner, (*place, key))
+        return
+    for value in changed_values(content):
+        yield place, value
+    if isinstance(content, list):
+        # Of a long list its ends: what lies between is checked as they are.
+        for n in sorted({0, len(content) - 1} if content else set()):
+            yield from changes(content[n], (*place, n))
+
+
+def put(content: Any, place: Place, value: Any) -> Any:
+    if not place:
+        return value
+    out, (step, *rest) = copy.copy(content), place
+    if value is ... and not rest:
+        del out[step]
+    else:
+        out[step] = put(content[step], tuple(rest), value) if rest else value
+    return out
+
+
+def path_of(place: Place) -> str:
+    """As claims name it: without the numbers of entries."""
+    return ".".join(str(step) for step in place if isinstance(step, str))
+
+
+@pytest.mark.parametrize("name", CERTIFICATES)
+def test_every_leaf_of_a_certificate(name: str) -> None:
+    content = golden(name)
+    kind = kind_of(content["schema"])
+    query = Query.of_function(lambda chains: 0.0, 1.0, 1) if name == "answer-function" else None
+    assert verify(content, query=query).valid
+    passed = set()
+    for place, value in changes(content):
+        forged = put(content, place, value)
+        forged["sha256"] = content_hash(forged)
+        if verify(forged, query=query).valid:
+            path = path_of(place)
+            assert is_listed(path, kind.unprovable), (path, value)
+            passed.add(path)
+    # The list is what it says: some of it did pass, and it is short.
+    assert {"pufferdp", "created", "data.column"} <= passed
+    assert len(kind.unprovable) <= 18
+
+
+def test_every_kind_of_certificate_is_here() -> None:
+    assert {golden(name)["schema"] for name in CERTIFICATES} == {kind.schema for kind in kinds() if kind.schema}
+
+
+def test_what_follows_is_said_in_the_warnings() -> None:
+    """Warnings may be added by whoever makes a release, but those that follow are there, and only where they do."""
+    function = golden("answer-function")
+    assert DECLARED in function["warnings"]
+    silent = {**function, "warnings": []}
+    boast = {**golden("charged-answer"), "warnings": [EXACT_ANSWER]}
+    for forged in (silent, boast):
+        forged["sha256"] = content_hash(forged)
+        problems = verify(forged, query=Query.of_function(lambda chains: 0.0, 1.0, 1)).problems
+        assert len(problems) == 1
+        assert problems[0].startswith("warnings must say")
+
+
+@pytest.mark.parametrize("name", ["fit-private", "fit-class"])
+def test_every_leaf_of_what_a_model_file_says_of_its_fit(name: str) -> None:
+    """A fit has no certificate of its own: its model file says what was fitted, by the same claims."""
+    fitted = golden(name)["fitted"]
+    problem = FITS.problem(Fitted.model_validate(fitted))
+    claims = FITS.claims(problem, FITS.solve(problem, lambda words: None), Made(data=fitted))
+    assert not list(differences(claims, fitted))
+    for place, value in changes(fitted):
+        if not list(differences(claims, put(fitted, place, value))):
+            assert is_listed(path_of(place), FITS.unprovable), place
+
+
+# ---- what a ledger keeps ----
+
+EXPORT = golden("ledger-v1-export")
+CONTENTS = dict(EXPORT["problems"])
+ROWS = {
+    json.loads(CONTENTS[problem])["kind"]: (dataset, problem) for dataset, _, _, problem, _ in EXPORT["entries"]
+}
+
+
+def forged_export(dataset: str, problem: str, content: dict[str, Any]) -> dict[str, Any]:
+    """The export of one data set with another charge, every hash and every total made anew."""
+    text = hashes.canonical_json(content)
+    contents = {hashes.digest(text) if sha == problem else sha: text if sha == problem else c for sha, c in CONTENTS.items()}
+    ((name, definition, stated),) = [row for row in EXPORT["datasets"] if row[0] == dataset]
+    raw = json.loads(definition)
+    state, entries = State(hashes.digest(definition), raw["model"]), []
+    for _, position, created, sha, _ in [row for row in EXPORT["entries"] if row[0] == dataset]:
+        sha = hashes.digest(text) if sha == problem else sha
+        head = hashes.link(state.head, position, created, sha)
+        entries.append([dataset, position, created, sha, head])
+        kept = json.loads(contents[sha])
+        if kept.get("kind") == "model":
+            state = state.adopting(kept.get("model"), head)
+        else:
+            state = state.after(Charge.from_content(contents[sha], state.model, raw["adversary"]), head)
+    out = {**EXPORT, "datasets": [[name, definition, state.to_json()]], "entries": entries}
+    return {**out, "problems": [list(item) for item in contents.items()]}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_leaf_of_a_charge(name: str, tmp_path: Path) -> None:
+    """The ledger refuses to import a charge that does not follow from its facts, however well its hashes are mended."""
+    dataset, problem = ROWS[name]
+    content = json.loads(CONTENTS[problem])
+    listed = {path: why for kind in kinds() if name in kind.ledger_kinds for path, why in kind.row_unprovable.items()}
+    if name == "dp":  # the loss of an algorithm that nobody here knows is its author's word, and ``verify`` says so
+        listed = {"dp_loss": "its author's word", "longest": "the same", "facts": "the same", "width": "the same"}
+        listed |= {"epsilon": "the same"}
+    imported = 0
+    for place, value in [((), content), *changes(content)]:
+        try:
+            export = forged_export(dataset, problem, put(content, place, value))
+        except (PufferdpError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError):
+            continue  # no charge at all: nobody can compute the totals that the row would need
+        with Ledger(tmp_path / f"{imported}.db", create=True) as ledger:
+            try:
+                import_ledger(ledger, export)
+            except LedgerError:
+                continue
+        imported += 1
+        assert place == () or is_listed(path_of(place), listed), (place, value)
+    assert imported > 0
+
+
+def test_the_guide_lists_what_nobody_can_recompute() -> None:
+    """The table in docs/guide/certificate.md is the list in the code."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "certificate.md").read_text(encoding="utf-8")
+    part = guide.split("## What nobody can recompute")[1].split("\n## ")[0]
+    written = {tuple(cell.strip() for cell in line.strip("|").split("|")) for line in re.findall(r"^\| `.*\|$", part, re.M)}
+    names = {"pufferdp-certificate/1": "answer", "pufferdp-series-certificate/1": "flip"}
+    names |= {"pufferdp-redaction-certificate/1": "redaction", "pufferdp-flow-certificate/1": "flow", "": "fit"}
+    listed: dict[tuple[str, str], set[str]] = {}
+    for kind in kinds():
+        for path, why in kind.unprovable.items():
+            listed.setdefault((f"`{path}`", why), set()).add(names[kind.schema])
+    certificates = {*names.values()} - {"fit"}
+    rows = {(path, "all" if who == certificates else ", ".join(sorted(who)), why) for (path, why), who in listed.items()}
+    assert written == rows
