@@ -19,7 +19,7 @@ from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
 from pufferdp.ledger.store.base import Session, Store
-from pufferdp.ledger.totals import Rule, State
+from pufferdp.ledger.totals import Rule, State, refuse_other_secrets, refuse_other_width
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
 
@@ -139,6 +139,7 @@ class _Check:
             if charge is not None:
                 if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
                     self.problems.append(f"data set {name!r}: row {position} is a flow of other chains than the first")
+                self._refusals(name, raw, state, charge)
                 state = state.after(charge, hash)
             else:
                 content = json.loads(self.contents.get(problem, "{}"))
@@ -155,6 +156,14 @@ class _Check:
         self.releases += state.releases
         if state.releases > fits:
             self._total(name, raw, state)
+
+    def _refusals(self, name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
+        """What would have been refused at that place."""
+        try:
+            refuse_other_width(name, state, charge)
+            refuse_other_secrets(name, definition, state, charge)
+        except PufferdpError as error:
+            self.problems.append(f"data set {name!r}: {error}")
 
     def _total(self, name: str, raw: dict[str, Any], state: State) -> None:
         """Totals never fall, so the last one answers for all."""

@@ -90,8 +90,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "facts.query": "the noise is often the same for several queries",
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
-        "facts.coordinates": "of a function of one's own; otherwise it follows from the query",
-        "facts.lipschitz": "the same",
+        "facts.coordinates": "of a function of one's own: its author's word; otherwise it follows from the query",
+        "facts.lipschitz": "of a function of one's own: its author's word; otherwise it follows from the query",
     }
     row_words: ClassVar[Mapping[str, str]] = {
         "dp_loss": "a release was charged {stated}; recomputed it is {true}",
