@@ -62,10 +62,7 @@ def _start_up(report: Report, folder: Path) -> None:
         "import pufferdp": (("-c", "import pufferdp"), 3.0),
         "--help": ((*verb, "--help"), 12.5),
         "plan": ((*verb, "plan", model, "--length", "2016", *query), 42.0),
-        "release": (
-            (*verb, "release", data, "--model", model, "--column", "activity", "--order", "time", *query),
-            67.0,
-        ),
+        "release": ((*verb, "release", *source, *query), 67.0),
     }
     nothing = min(_cpu("-c", "pass") for _ in range(10))
     report.row("python -c pass", nothing, "s")

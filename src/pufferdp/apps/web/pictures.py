@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pufferdp.publish.redaction.result import Redaction
 
 
-Shown = dict[str, Any]
+Specification = dict[str, Any]
 
 
-def _shown(drawn: Drawn, theme: str) -> Shown:
+def _vega(drawn: Drawn, theme: str) -> Specification:
     return drawn.to_vega_lite(DARK if theme == "dark" else LIGHT)
 
 
-def plan(found: Plan, theme: str) -> Shown:
+def plan(found: Plan, theme: str) -> Specification:
     """The error of each mechanism."""
-    return _shown(plan_comparison(found.to_dict()), theme)
+    return _vega(plan_comparison(found.to_dict()), theme)
 
 
-def errors(rows: list[dict[str, Any]], theme: str) -> Shown:
+def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
     """The error that the best mechanism stays below, for each epsilon."""
     places, found = tuple(row["epsilon"] for row in rows), tuple(float(row["alpha"]) for row in rows)
     said = "; ".join(f"epsilon {number(x)}: {number(y)}" for x, y in zip(places, found, strict=True))
@@ -44,27 +44,27 @@ def errors(rows: list[dict[str, Any]], theme: str) -> Shown:
         alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {said}.",
         height=3.4,
     )
-    return _shown(chart, theme)
+    return _vega(chart, theme)
 
 
-def release(made: Release, theme: str) -> Shown:
+def release(made: Release, theme: str) -> Specification:
     """The released numbers."""
-    return _shown(release_chart(made.certificate.to_dict()), theme)
+    return _vega(release_chart(made.certificate.to_dict()), theme)
 
 
-def leakage(found: dict[str, Any], theme: str) -> Shown:
+def leakage(found: dict[str, Any], theme: str) -> Specification:
     """Every curve and the exact points."""
-    return _shown(leakage_curves(found), theme)
+    return _vega(leakage_curves(found), theme)
 
 
-def redaction(found: Redaction, theme: str) -> Shown:
+def redaction(found: Redaction, theme: str) -> Specification:
     """The regions around the first private row."""
-    return _shown(redaction_map(found), theme)
+    return _vega(redaction_map(found), theme)
 
 
-def budget(found: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Shown:
+def budget(found: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Specification:
     """What was spent, release by release."""
-    return _shown(budget_over_time(found, releases), theme)
+    return _vega(budget_over_time(found, releases), theme)
 
 
 def report(made: Release | Redaction) -> str:

@@ -30,7 +30,9 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
     """Expected error of each mechanism as bars: the best full, striped where there is no guarantee. Flows, too."""
     shown = [c for c in shown_candidates(plan["candidates"])[0] if c["expected_l1_error"]][::-1]
     errors = [c["expected_l1_error"] for c in shown]
-    low = 10.0 ** math.floor(math.log10(min(errors, default=1.0)) - 0.1)
+    # As exponents: between the errors of an epsilon of 1000 and of group privacy lie more powers than a number holds.
+    least = max(-300, math.floor(math.log10(min(errors, default=1.0)) - 0.1))
+    low, span = 10.0**least, math.log10(max(errors, default=10.0 ** (least + 1))) - least
     layers: list[Layer] = []
     spoken = []
     for y, (c, error) in enumerate(zip(shown, errors, strict=True)):
@@ -51,8 +53,7 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
             name="expected error (sum over all numbers of the answer)",
             scale="log",
             low=low,
-            # Room for the number beside the longest bar.
-            high=low * (max(errors, default=10 * low) / low) ** 1.45,
+            high=10.0 ** min(300.0, least + 1.45 * span),  # room for the number beside the longest bar
         ),
         y=Axis(scale="names", names=tuple(c["mechanism"] for c in shown)),
         layers=tuple(layers),
