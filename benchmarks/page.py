@@ -49,7 +49,7 @@ def run(report: Report) -> None:
     if chromium is None:
         print("\nthe page: left out, playwright or chromium is missing")
         return
-    command = [sys.executable, "-c", "from pufferdp.cli import main; main()", "serve", "--json"]
+    command = [sys.executable, "-c", "from pufferdp.apps.cli import main; main()", "serve", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]

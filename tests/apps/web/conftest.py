@@ -84,7 +84,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 lengths=[(2016, 1)],
             )
             books.charge("ward, how it moves", charge)
-    command = [sys.executable, "-c", "from pufferdp.cli import main; main()", "serve", "--json", "--ledger", ledger]
+    command = [
+        sys.executable,
+        "-c",
+        "from pufferdp.apps.cli import main; main()",
+        "serve",
+        "--json",
+        "--ledger",
+        ledger,
+    ]
     home = {"PUFFERDP_HOME": str(folder / "home"), "TMPDIR": str(folder)}
     with subprocess.Popen(
         [str(word) for word in command], stdout=subprocess.PIPE, text=True, env=os.environ | home, cwd=folder
