@@ -18,6 +18,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import canonical_json
+from pufferdp.leakage.channels.noise_chain import noise_dp_loss
 from pufferdp.ledger.hash_chain import digest
 
 
@@ -36,6 +37,7 @@ KINDS: Final = {
         Kind(name="additive", charges="the Lipschitz constant of the query over the noise scale"),
         Kind(name="fit", charges="4 over the scale of the noise on transition counts: its --dp-epsilon"),
         Kind(name="flip", charges="the largest log-ratio inside a column of its channel, for each record"),
+        Kind(name="noise-chain", charges="the largest log-ratio of two paths of its noise that differ once"),
         Kind(name="dp", charges="the loss that the author of a pure DP algorithm states"),
         Kind(
             name="window-redaction",
@@ -224,6 +226,33 @@ def flip_charge(
         longest=longest,
         epsilon=epsilon,
         facts={"channel": rows},
+        model=model,
+        adversary=adversary,
+    )
+
+
+def noise_chain(
+    start: Sequence[int],
+    transition: Sequence[Sequence[int]],
+    *,
+    longest: int,
+    epsilon: float | None = None,
+    model: str | None = None,
+    adversary: str | None = None,
+) -> Charge:
+    """A series of two states whose flips are a chain themselves: the law of the first flip, and of the next one.
+
+    Laws are in whole 2^-64ths, as they were drawn; the facts have them as text, because JSON's numbers are doubles.
+    """
+    return Charge(
+        kind="noise-chain",
+        dp_loss=max(noise_dp_loss(start, transition, longest), 2.0**-51),  # a fair coin's, like that of a channel
+        longest=longest,
+        epsilon=epsilon,
+        facts={
+            "start": [str(share) for share in start],
+            "transition": [[str(share) for share in row] for row in transition],
+        },
         model=model,
         adversary=adversary,
     )

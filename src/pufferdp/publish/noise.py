@@ -276,6 +276,22 @@ def _flip_many(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler)
     return out
 
 
+@dataclass(frozen=True)
+class ChainShares:
+    """A chain of flips in whole 2^-64ths, as it is drawn; the first state is none, the second a flip."""
+
+    start: tuple[int, int]
+    """The law of the first flip."""
+    transition: tuple[tuple[int, int], tuple[int, int]]
+    """The law of the next one, a row for what the last was."""
+
+    @classmethod
+    def of(cls, start: npt.ArrayLike, transition: npt.ArrayLike) -> ChainShares:
+        """From laws: flips that change are rounded up."""
+        (a, b), (c, d) = thresholds(transition)
+        return cls(law_thresholds(start), ((a, b), (c, d)))
+
+
 def law_thresholds(law: npt.ArrayLike) -> tuple[int, int]:
     """A law of two values in whole 2^-64ths, as it is drawn: the second is rounded up, the first gets the rest."""
     _, second = (Fraction(float(p)) for p in np.asarray(law, dtype=float))
@@ -286,11 +302,7 @@ def law_thresholds(law: npt.ArrayLike) -> tuple[int, int]:
 
 
 def chain_of_flips(
-    begins: npt.NDArray[np.bool_],
-    start: Sequence[int],
-    shares: Sequence[Sequence[int]],
-    sampler: Sampler,
-    last: bool = False,
+    begins: npt.NDArray[np.bool_], shares: ChainShares, sampler: Sampler, last: bool = False
 ) -> npt.NDArray[np.bool_]:
     """Flips that are a Markov chain: whether each record is flipped, given whether the one before was.
 
@@ -300,26 +312,25 @@ def chain_of_flips(
 
     Args:
         begins: where a new chain begins, whose first flip does not depend on any other.
-        start: the law of such a first flip in 2^-64ths: none, flip.
-        shares: the law of the next flip in 2^-64ths, a row for what the last one was.
+        shares: the law of such a first flip, and that of the next one given the last.
         sampler: where the bits come from.
         last: whether the record before all these was flipped; for series that come in pieces.
     """
     out = np.empty(len(begins), dtype=bool)
     for at in range(0, len(begins), _AT_ONCE):
         piece = slice(at, at + _AT_ONCE)
-        out[piece] = _piece_of_flips(begins[piece], start, shares, sampler, last)
+        out[piece] = _piece_of_flips(begins[piece], shares, sampler, last)
         last = bool(out[piece][-1])
     return out
 
 
 def _piece_of_flips(
-    begins: npt.NDArray[np.bool_], start: Sequence[int], shares: Sequence[Sequence[int]], sampler: Sampler, last: bool
+    begins: npt.NDArray[np.bool_], shares: ChainShares, sampler: Sampler, last: bool
 ) -> npt.NDArray[np.bool_]:
     words = np.frombuffer(sampler.bytes(8 * len(begins)), dtype=np.uint64)
-    first = _below(words, start[1])
-    after_none = np.where(begins, first, _below(words, shares[0][1]))
-    after_flip = np.where(begins, first, _below(words, shares[1][1]))
+    first = _below(words, shares.start[1])
+    after_none = np.where(begins, first, _below(words, shares.transition[0][1]))
+    after_flip = np.where(begins, first, _below(words, shares.transition[1][1]))
     constant = after_none == after_flip
     index = np.where(constant, np.arange(len(begins)), -1)
     np.maximum.accumulate(index, out=index)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.publish import noise
-from pufferdp.publish.noise import SeededSampler, SystemSampler, chain_of_flips, law_thresholds, thresholds
+from pufferdp.publish.noise import ChainShares, SeededSampler, SystemSampler, chain_of_flips, law_thresholds, thresholds
 
 probabilities = st.sampled_from([0.0, 1.0, 0.5, 2.0**-64, 1 - 2.0**-53]) | st.floats(0, 1)
 ONE = 2**64
@@ -52,10 +52,10 @@ def test_all_at_once_is_one_after_the_other(drawn, piece: int):
     for word, begin in zip(words, begins, strict=True):
         flipped = word < (start[1] if begin else shares[int(flipped)][1])
         expected.append(flipped)
-    assert chain_of_flips(begins, start, shares, Words(words), last).tolist() == expected
+    assert chain_of_flips(begins, ChainShares(start, shares), Words(words), last).tolist() == expected
     before, noise._AT_ONCE = noise._AT_ONCE, piece
     try:
-        assert chain_of_flips(begins, start, shares, Words(words), last).tolist() == expected
+        assert chain_of_flips(begins, ChainShares(start, shares), Words(words), last).tolist() == expected
     finally:
         noise._AT_ONCE = before
 
@@ -65,7 +65,7 @@ def test_the_law_of_the_paths(sampler: noise.Sampler):
     """All paths of four flips, 40,000 chains: chi-square with 15 degrees, wrong once in ten million runs."""
     start, shares, chains, n = law_thresholds([0.7, 0.3]), thresholds([[0.8, 0.2], [0.45, 0.55]]), 40_000, 4
     begins = np.tile([True] + [False] * (n - 1), chains)
-    paths = chain_of_flips(begins, start, shares, sampler).reshape(chains, n) @ (1 << np.arange(n))
+    paths = chain_of_flips(begins, ChainShares(start, shares), sampler).reshape(chains, n) @ (1 << np.arange(n))
     counts = np.bincount(paths, minlength=2**n)
     expected = []
     for path in range(2**n):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pufferdp.apps.cli import options
 from pufferdp.basics.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pufferdp.models.base import Model
 
 
 def flip(
@@ -33,6 +30,12 @@ def flip(
     optimise: Annotated[
         bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
     ] = False,
+    noise_chain: Annotated[
+        str | None,
+        typer.Option(
+            "--noise-chain", help="Two states: flip along a chain, a model file whose second state is a flip."
+        ),
+    ] = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the series here: .csv, .csv.gz, .parquet.")] = None,
@@ -47,15 +50,25 @@ def flip(
     from pufferdp.basics import checks
     from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
+    from pufferdp.publish.flips.design import design_flips
+    from pufferdp.report import text
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
     options.check_report(report)
     believed, number = load_model(model), options.number("epsilon", epsilon)
+    noise = None if noise_chain is None else load_model(noise_chain)
     if data is None or length is not None:
         if ledger is not None or dataset is not None:
             raise ParameterError("a design reads no data and charges nothing: leave --ledger and --dataset out")
-        _design(believed, number, checks.length((length or "").strip()), adversary, optimise, report, as_json)
+        records = checks.length((length or "").strip())
+        with options.progress() as progress:
+            progress("choosing the channel")
+            design = design_flips(
+                believed, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
+            )
+        options.show(design.to_dict(), text.flip_design(design.to_dict()), as_json)
+        options.write_report(design, report)
         return
     if column is None:
         raise ParameterError("column is missing; name the column with the states with --column")
@@ -84,6 +97,7 @@ def flip(
             missing=missing,
             bins=bins,
             optimise=optimise,
+            noise_chain=noise,
             sampler=sampler,
             ledger=ledger,
             dataset=dataset,
@@ -109,6 +123,7 @@ def flip(
             missing=missing,
             bins=bins,
             optimise=optimise,
+            noise_chain=noise,
             out=out,
             sampler=sampler,
             ledger=ledger,
@@ -120,18 +135,6 @@ def flip(
     total = "" if as_json else options.standing(ledger, dataset)
     options.show({**result.to_dict(), "out": out}, f"{result}\n{total}Series: {out}\n{where}", as_json)
     options.write_report(result, report)
-
-
-def _design(
-    model: Model, epsilon: float, length: int, adversary: str, optimise: bool, report: str | None, as_json: bool
-) -> None:
-    from pufferdp.publish.flips.design import design_flips
-
-    with options.progress() as progress:
-        progress("choosing the channel")
-        found = design_flips(model, epsilon, length=length, adversary=adversary, optimise=optimise)
-    options.show(found.to_dict(), str(found), as_json)
-    options.write_report(found, report)
 
 
 def _keep(result: object, path: str | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import SeriesModel
@@ -30,6 +30,15 @@ CHARGED: Final = (
 )
 
 
+class NoiseChainPart(CertificatePart):
+    """Flips that are a Markov chain: the law of the first, and of the next given the last; no flip, then a flip."""
+
+    start: list[float] = Field(description="law of the first flip")
+    transition: list[list[float]] = Field(description="law of the next flip, a row for what the last one was")
+    start_thresholds: list[str] = Field(description="the start in whole 2^-64ths, as it was drawn")
+    thresholds: list[list[str]] = Field(description="the transition in whole 2^-64ths, as it was drawn")
+
+
 class ChannelPart(CertificatePart):
     """The law of the output of a record, given its state."""
 
@@ -39,6 +48,16 @@ class ChannelPart(CertificatePart):
     dp_loss: float = Field(description="largest log-ratio of the channel: what a ledger of DP losses adds")
     expected_noise: float = Field(description="share of records that change, in the long run")
     length: int | None = Field(description="records of the longest chain the loss is for; null: any number")
+    noise: NoiseChainPart | None = Field(
+        default=None,
+        description="only where flips are a chain: thresholds are empty then, and the matrix is that of the long run",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_noise(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Certificates of independent flips have no such part, and no null in its place."""
+        content: dict[str, Any] = dump(self)
+        return {key: value for key, value in content.items() if key != "noise" or value is not None}
 
 
 class SeriesCertificate(SealedCertificate):

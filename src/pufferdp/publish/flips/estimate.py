@@ -160,11 +160,15 @@ def _normal(confidence: float) -> float:
 
 
 def _parsed(certificate: SeriesCertificate | dict[str, Any]) -> SeriesCertificate:
-    if isinstance(certificate, SeriesCertificate):
-        return certificate
-    if certificate.get("schema") != SERIES_SCHEMA:
-        raise CertificateError("the certificate is not one of a sanitised series, as pufferdp flip writes it")
-    return SeriesCertificate.model_validate(certificate)
+    if not isinstance(certificate, SeriesCertificate):
+        if certificate.get("schema") != SERIES_SCHEMA:
+            raise CertificateError("the certificate is not one of a sanitised series, as pufferdp flip writes it")
+        certificate = SeriesCertificate.model_validate(certificate)
+    if certificate.channel.noise is not None:
+        raise NotApplicableError(
+            "the flips of this series are a chain, and estimates are for independent ones; its intervals would be wrong"
+        )
+    return certificate
 
 
 def _chains(data: object, c: SeriesCertificate) -> list[npt.NDArray[np.int64]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -25,10 +26,10 @@ from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.chain import SeriesModel
 from pufferdp.publish.flips.certificate import SeriesCertificate
-from pufferdp.publish.flips.design import FlipDesign, flippable
-from pufferdp.publish.flips.kind import KIND, FlipProblem
+from pufferdp.publish.flips.design import FlipDesign, flippable, noise_shares
+from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.kind import Made
-from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import flip as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, silent
 from pufferdp.publish.reading import check_start, coding_of, histogram_of
@@ -78,6 +79,7 @@ def flip(
     missing: str = "refuse",
     bins: str | None = None,
     optimise: bool = False,
+    noise_chain: Model | None = None,
     out: str | os.PathLike[str] | None = None,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -98,6 +100,8 @@ def flip(
         missing: ``"refuse"`` or ``"break"``; a missing value stays missing.
         bins: edges that turn numbers into states, where the model has none.
         optimise: with more than two states, search for a better channel than k-ary randomised response.
+        noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
+            a flip. Refused where it leaks more than ``epsilon``.
         out: write the sanitised series here (.csv, .csv.gz or .parquet); for files only.
         sampler: where randomness comes from; the operating system by default.
         ledger: where the series is charged before a record is flipped: a Ledger, its file or its URL.
@@ -111,6 +115,7 @@ def flip(
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
         "optimise": optimise,
+        "noise": None if noise_chain is None else noise_shares(noise_chain),
         "account": Account(ledger, dataset),
         "sampler": sampler or SystemSampler(),
         "progress": progress or silent,
@@ -136,6 +141,7 @@ def flip_stream(
     missing: str = "refuse",
     bins: str | None = None,
     optimise: bool = False,
+    noise_chain: Model | None = None,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -154,6 +160,7 @@ def flip_stream(
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         optimise=optimise,
+        noise=None if noise_chain is None else noise_shares(noise_chain),
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
     ).publish()
@@ -168,6 +175,8 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
     epsilon: float
     adversary: Adversary
     optimise: bool = False
+    noise: ChainShares | None = None
+    """Flips that are this chain, instead of the least noise on each record."""
 
     kind = KIND
 
@@ -180,6 +189,8 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         """Refuse a promise or a way of reading that does not go with the model."""
         self.reading.check(self.model)
         checks.epsilon(self.epsilon)
+        if self.noise is not None:
+            check_one_chain(self.reading)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""
@@ -193,6 +204,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
             adversary=self.adversary,
             length=length,
             optimise=self.optimise,
+            noise=self.noise,
         )
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charged:
@@ -207,20 +219,46 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
             said = "" if fits is None else f", as with --epsilon {fits:.10g}"
             raise BudgetError(f"{error}{said}", value=error.value, left=error.left) from None
 
-    def flipped(self, codes: Codes, design: FlipDesign) -> Codes:
-        """States of the model, flipped; missing ones stay as they are."""
+    def flipper(self, design: FlipDesign) -> Callable[[Codes], Codes]:
+        """Flips states of the model, a piece of the series after the other; missing ones stay as they are."""
         labels, names = self.model.labels, self.coding.labels
-        if names != labels:  # bins that the model leaves out; none has a record, or it was refused
-            places = np.array([*(labels.index(n) if n in labels else -2 for n in names), -2, -1], dtype=np.int16)
-            codes = places[codes]
-            if (codes == -2).any():
-                raise DataError("a record lies in a bin that the model leaves out; fit it on data that leaves it")
-        there = codes >= 0
-        if there.all():
-            return draw_flips(codes, design.thresholds, self.sampler)
-        out = codes.copy()
-        out[there] = draw_flips(codes[there], design.thresholds, self.sampler)
-        return out
+        passed = _pass_channel(design, self.sampler) if design.noise is None else _Flips(design.noise, self.sampler)
+
+        def flipped(codes: Codes) -> Codes:
+            if names != labels:  # bins that the model leaves out; none has a record, or it was refused
+                places = np.array([*(labels.index(n) if n in labels else -2 for n in names), -2, -1], dtype=np.int16)
+                codes = places[codes]
+                if (codes == -2).any():
+                    raise DataError("a record lies in a bin that the model leaves out; fit it on data that leaves it")
+            there = codes >= 0
+            if there.all():
+                return passed(codes)
+            out = codes.copy()
+            out[there] = passed(codes[there])
+            return out
+
+        return flipped
+
+
+def _pass_channel(design: FlipDesign, sampler: Sampler) -> Callable[[Codes], Codes]:
+    return lambda codes: draw_flips(codes, design.thresholds, sampler)
+
+
+class _Flips:
+    """Flips along a series that comes in pieces: each goes on where the one before ended."""
+
+    def __init__(self, noise: ChainShares, sampler: Sampler) -> None:
+        self._noise, self._sampler = noise, sampler
+        self._begun, self._last = False, False
+
+    def __call__(self, codes: Codes) -> Codes:
+        if not len(codes):
+            return codes
+        begins = np.zeros(len(codes), dtype=bool)
+        begins[0] = not self._begun
+        flips = chain_of_flips(begins, self._noise, self._sampler, self._last)
+        self._begun, self._last = True, bool(flips[-1])
+        return np.asarray(codes ^ flips.astype(codes.dtype))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,13 +299,13 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         """Every row flipped, and written where a file is named."""
         self.progress("flipping")
         counts, file = exact
-        states = None
+        states, flipped = None, self.flipper(solution)
         if file is None:
-            states = self.flipped(row_codes(self.data, self.reading.layout, self.coding), solution)
+            states = flipped(row_codes(self.data, self.reading.layout, self.coding))
         elif self.out is None:
-            states = np.concatenate([self.flipped(codes, solution) for codes in file.chunks(self.coding)])
+            states = np.concatenate([flipped(codes) for codes in file.chunks(self.coding)])
         else:
-            file.write(self.out, self.coding, self.model.labels, lambda codes: self.flipped(codes, solution))
+            file.write(self.out, self.coding, self.model.labels, flipped)
         facts = self.reading.facts(counts.lengths, counts.missing)
         made = self.made(self.model, facts, histogram_of(self.model, counts), charged)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
@@ -293,12 +331,12 @@ class FlipLines(FlipPublication[int]):
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: int, charged: Charged) -> Flip:
         """Line by line."""
-        names = self.coding.labels
+        names, flipped = self.coding.labels, self.flipper(solution)
         tally = np.zeros(len(names), dtype=np.int64)
 
         def change(codes: Codes) -> Codes:
             tally[:] += np.bincount(codes, minlength=len(tally))
-            return self.flipped(codes, solution)
+            return flipped(codes)
 
         path, out, layout = Path(str(self.data)), Path(self.out), self.reading.layout
         passed = change_file(path, out, layout, self.coding, self.model.labels, change)
@@ -345,7 +383,7 @@ class FlipStream(FlipPublication[None]):
             self.reading.layout,
             self.coding,
             self.model.labels,
-            lambda codes: self.flipped(codes, solution),
+            self.flipper(solution),
             lambda: account.append(super(FlipStream, self).charge(problem, solution)),
         )
         receipt = account[-1]

@@ -11,14 +11,24 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
-from pufferdp.basics.errors import CertificateError, LedgerError
+from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
 from pufferdp.basics.progress import Progress
-from pufferdp.ledger.charge import Charge, flip_charge
+from pufferdp.ledger.charge import Charge, flip_charge, noise_chain
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA
 from pufferdp.publish.flips.certificate import SeriesCertificate, series_guarantee, series_once, series_public
-from pufferdp.publish.flips.design import THEOREMS, FlipDesign, describe, design_flips, flip_bound, flippable
+from pufferdp.publish.flips.design import (
+    NOISE_CHAIN,
+    THEOREMS,
+    FlipDesign,
+    describe,
+    describe_noise,
+    design_flips,
+    flip_bound,
+    flippable,
+    noise_dict,
+)
 from pufferdp.publish.kind import (
     ROUNDING,
     UNPROVABLE,
@@ -32,6 +42,7 @@ from pufferdp.publish.kind import (
     model_claims,
     stated_lengths,
 )
+from pufferdp.publish.noise import ChainShares
 from pufferdp.publish.pipeline import Reading
 
 BRACKET: Final = 1e-6
@@ -52,6 +63,8 @@ class FlipProblem:
     """With more than two states, search for a better channel than k-ary randomised response."""
     mechanism: str | None = None
     thresholds: Thresholds | None = None
+    noise: ChainShares | None = None
+    """Flips that are this very chain, instead."""
 
 
 class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
@@ -59,7 +72,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
 
     schema = SERIES_SCHEMA
     certificate = SeriesCertificate
-    ledger_kinds = ("flip",)
+    ledger_kinds = ("flip", "noise-chain")
     unprovable: ClassVar[Mapping[str, str]] = {
         **UNPROVABLE,
         "channel.length": "the promise may be for longer chains than there are",
@@ -82,18 +95,22 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
             )
         Reading.stated(c.data).check_stated(model)
+        noise = _stated_noise(c)
         return FlipProblem(
             model=model,
             epsilon=c.guarantee.epsilon,
             adversary=checks.adversary(c.guarantee.adversary),
             length=c.channel.length,
             mechanism=c.mechanism.name,
-            thresholds=_thresholds(c.channel.thresholds, flippable(model).size),
+            thresholds=None if noise is not None else _thresholds(c.channel.thresholds, flippable(model).size),
+            noise=noise,
         )
 
     def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
         """The channel of least noise; of one that is given, what it promises."""
         model, epsilon, length, who = flippable(problem.model), problem.epsilon, problem.length, problem.adversary
+        if problem.noise is not None:
+            return describe_noise(model, epsilon, who, length, problem.noise)
         if problem.thresholds is not None and problem.mechanism is not None:
             return describe(model, epsilon, who, length, problem.mechanism, problem.thresholds)
         progress("choosing the channel")
@@ -115,6 +132,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 "dp_loss": Near(design.dp_loss, rel=BRACKET),
                 "expected_noise": Near(design.expected_noise, rel=BRACKET),
                 "length": Stated(design.length),
+                **({} if design.noise is None else {"noise": Exact(noise_dict(design.noise))}),
             },
             "data": data_claims(made.data, made.data["lengths"]),
             "public": Exact(series_public(sum(length * count for length, count in made.data["lengths"]))),
@@ -126,42 +144,86 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charge:
         """The DP loss of its channel; a stream counts as long as any chain may be."""
-        return flip_charge(
-            solution.channel.tolist(),
-            longest=MOST_RECORDS if solution.length is None else solution.length,
-            epsilon=solution.epsilon,
-            model=model_digest(solution.model),
-            adversary=str(solution.adversary),
-        )
+        about: dict[str, Any] = {
+            "longest": MOST_RECORDS if solution.length is None else solution.length,
+            "epsilon": solution.epsilon,
+            "model": model_digest(solution.model),
+            "adversary": str(solution.adversary),
+        }
+        if solution.noise is not None:
+            return noise_chain(solution.noise.start, solution.noise.transition, **about)
+        return flip_charge(solution.channel.tolist(), **about)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the channel; a promise of its own must follow from it and the model."""
+        """From the channel or the noise; a promise of its own must follow from it and the model."""
+        about: dict[str, Any] = {
+            "longest": charge.longest,
+            "epsilon": charge.epsilon,
+            "model": charge.model,
+            "adversary": charge.adversary,
+        }
+        length = None if charge.longest == MOST_RECORDS else charge.longest
+        who = None if charge.adversary is None else checks.adversary(charge.adversary)
+        if charge.kind == "noise-chain":
+            noise = _shares(charge.facts["start"], charge.facts["transition"])
+            if charge.epsilon is not None and model is not None and who is not None:
+                # Refuses noise that leaks more than its promise; another machine may round otherwise.
+                describe_noise(flippable(model), charge.epsilon * (1 + ROUNDING), who, length, noise)
+            return noise_chain(noise.start, noise.transition, **about)
         channel = np.array(charge.facts["channel"], dtype=float)
         if (channel < 0).any() or not np.allclose(channel.sum(axis=1), 1, rtol=0, atol=ROUNDING):
             raise LedgerError("the channel of a flipped series has a row that does not sum to 1")
-        if charge.epsilon is not None and model is not None:
-            length = None if charge.longest == MOST_RECORDS else charge.longest
-            leaks = flip_bound(flippable(model).chains, channel, length, checks.adversary(charge.adversary))
+        if charge.epsilon is not None and model is not None and who is not None:
+            leaks = flip_bound(flippable(model).chains, channel, length, who)
             if not leaks <= charge.epsilon * (1 + BRACKET):
                 raise LedgerError(
                     f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {leaks:.6g}"
                 )
-        return flip_charge(
-            charge.facts["channel"],
-            longest=charge.longest,
-            epsilon=charge.epsilon,
-            model=charge.model,
-            adversary=charge.adversary,
-        )
+        return flip_charge(charge.facts["channel"], **about)
 
 
 KIND: Final = FlipKind()
 
 
-def _thresholds(stated: Sequence[Sequence[str]], size: int) -> Thresholds:
+def _thresholds(stated: Sequence[Sequence[str]], size: int, count: int | None = None) -> Thresholds:
     shares = tuple(tuple(int(share) for share in row) for row in stated)
-    if len(shares) != size or any(len(row) != size or sum(row) != 2**64 for row in shares):
+    if len(shares) != (count or size) or any(len(row) != size or sum(row) != 2**64 for row in shares):
         raise CertificateError("channel.thresholds must have a row for each state, whole numbers that add up to 2^64")
     if any(share < 0 for row in shares for share in row):
         raise CertificateError("channel.thresholds has a negative share")
     return shares
+
+
+def check_one_chain(reading: Reading) -> None:
+    """Refuse ways of reading in which rows do not follow each other as records do: noise that is a chain runs along."""
+    ways = {"order": reading.order, "by": reading.by, "gap": reading.gap}
+    for name, value in ways.items():
+        if value is not None:
+            raise NotApplicableError(
+                f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort and part "
+                f"the file first, and leave --{name} out",
+                value=value,
+            )
+    if reading.missing != "refuse":
+        raise NotApplicableError(
+            f"missing is {reading.missing!r}; noise that is a chain needs every record: use refuse",
+            value=reading.missing,
+        )
+
+
+def _stated_noise(c: SeriesCertificate) -> ChainShares | None:
+    """The noise of a certificate, where flips are a chain."""
+    noise = c.channel.noise
+    if (noise is not None) != (c.mechanism.name == NOISE_CHAIN):
+        raise CertificateError(f"channel.noise is for the mechanism {NOISE_CHAIN}, and for no other")
+    if noise is None:
+        return None
+    check_one_chain(Reading.stated(c.data))
+    if sum(count for _, count in stated_lengths(c.data.lengths)) > 1:
+        raise CertificateError("data.lengths has several chains; noise that is a chain is for one")
+    return _shares(noise.start_thresholds, noise.thresholds)
+
+
+def _shares(start: Sequence[str], transition: Sequence[Sequence[str]]) -> ChainShares:
+    rows = _thresholds([start, *transition], 2, 3)
+    return ChainShares((rows[0][0], rows[0][1]), ((rows[1][0], rows[1][1]), (rows[2][0], rows[2][1])))
