@@ -246,6 +246,10 @@ def test_files(tmp_path):
     back = model_from_dict(model_to_dict(several))
     assert model_to_dict(back) == model_to_dict(several)
     assert plan(back, "count:1", epsilon=1).best.applies
+    rows = pd.DataFrame({"state": ["1", "0", "1"]})
+    done = release(rows, model=several, column="state", query="count:1", epsilon=1.0)
+    assert "whichever model of the class is true" in done.certificate.guarantee.statement
+    assert verify(done.certificate).problems == ()
     for kind in ("markov_chain", None, ["joint"], "class"):
         with pytest.raises(ModelError, match=r"models\.1\.type is .*; it must be one of .*noisy_copies"):
             model_from_dict({"type": "class", "models": [model_to_dict(model), {"type": kind}]})
