@@ -23,7 +23,7 @@ from pufferdp.leakage.orbits import Privacy, our_noise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.hash_chain import digest
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import chain_of
 
 TOTAL_VARIATION: Final = "total-variation"
 """The kind of budget."""
@@ -157,10 +157,11 @@ def refuse_no_flow(model: Model | None, budget: FlowBudget) -> None:
     """A budget that no flow could ever be charged to is not made."""
     if model is None:
         raise ModelError("the model is missing; a data set for flows begins with the centre of the orbit: --model FILE")
-    if not isinstance(model, MarkovChain):
+    chain = chain_of(model)
+    if chain is None:
         raise ModelError(f"the model is {model!r}; a budget for flows needs one Markov chain, the centre of the orbit")
     our_noise(
-        model.transition,
+        chain.transition,
         1,
         eta=budget.eta,
         tau=budget.tau,

@@ -51,7 +51,6 @@ def flip(
     from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.flips.design import design_flips
-    from pufferdp.report import text
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
@@ -67,7 +66,7 @@ def flip(
             design = design_flips(
                 believed, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
             )
-        options.show(design.to_dict(), text.flip_design(design.to_dict()), as_json)
+        options.show(design.to_dict(), str(design), as_json)
         options.write_report(design, report)
         return
     if column is None:

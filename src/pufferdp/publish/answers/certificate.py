@@ -7,11 +7,6 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from pufferdp.models.base import RecordModel
-from pufferdp.models.chain import MarkovChain
-from pufferdp.models.gaussian import Gaussian, NumberModel
-from pufferdp.models.groups import AnyGroups
-from pufferdp.models.model_class import ModelClass
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import (
     SECRETS,
@@ -105,7 +100,7 @@ class Certificate(SealedCertificate):
 
 def secrets_text(problem: Problem) -> str:
     """What the promise protects, in words."""
-    if isinstance(problem.model, NumberModel):
+    if problem.model.real_valued:
         return (
             f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
             "width of the clipping range, are kept hard to tell apart"
@@ -123,17 +118,7 @@ def _width(problem: Problem) -> str:
 
 def public_facts(problem: Problem) -> list[str]:
     """What a release takes to be known to everyone."""
-    if isinstance(problem.model, (RecordModel, ModelClass)):
-        facts = [f"which records there are ({problem.records})"]
-    elif isinstance(problem.model, AnyGroups):
-        facts = [f"how many records there are ({problem.records}), and their groups where --by names them"]
-    elif isinstance(problem.model, NumberModel):
-        facts = [f"how many records there are ({problem.records}), and which of them are a family"]
-    else:
-        facts = [
-            f"how many records there are ({problem.records}) and how they fall into chains",
-            "where gaps and missing values lie",
-        ]
+    facts = problem.model.public_facts(problem.records)
     facts.append("the model, the query and every number in this certificate but the records")
     if problem.model.bins is not None and problem.bound.range is not None:
         facts.append("given its state, a number is taken to be independent of all other records")
@@ -142,11 +127,10 @@ def public_facts(problem: Problem) -> list[str]:
 
 def statement(problem: Problem) -> str:
     """The promise in one sentence."""
-    one = isinstance(problem.model, (MarkovChain, RecordModel, Gaussian))
-    several = "" if one else ", whichever model of the class is true"
+    several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
-    if isinstance(problem.model, NumberModel):
+    if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
     return (
         f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "

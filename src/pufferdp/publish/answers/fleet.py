@@ -16,7 +16,7 @@ from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
 from pufferdp.leakage.quilts.fleet import worst_of_each
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain, SeriesModel
+from pufferdp.models.chain import SeriesModel, chain_of, series_of
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Finding
@@ -142,12 +142,13 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
     def _chains(self) -> dict[str, SeriesModel]:
         out: dict[str, SeriesModel] = {}
         for person, model in self.models.items():
-            if not isinstance(model, SeriesModel):
+            series = series_of(model)
+            if series is None:
                 raise ModelError(
                     f"the model of {person!r} is not about a series; a fleet takes chains and classes of them",
                     value=model,
                 )
-            out[person] = model
+            out[person] = series
         return out
 
     def _one(self, person: str) -> AnswerPublication:
@@ -260,7 +261,7 @@ def _own(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Cou
 def _chains_together(problems: Each) -> Noises:
     """The noise of ``quilt-exact`` for everybody whose model is one chain."""
     asked = {person: p.problem for person, p in problems.items()}
-    chains = {person: p.model for person, p in asked.items() if isinstance(p.model, MarkovChain)}
+    chains = {person: chain for person, p in asked.items() if (chain := chain_of(p.model)) is not None}
     if not chains:
         return {}
     first = asked[next(iter(chains))]

@@ -13,9 +13,8 @@ from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress
 from pufferdp.ledger.charge import Charge, additive
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.models.gaussian import NumberModel
 from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
@@ -200,7 +199,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             epsilon=asked.epsilon,
             lengths=asked.lengths,
             framework=None if asked.secrets is None else asked.secrets.to_dict(),
-            numbers=isinstance(asked.model, NumberModel),
+            numbers=asked.model.real_valued,
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
@@ -281,7 +280,8 @@ def _shape(node: int | str, ends: list[int] | list[str]) -> list[object]:
 
 def _same_backwards(model: Model) -> bool:
     """A chain with two states is reversible."""
-    return isinstance(model, MarkovChain) and model.size == 2 and not model.any_start and model.given_start is None
+    chain = chain_of(model)
+    return chain is not None and chain.size == 2 and not chain.any_start and chain.given_start is None
 
 
 def _transport(ours: Mapping[str, Any] | None) -> Part:

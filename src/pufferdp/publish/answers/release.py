@@ -15,10 +15,8 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.models.base import Model, RecordModel
+from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
-from pufferdp.models.gaussian import NumberModel
-from pufferdp.models.model_class import ModelClass
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
 from pufferdp.publish.answers.denoise import Denoised
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
@@ -139,7 +137,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def check(self) -> None:
         """Refuse a query, a promise or a way of reading that does not go with the model."""
-        known = isinstance(self.model, (RecordModel, ModelClass, NumberModel))
+        known = not self.model.takes_length
         if self.secrets is None or known:
             self._asked(() if known else ((1, 1),))
         checks.probability(self.beta, "beta")

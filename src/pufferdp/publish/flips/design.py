@@ -18,7 +18,6 @@ from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_dp_los
 from pufferdp.leakage.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
-from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.publish.noise import ChainShares, drawn_channel, thresholds
 
 FLIPS: Final = "flips"
@@ -172,7 +171,7 @@ def noise_shares(noise: Model) -> ChainShares:
 
 
 def describe_noise(
-    model: MarkovChain | MarkovClass, epsilon: float, adversary: Adversary, length: int | None, noise: ChainShares
+    model: SeriesModel, epsilon: float, adversary: Adversary, length: int | None, noise: ChainShares
 ) -> FlipDesign:
     """What a chain of flips promises; refuses one that does not keep the promise."""
     if model.size != 2:

@@ -21,7 +21,7 @@ from pufferdp.basics.progress import Progress
 from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.publish.answers.plan import Ranking, count_lengths
 from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
 from pufferdp.publish.flows.certificate import FlowCertificate
@@ -317,9 +317,10 @@ def _noisy(
 
 
 def _chain(model: Model) -> MarkovChain:
-    if isinstance(model, MarkovChain):
-        return model
-    raise ModelError(f"the model is {model!r}; a flow needs one Markov chain, the centre of the orbit", value=model)
+    chain = chain_of(model)
+    if chain is None:
+        raise ModelError(f"the model is {model!r}; a flow needs one Markov chain, the centre of the orbit", value=model)
+    return chain
 
 
 def _constants(noise: FlowNoise) -> dict[str, float]:

@@ -16,7 +16,7 @@ from pufferdp.leakage.orbits import FlowNoise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import TOTAL_VARIATION, FlowBudget, flow_charge
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import FLOW_SCHEMA
 from pufferdp.publish.flows.calibrate import SEED, FlowCalibration, FlowProblem, Repair, calibrate, privacy_of
@@ -78,8 +78,8 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     def problem(self, certificate: FlowCertificate, **more: Any) -> FlowRequest:
         """The orbit, the promise and the chains that were read."""
         c = certificate
-        model = model_from_dict(c.model)
-        if not isinstance(model, MarkovChain):
+        model = chain_of(model_from_dict(c.model))
+        if model is None:
             raise CertificateError("the model is not one Markov chain; an orbit has one in its centre")
         lengths = stated_lengths(c.data.lengths)
         if (Repair(c.repair.name) is Repair.LOG) != (c.repair.kappa is not None and c.repair.kappa > 0):
@@ -169,10 +169,11 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """From the promise and the chains that the facts hold."""
         facts, promise = charge.facts, FlowBudget.of(charge.facts.get("promise"))
-        if promise is None or not isinstance(model, MarkovChain):
+        chain = None if model is None else chain_of(model)
+        if promise is None or chain is None:
             raise LedgerError("a flow was charged without its promise, or under a model that is no Markov chain")
         problem = FlowProblem(
-            model=model,
+            model=chain,
             lengths=tuple((a, b) for a, b in facts["lengths"]),
             eta=promise.eta,
             tau=promise.tau,

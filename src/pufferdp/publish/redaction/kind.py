@@ -15,7 +15,7 @@ from pufferdp.leakage.redaction.design import Block, Design, Hiding, designs_of,
 from pufferdp.leakage.redaction.optimal import again
 from pufferdp.ledger.charge import Charge, redaction
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import REDACTION_SCHEMA
 from pufferdp.publish.kind import (
@@ -230,12 +230,13 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
         facts = charge.facts
         if not facts or model is None:
             return None
-        if not isinstance(model, MarkovChain):
+        chain = chain_of(model)
+        if chain is None:
             raise LedgerError("a redaction is charged under a model that is no Markov chain")
         redaction_mechanism(facts["method"])
         problem = RedactionProblem(
             hiding=Hiding(
-                chain=model,
+                chain=chain,
                 length=facts["rows"],
                 private=tuple(facts["positions"]),
                 epsilon=facts["epsilon"],
