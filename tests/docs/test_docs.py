@@ -211,6 +211,7 @@ TOURED = [
     "guide/robustness.md",
     "guide/budget.md",
     "operating.md",
+    "architecture.md",
     "guide/flow.md",
     "guide/redaction.md",
     "guide/engines.md",
