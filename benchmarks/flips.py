@@ -17,7 +17,7 @@ from pufferdp.leakage.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.flips.flip import flip, flip_stream
 from pufferdp.publish.noise import SystemSampler, thresholds
-from pufferdp.publish.noise import flip as draw
+from pufferdp.publish.noise import pass_channel as draw
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
 NEGATIVE = MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]])

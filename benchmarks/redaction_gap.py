@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import Hiding
+from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.leakage.redaction.methods import numerical, relaxed, window
 from pufferdp.leakage.redaction.optimal import optimal
 from pufferdp.leakage.redaction.regions import independent_bound
@@ -31,7 +31,7 @@ def gap_rows() -> Iterator[str]:
     """One row of the table a case: expected number of records redacted."""
     for alpha, beta, n, p, epsilon in CASES:
         chain = MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
-        hiding = Hiding(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=Adversary.PUFFERFISH)
+        hiding = RedactionProblem(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=Adversary.PUFFERFISH)
         printed, bound = (n * (1 - independent_bound(chain, n, p, epsilon, printed=b)) for b in (True, False))
         found = [design(hiding).redacted for design in (window, relaxed, numerical, optimal)]
         cells = [f"{v:.3f}" for v in found]
@@ -43,7 +43,7 @@ def everybody_rows() -> Iterator[str]:
     for alpha, beta, n, p, epsilon in CASES:
         chain = MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
         both = [
-            Hiding(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=who)
+            RedactionProblem(chain=chain, length=n, private=(p,), epsilon=epsilon, adversary=who)
             for who in (Adversary.PUFFERFISH, Adversary.BDP)
         ]
         windows, ours = ([design(hiding) for hiding in both] for design in (window, optimal))

@@ -20,7 +20,7 @@ from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.pedigree import Member, Pedigree
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
-from pufferdp.publish.answers.mechanisms.gk16 import Inferential
+from pufferdp.publish.answers.mechanisms.gk16 import Gk16
 from pufferdp.publish.answers.plan import plan
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -75,7 +75,7 @@ def test_interval_class_any_start():
 def test_gk16_check_value():
     chain = MarkovChain(transition=[[0.4, 0.6], [0.65, 0.35]])
     problem = Problem(model=chain, query=Query.parse("count:1"), lengths=((100, 1),), epsilon=1.0, adversary=PUFFERFISH)
-    assert Inferential().calibrate(problem).scale == pytest.approx(6.043202, abs=5e-7)
+    assert Gk16().calibrate(problem).scale == pytest.approx(6.043202, abs=5e-7)
     # γ itself, as half the log-ratio of P(x|l,r) when one neighbour changes
     P = chain.transition
     conditional = {
@@ -96,7 +96,7 @@ def test_gk16_where_a_record_rules_out_values_would_promise_too_much():
         adversary=PUFFERFISH,
     )
     with pytest.raises(NotApplicableError, match="rule out"):
-        Inferential().calibrate(problem)
+        Gk16().calibrate(problem)
     assert leakage(P, start, T, "count:0", 2.0, everyone=False) == pytest.approx(1.5)
 
 

@@ -153,14 +153,14 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
     middle = report.curves[report.best] if report.inverse else report.given
     assert middle is not None
     losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
-    lines = {name: [curve(tau) for tau in losses] for name, curve in found.items() if curve.applies}
+    lines = {name: [curve(dp_loss) for dp_loss in losses] for name, curve in found.items() if curve.applies}
     points: list[dict[str, float]] = []
     if query is not None and report.exact is not None:
         asked = Query.parse(query) if isinstance(query, str) else query
         leak = ExactLeakage(_problem(model, asked, report.length, middle, report.adversary))
-        for tau in losses[::6]:
+        for dp_loss in losses[::6]:
             with suppress(NotApplicableError):
-                points.append({"dp_epsilon": tau, "leakage": leak(tau)})
+                points.append({"dp_epsilon": dp_loss, "leakage": leak(dp_loss)})
     return {"dp_epsilon": losses, "curves": lines, "exact": points}
 
 

@@ -127,7 +127,7 @@ SPELLED: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class PlacedRows:
     """Where the rows that were asked about are. All of it is public."""
 
     count: int
@@ -167,7 +167,7 @@ class Placement:
         return _kept(placed.select("row", "place", "code", "start", "record").sort("place"))
 
     @reading()
-    def find(self, asked: Sequence[int]) -> Found:
+    def find(self, asked: Sequence[int]) -> PlacedRows:
         """Check every row of the source, and find those asked about."""
         counts = self.series.counts(self.coding)
         count = counts.records + counts.missing
@@ -177,7 +177,7 @@ class Placement:
                     f"private row is {row}; the data has {count} rows, and they are counted from 1", value=row
                 )
         if self.plain and not counts.missing:
-            return Found(count=count, missing=0, chains=((1, count),), positions=tuple(asked))
+            return PlacedRows(count=count, missing=0, chains=((1, count),), positions=tuple(asked))
         number = "order" if self.plain else "row"
         rows, places, there = integers(
             self._frame.filter(nw.col(number).is_in(sorted(set(asked)))).select(number, "place", "record")
@@ -197,7 +197,7 @@ class Placement:
             at = int(np.searchsorted(cuts, position, side="right"))
             first = 1 if at == 0 else int(cuts[at - 1]) + (0 if record[at - 1] else 1)
             found.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
-        return Found(count=count, missing=counts.missing, chains=tuple(sorted(found)), positions=tuple(positions))
+        return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(found)), positions=tuple(positions))
 
     @reading()
     def look(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:

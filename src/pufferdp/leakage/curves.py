@@ -41,23 +41,23 @@ Worst = Callable[[Objective], float]
 class Spent:
     """What a quilt lets through when ``tau`` of DP is spent: nearby·tau by group privacy, and the influence."""
 
-    tau: float
+    dp_loss: float
 
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The leakage that each quilt allows."""
-        return np.asarray(np.asarray(nearby, dtype=float) * self.tau + np.asarray(influence, dtype=float))
+        return np.asarray(np.asarray(nearby, dtype=float) * self.dp_loss + np.asarray(influence, dtype=float))
 
     def one(self, nearby: float, influence: float) -> float:
         """The same for one quilt."""
-        return nearby * self.tau + influence
+        return nearby * self.dp_loss + influence
 
     def most_nearby(self, value: float) -> float:
         """Without influence the leakage is nearby·tau."""
-        return value / self.tau
+        return value / self.dp_loss
 
     def price(self, value: float) -> float:
         """Every record inside costs tau, whatever the value."""
-        return self.tau
+        return self.dp_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,18 +77,18 @@ class Curve(ABC):
         """Whether there is such a bound for the model and the adversary."""
         return True
 
-    def __call__(self, tau: float) -> float:
+    def __call__(self, dp_loss: float) -> float:
         """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
-        tau = _loss(tau, "dp_epsilon")
-        return self._value(tau) if tau > 0 else 0.0
+        dp_loss = _loss(dp_loss, "dp_epsilon")
+        return self._value(dp_loss) if dp_loss > 0 else 0.0
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss whose value is at most ``epsilon``, rounded down; 0 where there is none."""
         epsilon = _loss(epsilon, "target")
-        tau, step = self._most(epsilon), 2.0**-53
-        while tau > 0 and self(tau) > epsilon:  # what is returned has been checked
-            tau, step = tau * (1 - step), min(1.0, 4 * step)
-        return max(tau, 0.0)
+        dp_loss, step = self._most(epsilon), 2.0**-53
+        while dp_loss > 0 and self(dp_loss) > epsilon:  # what is returned has been checked
+            dp_loss, step = dp_loss * (1 - step), min(1.0, 4 * step)
+        return max(dp_loss, 0.0)
 
     def noise_factor(self, epsilon: float) -> float:
         """How many times as wide as for independent records the noise must be to leak at most ``epsilon``."""
@@ -96,7 +96,7 @@ class Curve(ABC):
         return epsilon / loss if loss > 0 else math.inf
 
     @abstractmethod
-    def _value(self, tau: float) -> float:
+    def _value(self, dp_loss: float) -> float:
         """The curve above 0."""
 
     @abstractmethod
@@ -111,8 +111,8 @@ class Line(Curve):
     factor: float
     extra: float = 0.0
 
-    def _value(self, tau: float) -> float:
-        return self.factor * tau + self.extra
+    def _value(self, dp_loss: float) -> float:
+        return self.factor * dp_loss + self.extra
 
     def _most(self, epsilon: float) -> float:
         return (epsilon - self.extra) / self.factor
@@ -124,8 +124,8 @@ class QuiltCurve(Curve):
 
     worst: Worst
 
-    def _value(self, tau: float) -> float:
-        return self.worst(Spent(tau))
+    def _value(self, dp_loss: float) -> float:
+        return self.worst(Spent(dp_loss))
 
     def _most(self, epsilon: float) -> float:
         # nearby·tau + influence ≤ epsilon is tau ≤ (epsilon − influence)/nearby: the score turned round, one search.
@@ -139,12 +139,12 @@ class Lowest(Curve):
 
     parts: tuple[Curve, ...]
 
-    def which(self, tau: float) -> Curve:
+    def which(self, dp_loss: float) -> Curve:
         """The curve that is lowest at tau."""
-        return min(self.parts, key=lambda curve: curve(tau))
+        return min(self.parts, key=lambda curve: curve(dp_loss))
 
-    def _value(self, tau: float) -> float:
-        return min(curve(tau) for curve in self.parts)
+    def _value(self, dp_loss: float) -> float:
+        return min(curve(dp_loss) for curve in self.parts)
 
     def _most(self, epsilon: float) -> float:
         return max(curve.inverse(epsilon) for curve in self.parts)
@@ -163,7 +163,7 @@ class Absent(Curve):
         """It does not."""
         return False
 
-    def _value(self, tau: float) -> float:
+    def _value(self, dp_loss: float) -> float:
         raise NotApplicableError(f"the {self.name} curve does not apply: {self.reason}")
 
     def _most(self, epsilon: float) -> float:

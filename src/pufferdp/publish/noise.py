@@ -208,7 +208,7 @@ def mark_thresholds(probabilities: npt.NDArray[np.float64]) -> list[int]:
     return [math.ceil(Fraction(float(p)) * 2**64) for p in np.ravel(probabilities)]
 
 
-def happens(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDArray[np.bool_]:
+def bernoulli(probabilities: npt.NDArray[np.float64], sampler: Sampler) -> npt.NDArray[np.bool_]:
     """Independent events of these probabilities, by comparing whole numbers: no floating point is drawn."""
     limits = mark_thresholds(probabilities)
     below = np.array([min(limit, 2**64 - 1) for limit in limits], dtype=np.uint64)
@@ -232,7 +232,7 @@ def drawn_channel(shares: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
     return np.array([[float(Fraction(share, 2**64)) for share in row] for row in shares])
 
 
-def flip(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
+def pass_channel(states: Codes, shares: Sequence[Sequence[int]], sampler: Sampler) -> Codes:
     """Pass each state through the channel, each on its own; states are whole numbers from 0.
 
     A record is compared with 64 random bits. The first eight decide but for one in 256 records, so only these get the

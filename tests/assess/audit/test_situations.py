@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.assess.audit.beliefs import Belief, ChainBelief, TableBelief
-from pufferdp.assess.audit.situations import Situation, around, first_wave, targets_of, unknown_stretch
+from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of, unknown_stretch
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
@@ -23,7 +23,7 @@ def waves(belief: Belief, adversary: Adversary, seed: int = 0) -> list[Situation
     """The first wave, and what lies around each of a few."""
     generator = np.random.default_rng(seed)
     found = list(first_wave(belief, adversary, targets_of(belief), generator))
-    near = [s for one in found[:5] for s in around(one, adversary, True, generator)]
+    near = [s for one in found[:5] for s in neighbours(one, adversary, True, generator)]
     return [s for s in found if len(s.values()) > 1] + near
 
 
@@ -56,7 +56,7 @@ def test_windows_come_first() -> None:
 
 def test_steps_change_ends_widths_and_target() -> None:
     known = tuple((j, 0.0) for j in range(30) if not 10 <= j <= 20)
-    found = around(Situation(STICKY, 15, known), Adversary.BDP, True, np.random.default_rng(0))
+    found = neighbours(Situation(STICKY, 15, known), Adversary.BDP, True, np.random.default_rng(0))
     assert {
         (dict(s.known)[9], dict(s.known)[21]) for s in found if unknown_stretch(s) == (5, 5) and s.target == 15
     } == {
@@ -66,7 +66,7 @@ def test_steps_change_ends_widths_and_target() -> None:
     }
     assert {(6, 5), (5, 6), (4, 5), (6, 6), (4, 4)} <= {unknown_stretch(s) for s in found}
     assert {14, 16} <= {s.target for s in found}
-    fixed = around(Situation(STICKY, 15, known), Adversary.BDP, False, np.random.default_rng(0))
+    fixed = neighbours(Situation(STICKY, 15, known), Adversary.BDP, False, np.random.default_rng(0))
     assert {s.target for s in fixed} == {15}
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import Block, Design, Hiding, blocks_of, leakages
+from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of, leakages
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import redaction as oracle
 from tests.strategies import SEEDS, random_transition
@@ -49,7 +49,9 @@ def test_leakage_equals_enumeration(size: int, most: int, seed: int, data: st.Da
     chain = random_chain(generator, size)
     marks = random_marks(generator, length, size)
     marks[[p - 1 for p in private]] = 1.0
-    hiding = Hiding(chain=chain, length=length, private=tuple(private), epsilon=1, adversary=Adversary.PUFFERFISH)
+    hiding = RedactionProblem(
+        chain=chain, length=length, private=tuple(private), epsilon=1, adversary=Adversary.PUFFERFISH
+    )
     true = {p: oracle.leakage(chain.transition, chain.stationary, marks, p - 1) for p in private}
     for p in private:
         assert near(float(leakages(hiding, p, 1, marks)), true[p])
@@ -64,7 +66,7 @@ def test_eight_records(private: tuple[int, ...]) -> None:
     for _ in range(50):
         chain, marks = random_chain(generator, 2), random_marks(generator, 8, 2)
         marks[[p - 1 for p in private]] = 1.0
-        hiding = Hiding(chain=chain, length=8, private=private, epsilon=1, adversary=Adversary.PUFFERFISH)
+        hiding = RedactionProblem(chain=chain, length=8, private=private, epsilon=1, adversary=Adversary.PUFFERFISH)
         for p in private:
             true = oracle.leakage(chain.transition, chain.stationary, marks, p - 1)
             assert near(float(leakages(hiding, p, 1, marks)), true)
@@ -94,12 +96,14 @@ def test_leakage_to_somebody_who_knows_records(seed: int, data: st.DataObject) -
     chain, marks = random_chain(generator, size), random_marks(generator, length, size)
     marks[p - 1] = 1.0
     P, law = chain.transition, chain.stationary
-    listed = Hiding(chain=chain, length=length, private=(p,), epsilon=1, adversary="pufferfish", known=tuple(known))
+    listed = RedactionProblem(
+        chain=chain, length=length, private=(p,), epsilon=1, adversary="pufferfish", known=tuple(known)
+    )
     ours = float(leakages(listed, p, 1, marks))
     assert near(ours, oracle.leakage(P, law, marks, p - 1, [t - 1 for t in sorted(known)]))
-    anyone = Hiding(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.BDP)
+    anyone = RedactionProblem(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.BDP)
     assert near(float(leakages(anyone, p, 1, marks)), oracle.worst_leakage(P, law, marks, p - 1))
-    everything = Hiding(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.DP)
+    everything = RedactionProblem(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.DP)
     assert float(leakages(everything, p, 1, marks)) == 0
 
 
@@ -111,7 +115,7 @@ def test_gradients_are_those_of_the_leakage(seed: int) -> None:
     size, length = int(generator.integers(2, 4)), int(generator.integers(2, 7))
     chain = MarkovChain(transition=generator.dirichlet(np.full(size, 2.0), size=size))
     adversary = generator.choice(["pufferfish", "bdp"])
-    side = Hiding(chain=chain, length=length, private=(1,), epsilon=1, adversary=adversary).sides(1)[1]
+    side = RedactionProblem(chain=chain, length=length, private=(1,), epsilon=1, adversary=adversary).sides(1)[1]
     marks = generator.uniform(0.1, 0.9, (int(generator.integers(1, length)), size))
     free = np.ones(marks.shape, dtype=bool)
     values, slopes = side.gradients(marks, free)
@@ -128,7 +132,7 @@ def test_gradients_are_those_of_the_leakage(seed: int) -> None:
 
 def test_blocks_are_cut_at_sure_releases_and_private_records_stay_redacted() -> None:
     chain = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]])
-    hiding = Hiding(chain=chain, length=9, private=(3, 8), epsilon=1)
+    hiding = RedactionProblem(chain=chain, length=9, private=(3, 8), epsilon=1)
     marks = np.zeros((9, 2))
     marks[1] = [0.5, 0.25]
     first, second = blocks_of(hiding, 1, marks)

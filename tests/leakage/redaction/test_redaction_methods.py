@@ -15,10 +15,18 @@ from scipy.optimize import minimize
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.leakage.redaction.design import Design, Hiding, leakages
+from pufferdp.leakage.redaction.design import Design, RedactionProblem, leakages
 from pufferdp.leakage.redaction.methods import _minorant_slopes, numerical, relaxed, relaxed_designs, splits, window
 from pufferdp.leakage.redaction.optimal import optimal
-from pufferdp.leakage.redaction.regions import Run, independent_bound, max_influence, pointwise, reach, regions, runs
+from pufferdp.leakage.redaction.regions import (
+    PrivateCluster,
+    independent_bound,
+    max_influence,
+    pointwise,
+    reach,
+    regions,
+    runs,
+)
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.redaction.methods import REDACTIONS
 from tests.leakage.redaction.test_redaction_exact import random_chain
@@ -30,10 +38,10 @@ def binary(alpha: float, beta: float) -> MarkovChain:
     return MarkovChain(transition=[[1 - alpha, alpha], [beta, 1 - beta]])
 
 
-def hide(alpha: float, beta: float, n: int, p: int, epsilon: float, **more: Any) -> Hiding:
+def hide(alpha: float, beta: float, n: int, p: int, epsilon: float, **more: Any) -> RedactionProblem:
     """As in the paper: from somebody who knows no record, unless another adversary is named."""
     more = {"adversary": Adversary.PUFFERFISH, **more}
-    return Hiding(chain=binary(alpha, beta), length=n, private=(p,), epsilon=epsilon, **more)
+    return RedactionProblem(chain=binary(alpha, beta), length=n, private=(p,), epsilon=epsilon, **more)
 
 
 # ---- check values of the notes ----
@@ -128,7 +136,7 @@ GRID = [
 ]
 
 
-def compare(hiding: Hiding, p: int) -> None:
+def compare(hiding: RedactionProblem, p: int) -> None:
     """Every promise is kept, by enumeration too, and ours releases at least as much as every other method."""
     n, chain, epsilon = hiding.length, hiding.chain, hiding.epsilon
     plain = hiding.adversary is Adversary.PUFFERFISH
@@ -229,7 +237,7 @@ def test_every_method_keeps_its_promise_and_never_shows_a_private_record(seed: i
     epsilon = data.draw(st.sampled_from([0.1, 0.7, 2.0]))
     adversary = data.draw(st.sampled_from(list(Adversary)))
     chain = random_chain(generator, size)
-    hiding = Hiding(chain=chain, length=length, private=private, epsilon=epsilon, adversary=adversary)
+    hiding = RedactionProblem(chain=chain, length=length, private=private, epsilon=epsilon, adversary=adversary)
     for one in REDACTIONS:
         if one.name == "3r-relaxed" and adversary is not Adversary.PUFFERFISH:
             with pytest.raises(NotApplicableError, match="knows no record"):
@@ -252,7 +260,7 @@ def test_several_private_records_are_hidden_together(adversary: Adversary) -> No
     chain = binary(0.05, 0.3)
     plain = adversary is Adversary.PUFFERFISH
     for private in ((20, 26), (20, 21, 22), (5, 60), (1, 80))[: 4 if plain else 2]:
-        hiding = Hiding(chain=chain, length=80, private=private, epsilon=1, adversary=adversary)
+        hiding = RedactionProblem(chain=chain, length=80, private=private, epsilon=1, adversary=adversary)
         designs = [one.design(hiding) for one in REDACTIONS if plain or one.name != "3r-relaxed"]
         assert all(d.leakage <= 1 for d in designs)
         assert designs[-1].utility == max(d.utility for d in designs)
@@ -260,7 +268,7 @@ def test_several_private_records_are_hidden_together(adversary: Adversary) -> No
         careful = np.maximum.reduce([np.array(d.probabilities()) for d in alone])
         together = Design(hiding=hiding, method="any", blocks=designs[-1].blocks)
         # At least as good as the more careful of both, wherever that keeps the promise.
-        run = Run(hiding=hiding, private=private)
+        run = PrivateCluster(hiding=hiding, private=private)
         if float(run.leakage(1, careful)) <= 1:
             assert together.redacted <= -run.released(1, careful) + 1e-6
 
@@ -274,7 +282,7 @@ def test_known_records_cut_the_series() -> None:
 
 
 def test_somebody_who_knows_records_learns_more_so_the_default_redacts_more() -> None:
-    everybody = Hiding(chain=binary(0.05, 0.3), length=80, private=(40,), epsilon=1)
+    everybody = RedactionProblem(chain=binary(0.05, 0.3), length=80, private=(40,), epsilon=1)
     assert everybody.adversary is Adversary.BDP
     careful, plain = optimal(everybody), optimal(hide(0.05, 0.3, 80, 40, 1))
     assert careful.redacted > plain.redacted
@@ -293,7 +301,7 @@ def test_a_long_series_costs_no_more() -> None:
 def test_chains_that_never_change_release_nothing() -> None:
     for table, adversary in itertools.product(([[1, 0], [0, 1]], [[0, 1], [1, 0]]), ("pufferfish", "bdp")):
         chain = MarkovChain(transition=table)
-        hiding = Hiding(chain=chain, length=6, private=(3,), epsilon=5, adversary=checks.adversary(adversary))
+        hiding = RedactionProblem(chain=chain, length=6, private=(3,), epsilon=5, adversary=checks.adversary(adversary))
         for one in REDACTIONS[:1] + REDACTIONS[2:] if adversary == "bdp" else REDACTIONS:
             # A known record tells such a chain already, and then nothing is left to learn: released or not, 0 leaks.
             assert one.design(hiding).leakage == 0
@@ -319,14 +327,16 @@ def test_an_epsilon_that_promises_nothing_is_refused(epsilon: float) -> None:
 @pytest.mark.parametrize(("private", "said"), [((0,), "private row is 0"), ((6,), "5 records"), ((), "no private")])
 def test_private_rows_outside_are_refused(private: tuple[int, ...], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
-        Hiding(chain=binary(0.3, 0.4), length=5, private=private, epsilon=1)
+        RedactionProblem(chain=binary(0.3, 0.4), length=5, private=private, epsilon=1)
 
 
 def test_models_without_a_stationary_chain_are_refused() -> None:
     with pytest.raises(NotApplicableError, match="stationary"):
-        Hiding(chain=MarkovChain(transition=[[0.5, 0.5], [0.2, 0.8]], start="any"), length=5, private=(1,), epsilon=1)
+        RedactionProblem(
+            chain=MarkovChain(transition=[[0.5, 0.5], [0.2, 0.8]], start="any"), length=5, private=(1,), epsilon=1
+        )
     with pytest.raises(ModelError, match="probability 0"):
-        Hiding(chain=MarkovChain(transition=[[0.5, 0.5], [0, 1]]), length=5, private=(1,), epsilon=1)
+        RedactionProblem(chain=MarkovChain(transition=[[0.5, 0.5], [0, 1]]), length=5, private=(1,), epsilon=1)
     with pytest.raises(ParameterError, match="private and known"):
         hide(0.3, 0.4, 5, 1, 1, known=(1,))
     with pytest.raises(ParameterError, match="known records are listed"):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pufferdp import BudgetError, Ledger, MarkovChain, MarkovInterval, ParameterError, RefusedError, fit, release
-from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, Bounds, far, noisy_box, noisy_counts, transition_scale
+from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, Bounds, noisy_box, noisy_counts, tail_bound, transition_scale
 from pufferdp.publish.noise import SeededSampler
 
 P = np.array([[0.8, 0.2], [0.35, 0.65]])
@@ -98,7 +98,7 @@ def test_far_is_far_enough(terms: int) -> None:
         total = np.convolve(total, law)
     middle = len(total) // 2
     for risk in (0.1, 1e-3, 1e-6):
-        t = far(scale, terms, risk)
+        t = tail_bound(scale, terms, risk)
         outside = total[: middle - t].sum() + total[middle + t + 1 :].sum()
         assert outside <= risk
         assert t <= terms * scale * np.log(100 / risk)

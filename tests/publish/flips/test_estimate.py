@@ -9,7 +9,7 @@ import pytest
 
 import pufferdp
 from pufferdp.models.simulate import sample_chain
-from pufferdp.publish.noise import SeededSampler, flip, thresholds
+from pufferdp.publish.noise import SeededSampler, pass_channel, thresholds
 
 CASES = {
     "two states": ([[0.8, 0.2], [0.35, 0.65]], [[0.7, 0.3], [0.25, 0.75]], 400),
@@ -34,7 +34,7 @@ def test_intervals_hold_and_estimates_have_no_bias(case: str):
     chain = pufferdp.MarkovChain(transition=P)
     hit, hits, errors = np.zeros(k), np.zeros((k, k)), []
     for x in sample_chain(chain, n, RUNS, np.random.default_rng(1)):
-        found = pufferdp.estimate_series([flip(x.astype(np.int16), shares, sampler)], np.array(B))
+        found = pufferdp.estimate_series([pass_channel(x.astype(np.int16), shares, sampler)], np.array(B))
         true, moves = np.bincount(x, minlength=k), np.zeros((k, k))
         np.add.at(moves, (x[:-1], x[1:]), 1)
         moves /= moves.sum(axis=1, keepdims=True)

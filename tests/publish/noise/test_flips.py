@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.publish.noise import SeededSampler, SystemSampler, drawn_channel, flip, thresholds
+from pufferdp.publish.noise import SeededSampler, SystemSampler, drawn_channel, pass_channel, thresholds
 
 RARE = 1e-6
 
@@ -59,7 +59,7 @@ def test_the_last_word_that_flips_is_the_one_before_the_threshold(rho: float):
     limit = shares[0][1]
     for state in (0, 1):
         for word in {max(0, limit - 1), limit, 0, 2**64 - 1}:
-            out = flip(np.array([state], dtype=np.uint8), shares, Scripted(word))
+            out = pass_channel(np.array([state], dtype=np.uint8), shares, Scripted(word))
             assert (out[0] != state) == (word < limit), (state, word)
 
 
@@ -75,7 +75,7 @@ def test_the_words_of_many_states_are_cut_where_the_shares_end():
             (one + two - 1, others[1]),
             (one + two, x),
         ):
-            assert flip(np.array([x], dtype=np.uint8), shares, Scripted(word))[0] == z
+            assert pass_channel(np.array([x], dtype=np.uint8), shares, Scripted(word))[0] == z
 
 
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(11)], ids=["system", "seeded"])
@@ -84,7 +84,7 @@ def test_frequencies_of_flips(sampler: SystemSampler, rho: tuple[float, float]):
     """Chi-square on flips and non-flips of either state, and on pairs of neighbours: they must be independent."""
     states = np.tile(np.array([0, 1, 1, 0, 1], dtype=np.uint8), 400_000)
     shares = thresholds([[1 - rho[0], rho[0]], [rho[1], 1 - rho[1]]])
-    changed = (flip(states, shares, sampler) != states).astype(int)
+    changed = (pass_channel(states, shares, sampler) != states).astype(int)
     for state in (0, 1):
         here = changed[states == state]
         seen, expected = np.bincount(here, minlength=2), len(here) * np.array([1 - rho[state], rho[state]])
@@ -99,7 +99,7 @@ def test_frequencies_of_flips(sampler: SystemSampler, rho: tuple[float, float]):
 def test_frequencies_of_outputs_of_many_states(sampler: SystemSampler):
     B = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.25, 0.25, 0.5]])
     states = np.repeat(np.arange(3, dtype=np.int16), 300_000)
-    out = flip(states, thresholds(B), sampler)
+    out = pass_channel(states, thresholds(B), sampler)
     for x in range(3):
         seen = np.bincount(out[states == x], minlength=3)
         assert stats.chisquare(seen, 300_000 * B[x]).pvalue > RARE
@@ -107,6 +107,10 @@ def test_frequencies_of_outputs_of_many_states(sampler: SystemSampler):
 
 def test_seeds_repeat_and_systems_do_not():
     states, shares = np.zeros(1000, dtype=np.uint8), thresholds([[0.5, 0.5], [0.5, 0.5]])
-    assert np.array_equal(flip(states, shares, SeededSampler(3)), flip(states, shares, SeededSampler(3)))
-    assert not np.array_equal(flip(states, shares, SystemSampler()), flip(states, shares, SystemSampler()))
-    assert flip(states[:0], shares, SystemSampler()).shape == (0,)
+    assert np.array_equal(
+        pass_channel(states, shares, SeededSampler(3)), pass_channel(states, shares, SeededSampler(3))
+    )
+    assert not np.array_equal(
+        pass_channel(states, shares, SystemSampler()), pass_channel(states, shares, SystemSampler())
+    )
+    assert pass_channel(states[:0], shares, SystemSampler()).shape == (0,)

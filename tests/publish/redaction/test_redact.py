@@ -25,10 +25,10 @@ from pufferdp.basics.errors import CertificateError, DataError, NotApplicableErr
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import Placement
 from pufferdp.data.series import open_series
-from pufferdp.leakage.redaction.design import Block, Design, Hiding, blocks_of
-from pufferdp.leakage.redaction.optimal import again, optimal
+from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of
+from pufferdp.leakage.redaction.optimal import optimal, redesign_with
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.noise import SeededSampler, SystemSampler, happens, mark_thresholds
+from pufferdp.publish.noise import SeededSampler, SystemSampler, bernoulli, mark_thresholds
 from pufferdp.publish.redaction.redact import draw
 from pufferdp.publish.redaction.tilt import check_tiltable, tilted_model
 from tests.oracles import redaction as oracle
@@ -157,8 +157,8 @@ def test_what_is_drawn_has_the_probabilities_of_the_design() -> None:
 def test_thresholds_round_towards_more_redaction() -> None:
     assert mark_thresholds(np.array([0.0, 0.5, 1.0, 2.0**-64, 2.0**-70])) == [0, 2**63, 2**64, 1, 1]
     chances = np.array([0.0, 1.0] * 500)
-    assert happens(chances, SystemSampler()).tolist() == [False, True] * 500
-    assert abs(happens(np.full(100_000, 0.3), SeededSampler(1)).mean() - 0.3) < 0.01  # 7 standard deviations
+    assert bernoulli(chances, SystemSampler()).tolist() == [False, True] * 500
+    assert abs(bernoulli(np.full(100_000, 0.3), SeededSampler(1)).mean() - 0.3) < 0.01  # 7 standard deviations
 
 
 @settings(max_examples=25, deadline=None)
@@ -281,7 +281,7 @@ def test_an_owner_decides_alone_as_the_library_does(tmp_path: Path) -> None:
 
 def tilt_example() -> tuple[MarkovChain, Design]:
     chain = MarkovChain(transition=[[0.98, 0.02], [0.5, 0.5]])
-    hiding = Hiding(chain=chain, length=4, private=(3,), epsilon=2)
+    hiding = RedactionProblem(chain=chain, length=4, private=(3,), epsilon=2)
     marks = np.array([[0.2, 1], [1, 1], [1, 1], [0.3, 1]])
     return chain, Design(hiding=hiding, method="3r-optimal", blocks=blocks_of(hiding, 1, marks))
 
@@ -374,8 +374,8 @@ def test_tilted_models_that_cannot_be_are_refused() -> None:
 @pytest.mark.parametrize("adversary", [Adversary.PUFFERFISH, Adversary.BDP])
 def test_a_second_redaction_is_designed_for_both_publications(adversary: Adversary) -> None:
     chain = MarkovChain(transition=[[0.85, 0.15], [0.5, 0.5]])
-    first = optimal(Hiding(chain=chain, length=6, private=(3,), epsilon=0.6, adversary=adversary))
-    both = again(first, [4], 1.5)
+    first = optimal(RedactionProblem(chain=chain, length=6, private=(3,), epsilon=0.6, adversary=adversary))
+    both = redesign_with(first, [4], 1.5)
     assert both.hiding.private == (3, 4)
     before, after = np.array(first.probabilities()), np.array(both.probabilities())
     assert (after <= before).all()
@@ -386,9 +386,9 @@ def test_a_second_redaction_is_designed_for_both_publications(adversary: Adversa
     for p in (2, 3):
         assert enumerate_(chain.transition, chain.stationary, after, p) <= 1.5 + 1e-9
     with pytest.raises(NotApplicableError, match="may have been released"):
-        again(first, [6], 1.5)
+        redesign_with(first, [6], 1.5)
     with pytest.raises(NotApplicableError, match="alone leaks"):
-        again(first, [4], 0.05)
+        redesign_with(first, [4], 0.05)
 
 
 def test_a_second_redaction_of_a_file(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import pufferdp
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data.layout import Layout
-from pufferdp.leakage.redaction.design import Hiding
+from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.redaction.methods import redaction_mechanism
@@ -67,7 +67,7 @@ def test_rows_are_found_by_their_number_whatever_the_order(seed: int, kind: str,
     for chain in chains:
         inside = tuple(n for n, row in enumerate(chain, start=1) if row in private)
         if inside:
-            hiding = Hiding(chain=CHAIN, length=len(chain), private=inside, epsilon=0.8)
+            hiding = RedactionProblem(chain=CHAIN, length=len(chain), private=inside, epsilon=0.8)
             marks = np.array(redaction_mechanism("window").design(hiding).probabilities())
             expected |= {row for row, mark in zip(chain, marks, strict=True) if mark[0] == 1}
     folder: Path = tmp_path_factory.mktemp("rows")

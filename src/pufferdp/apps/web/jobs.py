@@ -35,7 +35,7 @@ LOSSES: Final = tuple(10 ** (n / 4 - 2) for n in range(13))
 """Where the error is shown against epsilon: 0.01 to 10."""
 
 
-class Voice(Protocol):
+class JobContext(Protocol):
     """How a job speaks while it works."""
 
     def __call__(self, words: str) -> None:
@@ -71,13 +71,13 @@ class Kept:
         return self.models[key]
 
 
-def columns(kept: Kept, tell: Voice, *, name: str, content: bytes) -> dict[str, Any]:
+def columns(kept: Kept, tell: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
     """The header of an upload."""
     tell("reading the header")
     return {"columns": memory_columns(MemoryFile(name, content))}
 
 
-def values(kept: Kept, tell: Voice, *, data: str, column: str) -> dict[str, Any]:
+def values(kept: Kept, tell: JobContext, *, data: str, column: str) -> dict[str, Any]:
     """What stands in a column: its distinct values, or the range of its numbers where they are many."""
     tell("looking at the column")
     series = open_series(kept.file(data), Layout(column=column, missing="break"))
@@ -89,7 +89,7 @@ def values(kept: Kept, tell: Voice, *, data: str, column: str) -> dict[str, Any]
     return {"states": list(states[:SHOWN]), "distinct": len(states), "range": None if span is None else list(span)}
 
 
-def model(kept: Kept, tell: Voice, *, name: str, content: bytes) -> dict[str, Any]:
+def model(kept: Kept, tell: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
     """A model file, checked."""
     try:
         raw = json.loads(content.decode("utf-8-sig"))
@@ -111,13 +111,13 @@ def describe(found: Model) -> dict[str, Any]:
     }
 
 
-def fitted(kept: Kept, tell: Voice, *, data: str, reading: dict[str, Any], **more: Any) -> dict[str, Any]:
+def fitted(kept: Kept, tell: JobContext, *, data: str, reading: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A model from the data itself."""
     found = fit(kept.file(data), **reading, **more, progress=tell)
     return {**describe(found.model), "left_out": list(found.left_out), "unvisited": list(found.unvisited)}
 
 
-def _problem(kept: Kept, tell: Voice, asked: dict[str, Any], epsilon: float | None = None) -> Problem:
+def _problem(kept: Kept, tell: JobContext, asked: dict[str, Any], epsilon: float | None = None) -> Problem:
     believed = kept.model(asked["model"])
     query = Query.parse(asked["query"], clip=asked["clip"])
     lengths: tuple[tuple[int, int], ...] = ()
@@ -141,7 +141,7 @@ def _problem(kept: Kept, tell: Voice, asked: dict[str, Any], epsilon: float | No
     )
 
 
-def plan(kept: Kept, tell: Voice, **asked: Any) -> dict[str, Any]:
+def plan(kept: Kept, tell: JobContext, **asked: Any) -> dict[str, Any]:
     """Every mechanism; those that take long come later."""
     problem = _problem(kept, tell, asked)
     quick = plan_problem(problem, progress=tell, only=[m.name for m in MECHANISMS if m.name not in SLOW])
@@ -158,7 +158,7 @@ def _planned(found: Plan, theme: str) -> dict[str, Any]:
     }
 
 
-def errors(kept: Kept, tell: Voice, **asked: Any) -> dict[str, Any]:
+def errors(kept: Kept, tell: JobContext, **asked: Any) -> dict[str, Any]:
     """The least error for each epsilon, by the mechanisms that are quick."""
     quick, rows = [m.name for m in MECHANISMS if m.name not in SLOW], []
     for epsilon in LOSSES:
@@ -169,7 +169,7 @@ def errors(kept: Kept, tell: Voice, **asked: Any) -> dict[str, Any]:
     return {"rows": rows, "chart": pictures.errors(rows, asked["theme"])}
 
 
-def release(kept: Kept, tell: Voice, **asked: Any) -> dict[str, Any]:
+def release(kept: Kept, tell: JobContext, **asked: Any) -> dict[str, Any]:
     """One private answer, charged before its noise where there is a ledger."""
     from pufferdp.publish.answers.release import release as make
 
@@ -191,7 +191,7 @@ def release(kept: Kept, tell: Voice, **asked: Any) -> dict[str, Any]:
     return {**made.to_dict(), "chart": pictures.release(made, asked["theme"]), "report": pictures.report(made)}
 
 
-def leakage(kept: Kept, tell: Voice, *, stay: list[float], theme: str, **asked: Any) -> dict[str, Any]:
+def leakage(kept: Kept, tell: JobContext, *, stay: list[float], theme: str, **asked: Any) -> dict[str, Any]:
     """What a DP loss leaks under a chain with two states."""
     from pufferdp.assess.dp import leakage_lines, leakage_of
 
@@ -203,7 +203,7 @@ def leakage(kept: Kept, tell: Voice, *, stay: list[float], theme: str, **asked: 
     return {**found.to_dict(), "words": str(found), "chart": pictures.leakage(shown, theme)}
 
 
-def series(kept: Kept, tell: Voice, *, data: str, model: str, column: str) -> dict[str, Any]:
+def series(kept: Kept, tell: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:
     """The states of a series, row by row, for its owner to point at."""
     tell("reading the series")
     believed = kept.model(model)
@@ -216,7 +216,7 @@ def series(kept: Kept, tell: Voice, *, data: str, model: str, column: str) -> di
     return {"rows": len(codes), "codes": codes[:SHOWN].tolist(), "labels": list(coding.labels)}
 
 
-def design(kept: Kept, tell: Voice, *, model: str, theme: str, **asked: Any) -> dict[str, Any]:
+def design(kept: Kept, tell: JobContext, *, model: str, theme: str, **asked: Any) -> dict[str, Any]:
     """Which records a redaction would hide, with which probabilities."""
     from pufferdp.publish.redaction.redact import plan_redaction
 
@@ -226,7 +226,7 @@ def design(kept: Kept, tell: Voice, *, model: str, theme: str, **asked: Any) -> 
     return {**content, "rows": found.rows, "words": str(found), "chart": pictures.redaction(found, theme)}
 
 
-def redact(kept: Kept, tell: Voice, *, data: str, model: str, theme: str, **asked: Any) -> dict[str, Any]:
+def redact(kept: Kept, tell: JobContext, *, data: str, model: str, theme: str, **asked: Any) -> dict[str, Any]:
     """The series but for what gives private records away."""
     from pufferdp.publish.redaction.redact import marked_rows
     from pufferdp.publish.redaction.redact import redact as make
@@ -239,7 +239,7 @@ def redact(kept: Kept, tell: Voice, *, data: str, model: str, theme: str, **aske
     return {**content, "words": str(found), "file": found.data, "marked": rows, "report": pictures.report(found)}
 
 
-def ledger(kept: Kept, tell: Voice, *, place: str, theme: str) -> dict[str, Any]:
+def ledger(kept: Kept, tell: JobContext, *, place: str, theme: str) -> dict[str, Any]:
     """Every data set of a ledger and its latest releases."""
     from pufferdp.ledger.history import history, latest
     from pufferdp.ledger.ledger import Ledger
@@ -254,7 +254,7 @@ def ledger(kept: Kept, tell: Voice, *, place: str, theme: str) -> dict[str, Any]
     return {"datasets": found}
 
 
-def ledger_verify(kept: Kept, tell: Voice, *, place: str, head: str | None) -> dict[str, Any]:
+def ledger_verify(kept: Kept, tell: JobContext, *, place: str, head: str | None) -> dict[str, Any]:
     """Every hash and every charge of a ledger computed again."""
     from pufferdp.ledger.ledger import Ledger
 
@@ -263,7 +263,7 @@ def ledger_verify(kept: Kept, tell: Voice, *, place: str, head: str | None) -> d
         return books.verify(head).to_dict()
 
 
-def verify(kept: Kept, tell: Voice, *, name: str, content: bytes, place: str | None) -> dict[str, Any]:
+def verify(kept: Kept, tell: JobContext, *, name: str, content: bytes, place: str | None) -> dict[str, Any]:
     """A certificate or a report computed again; its row is looked up where a ledger is open."""
     from pufferdp.publish.verify import verify as check
 

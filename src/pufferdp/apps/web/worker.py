@@ -21,7 +21,7 @@ class StoppedError(Exception):
     """Nobody waits for this job any more."""
 
 
-class Voice:
+class WorkerContext:
     """What a job may say while it works; saying anything is also where it stops when it should."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between messages
     jobs: SimpleQueue[tuple[str, Any, Any] | None] = SimpleQueue()
-    voice = Voice(out)
+    voice = WorkerContext(out)
     threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, voice), daemon=True).start()
     from pufferdp.apps.web.jobs import JOBS, Kept
 
@@ -83,7 +83,7 @@ def main() -> None:
             voice.send("broken", f"something went wrong that should not have: {type(error).__name__}")
 
 
-def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], voice: Voice) -> None:
+def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], voice: WorkerContext) -> None:
     while len(head := source.read(8)) == 8:
         message = pickle.loads(source.read(int.from_bytes(head, "big")))
         if message[0] == "stop":

@@ -43,7 +43,7 @@ def dp_success(epsilon: float, odds: float = 1.0) -> float:
     return 1 / (1 + math.exp(-epsilon) / odds)
 
 
-def charged(success: float) -> float:
+def implied_epsilon(success: float) -> float:
     """The ε at which plain DP would allow this success, log p/(1−p); infinite where success is sure."""
     if not 0 < success < 1:
         return math.copysign(math.inf, success - 0.5)
@@ -81,9 +81,9 @@ class Success:
     confidence: float = CONFIDENCE
 
     @property
-    def charged(self) -> float:
+    def implied_epsilon(self) -> float:
         """The ε that this success charges."""
-        return charged(self.success)
+        return implied_epsilon(self.success)
 
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp attack --json`` prints it; null for infinite."""
@@ -96,9 +96,9 @@ class Success:
             "success": self.success,
             "low": self.low,
             "high": self.high,
-            "charged": finite(self.charged),
-            "charged_low": finite(None if self.low is None else charged(self.low)),
-            "charged_high": finite(None if self.high is None else charged(self.high)),
+            "charged": finite(self.implied_epsilon),
+            "charged_low": finite(None if self.low is None else implied_epsilon(self.low)),
+            "charged_high": finite(None if self.high is None else implied_epsilon(self.high)),
             "records": self.records,
         }
 

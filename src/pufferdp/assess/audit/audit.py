@@ -20,7 +20,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
     known_mechanism,
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
-from pufferdp.assess.audit.search import Budget, Finding, Laboratory, find, prior_odds
+from pufferdp.assess.audit.search import AuditFinding, Budget, Experiment, find, prior_odds
 from pufferdp.assess.dp import LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -217,7 +217,7 @@ def audit_mechanism(
         exact, most = (None, None) if known is None else known.leakage(who)
         curve = None if claimed is None else leakage_of(model, dp_epsilon=claimed, length=length, adversary=str(who))
         targets = _targets(record, known, beliefs[0])
-        laboratory = Laboratory(made, budget, data)
+        laboratory = Experiment(made, budget, data)
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
         kinds = [who] if claimed is None or who is Adversary.DP else [Adversary.DP, who]
         delta = (1 - confidence) / len(kinds)
@@ -280,7 +280,7 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     return best if exact is not None or most is None else min(best, most)
 
 
-def _attack(found: Finding, kind: Adversary) -> AuditAttack:
+def _attack(found: AuditFinding, kind: Adversary) -> AuditAttack:
     trial, bound = found.trial, found.bound
     assert trial is not None
     assert bound is not None

@@ -19,7 +19,7 @@ import numpy as np
 from pufferdp.assess.audit.beliefs import Belief
 from pufferdp.assess.audit.events import Bound, Choice, bound, choose_event
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs
-from pufferdp.assess.audit.situations import Situation, around, first_wave, targets_of
+from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.progress import Progress
@@ -95,7 +95,7 @@ class Trial:
 
 
 @dataclass(eq=False)
-class Laboratory:
+class Experiment:
     """A mechanism, a budget and a source of data."""
 
     mechanism: AuditedMechanism
@@ -195,7 +195,7 @@ _MOST_RUNS: Final = 20_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Finding:
+class AuditFinding:
     """The worst situation that was found, its event and what fresh runs prove; no trial where nothing shows."""
 
     trial: Trial | None
@@ -210,7 +210,7 @@ class Finding:
 
 
 def find(
-    laboratory: Laboratory,
+    laboratory: Experiment,
     beliefs: Sequence[Belief],
     adversary: Adversary,
     *,
@@ -218,7 +218,7 @@ def find(
     share: float,
     delta: float,
     progress: Progress,
-) -> Finding:
+) -> AuditFinding:
     """Search, choose, test: with this share of the budget, wrong with probability at most delta."""
     progress("trying windows")
     wave = [
@@ -228,21 +228,21 @@ def find(
         if len(situation.values()) > 1
     ]
     if not wave:
-        return Finding(trial=None, bound=None, tried=0)
+        return AuditFinding(trial=None, bound=None, tried=0)
     if not laboratory.budget.timed:
         laboratory.pilot(wave[0])
     laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
     search = _Search(laboratory, adversary, targets is None, share)
     first = search.again(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
     if not first:
-        return Finding(trial=None, bound=None, tried=len(search.seen))
+        return AuditFinding(trial=None, bound=None, tried=len(search.seen))
     path = search.steps(first[0], progress)
     progress("choosing the event")
     finalists = search.again([*path[:2], *first[1:_FINALISTS]], _FINAL)
     best = laboratory.refine(finalists[0], laboratory.budget.runs(_CHOICE * share))
     progress("testing the event on fresh runs")
     tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
-    return Finding(trial=best, bound=tested, tried=len(search.seen))
+    return AuditFinding(trial=best, bound=tested, tried=len(search.seen))
 
 
 def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
@@ -253,7 +253,7 @@ def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:
 class _Search:
     """Situations run so far. Scores of unlike numbers of runs are not compared: fewer runs score less."""
 
-    def __init__(self, laboratory: Laboratory, adversary: Adversary, movable: bool, share: float) -> None:
+    def __init__(self, laboratory: Experiment, adversary: Adversary, movable: bool, share: float) -> None:
         self.laboratory, self.adversary, self.movable, self.share = laboratory, adversary, movable, share
         self.seen: set[object] = set()
 
@@ -287,7 +287,7 @@ class _Search:
         path = [best]
         for _ in range(_ROUNDS):
             progress(f"looking around the best of {len(self.seen)} adversaries")
-            near = around(path[0].situation, self.adversary, self.movable, self.laboratory.generator)
+            near = neighbours(path[0].situation, self.adversary, self.movable, self.laboratory.generator)
             fresh = [s for s in near if s.key not in self.seen]
             found = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
             if not found:

@@ -127,7 +127,7 @@ def targets_of(belief: Belief) -> list[int]:
     return sorted(sorted(range(n), key=lambda j: -company[j])[:_MOST_TARGETS])
 
 
-def around(
+def neighbours(
     situation: Situation, adversary: Adversary, movable: bool, generator: np.random.Generator
 ) -> list[Situation]:
     """Situations a step away: other known values first, then a window wider or narrower, then another target."""

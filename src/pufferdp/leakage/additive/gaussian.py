@@ -328,19 +328,19 @@ def shift_factor(covariance: Floats, adversary: Adversary) -> ShiftFactor:
     n = len(sigma)
     if adversary is Adversary.DP:
         return ShiftFactor(1.0, 1.0, 0, tuple(range(1, n)), True)
-    lower, upper, exact = _Worst(), 1.0, True
+    lower, upper, exact = _WorstRecord(), 1.0, True
     for where in connected([np.flatnonzero(row).tolist() for row in sigma]):
         found = _of_component(sigma[np.ix_(where, where)], adversary)
         if found.lower > lower.value:
             target, known = int(where[found.target]), tuple(int(where[j]) for j in found.known)
-            lower = _Worst(found.lower, target, known)
+            lower = _WorstRecord(found.lower, target, known)
         if found.upper > upper:
             upper, exact = found.upper, found.exact
     return ShiftFactor(1 + lower.value, upper, lower.target, lower.known, exact)
 
 
 @dataclass(frozen=True)
-class _Worst:
+class _WorstRecord:
     value: float = 0.0
     target: int = 0
     known: tuple[int, ...] = ()

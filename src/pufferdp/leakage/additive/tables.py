@@ -41,10 +41,10 @@ class Learner:
     """The output they would like to see, in steps, without records that are known to them as independent."""
 
 
-def smoothed(points: Floats, logs: Logs, tau: float) -> Logs:
+def smoothed(points: Floats, logs: Logs, dp_loss: float) -> Logs:
     """Log-density of the output at every point, for noise of scale 1/tau; one row a law. Sums only, nothing cancels."""
     below, above = logs.copy(), np.full_like(logs, -np.inf)
-    fall = tau * np.diff(points)
+    fall = dp_loss * np.diff(points)
     for s in range(1, len(points)):
         below[:, s] = np.logaddexp(below[:, s], below[:, s - 1] - fall[s - 1])
     for s in range(len(points) - 2, -1, -1):
@@ -68,15 +68,15 @@ class NothingKnown:
             self._given += [(given.record, state) for state in given.states]
         self._logs, self._first, self._second = np.concatenate(rows), first, second
 
-    def at(self, tau: float) -> float:
+    def at(self, dp_loss: float) -> float:
         """The leakage when the noise has scale 1/tau steps."""
-        return self.worst(tau)[0]
+        return self.worst(dp_loss)[0]
 
-    def worst(self, tau: float) -> tuple[float, Learner | None]:
+    def worst(self, dp_loss: float) -> tuple[float, Learner | None]:
         """The leakage, and the value of which record it is about; None where every output is equally likely."""
         if not self._first:
             return 0.0, None
-        density = smoothed(self._points, self._logs, tau)
+        density = smoothed(self._points, self._logs, dp_loss)
         ratio = density[self._first] - density[self._second]
         pair, at = (int(n) for n in np.unravel_index(int(np.argmax(np.abs(ratio))), ratio.shape))
         found = float(ratio[pair, at])
@@ -103,13 +103,13 @@ class TableLeakage:
         self._parts = tuple(parts.values())
         self._everyone = adversary is Adversary.BDP
 
-    def at(self, tau: float) -> float:
+    def at(self, dp_loss: float) -> float:
         """The leakage when the noise has scale 1/tau steps."""
-        return self.worst(tau)[0]
+        return self.worst(dp_loss)[0]
 
-    def worst(self, tau: float) -> tuple[float, Learner | None]:
+    def worst(self, dp_loss: float) -> tuple[float, Learner | None]:
         """The leakage and the adversary who reaches it; None where nothing leaks."""
-        return max((part.worst(tau, self._everyone) for part in self._parts), key=lambda found: found[0])
+        return max((part.worst(dp_loss, self._everyone) for part in self._parts), key=lambda found: found[0])
 
 
 class _Component:
@@ -131,15 +131,15 @@ class _Component:
             self._law: Logs = np.log(law)
         self.key = (law.shape, law.tobytes(), self._answers.tobytes())
 
-    def worst(self, tau: float, everyone: bool) -> tuple[float, Learner | None]:
+    def worst(self, dp_loss: float, everyone: bool) -> tuple[float, Learner | None]:
         """The largest log-ratio of two densities of the output, and who sees it."""
         best, who = 0.0, None
-        noisy = self._law[..., None] - tau * np.abs(self._points - self._answers[..., None])
+        noisy = self._law[..., None] - dp_loss * np.abs(self._points - self._answers[..., None])
         whole = (tuple(range(len(self._records))), noisy, self._law)
         for shown, seen, law in _smaller(*whole) if everyone else [whole]:
             # Group privacy: the target and the unknown records together move the answer no farther than this.
             moves = sum(self._moves) - sum(self._moves[i] for i in shown) + max(self._moves[i] for i in shown)
-            if tau * moves <= best:
+            if dp_loss * moves <= best:
                 continue
             possible = np.isfinite(law)[..., None]
             with np.errstate(invalid="ignore"):

@@ -104,18 +104,18 @@ class WindowLeakage:
         for table in (chain.transition, self.start):
             _refuse_below(table, _LEAST)
 
-    def at(self, tau: float) -> Leakage:
+    def at(self, dp_loss: float) -> Leakage:
         """The leakage when the noise has scale 1/tau."""
-        deepest = (_DEEP / tau / self._span - 1) / 2 if tau > 0 else math.inf
+        deepest = (_DEEP / dp_loss / self._span - 1) / 2 if dp_loss > 0 else math.inf
         if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
-            return Leakage(0.0, self._all_records(tau), None)
+            return Leakage(0.0, self._all_records(dp_loss), None)
         if self.adversary is Adversary.DP:
-            found = self._windows(tau, 0)
+            found = self._windows(dp_loss, 0)
             return replace(found, upper=found.lower)
         widest = int(min(self.length - 1, self._width(_MOST), deepest))
         wide = min(max(self._needed, self._width(_FIRST)), widest)
         while True:
-            found = self._windows(tau, wide)
+            found = self._windows(dp_loss, wide)
             if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
                 self._needed = wide
                 return found
@@ -126,15 +126,15 @@ class WindowLeakage:
         k = self.chain.size
         return int((ratios / max(1, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
 
-    def _all_records(self, tau: float) -> float:
+    def _all_records(self, dp_loss: float) -> float:
         """All records together move the sum by no more than this, whatever is known."""
-        return tau * self.length * int(self.steps.max())
+        return dp_loss * self.length * int(self.steps.max())
 
-    def _windows(self, tau: float, wide: int) -> Leakage:
+    def _windows(self, dp_loss: float, wide: int) -> Leakage:
         """The leakage of all windows with up to ``wide`` unknown records to a side, and a bound on wider ones."""
         k = self.chain.size
         top = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
-        fall = np.exp(-tau * np.arange(top + 1))  # how the density of the noise falls, at whole steps
+        fall = np.exp(-dp_loss * np.arange(top + 1))  # how the density of the noise falls, at whole steps
         rows, known = self._left_sides(fall, wide)
         fits = self._fits(wide)
         best, who = 1.0, None
@@ -169,7 +169,7 @@ class WindowLeakage:
         lower = math.log(best)
         if wide >= self.length - 1:
             return Leakage(lower, lower, who)
-        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(tau))), who)
+        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(dp_loss))), who)
 
     def _left_sides(self, fall: Floats, wide: int) -> tuple[Floats, Mask]:
         """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].

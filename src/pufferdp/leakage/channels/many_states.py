@@ -131,7 +131,7 @@ def _own(table: Floats) -> Floats:
 
 
 @dataclass
-class _Side:
+class _ChannelSide:
     """Pairwise log-ratios by the number of records on a side; ``ever`` bounds them for any number."""
 
     lower: list[Floats]
@@ -148,7 +148,7 @@ def _side(
     records: int | None,
     products: int,
     moving: bool = False,
-) -> _Side:
+) -> _ChannelSide:
     """What one side adds: no record known, or (for everyone) the nearest known one at any distance with any value.
 
     Columns of ``known`` are the starts after one step from a known value. ``moving``: the law of a record whose side is
@@ -165,7 +165,7 @@ def _side(
     sure = bool((nothing > 0).all())
     bases, upper = starts.copy(), _Upper(starts, steps, block, deep)
     found = [_Search(start, k) for start in starts]
-    side = _Side([], [], np.full((k, k), np.inf))
+    side = _ChannelSide([], [], np.full((k, k), np.inf))
     met_low, met_high = np.full((k, k), -np.inf), np.full((k, k), -np.inf)
     ever = np.full((k, k), -np.inf)
     most = _MOST if records is None else min(records, _MOST)

@@ -161,7 +161,7 @@ def log_add(a: float, ratio: float, b: float) -> float:
     return a if b == -math.inf or a == math.inf else a + math.log1p(math.exp(b - a))
 
 
-class AnyStart:
+class WorstStart:
     """Like :class:`pufferdp.leakage.moebius.Ratios`, for the worst start."""
 
     def __init__(self, transition: Matrix, high: float, low: float) -> None:
@@ -288,7 +288,11 @@ def flip_loss(chain: MarkovChain, flips: Flips, length: int | None, adversary: A
     everyone = adversary is Adversary.BDP
     after = _after(chain, flips, everyone, None if length is None else length - 1)
     # Where only one record has two possible values, it is the first of a full start, and nothing is before it.
-    before = _Side([0.0], [0.0], (0.0, 0.0)) if positions.once else _before(chain, flips, positions, everyone, length)
+    before = (
+        _TwoStateSide([0.0], [0.0], (0.0, 0.0))
+        if positions.once
+        else _before(chain, flips, positions, everyone, length)
+    )
     records = range(positions.first, (positions.first if positions.once else length) + 1) if length else None
     zero = _together(before.zero, before.far[0], after.zero, after.far[0], records, length)
     one = _together(before.one, before.far[1], after.one, after.far[1], records, length)
@@ -323,7 +327,7 @@ class _Positions:
 
 
 @dataclass
-class _Side:
+class _TwoStateSide:
     """What a side adds: item m is for m records on it; ``far`` bounds all larger m."""
 
     zero: list[float] = field(default_factory=list)
@@ -340,7 +344,7 @@ def class_loss(chains: Sequence[MarkovChain], flips: Flips, length: int | None, 
     return reduce(or_, (flip_loss(chain, flips, length, adversary) for chain in chains))
 
 
-def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None) -> _Side:
+def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None) -> _TwoStateSide:
     """The records after the target: none known, or the nearest known one at any distance with any value."""
     rows = Rows.of(chain.transition)
     nothing = Ratios(rows, (1.0, 1.0), flips.high, flips.low)
@@ -349,25 +353,29 @@ def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None
     return _run(nothing, [Ratios(rows, tuple(column), flips.high, flips.low) for column in columns], (), records)
 
 
-def _before(chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None) -> _Side:
+def _before(
+    chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None
+) -> _TwoStateSide:
     """The records before the target, read from the left: a start, or the nearest known record, is a row of weights."""
     table, start = chain.transition, chain.given_start
     rows = Rows.of(table.T)
     known = [Ratios(rows, tuple(table[u]), flips.high, flips.low) for u in (0, 1)] if everyone else []
-    nothing: Ratios | AnyStart
+    nothing: Ratios | WorstStart
     if chain.any_start:
-        nothing = AnyStart(table, flips.high, flips.low)
+        nothing = WorstStart(table, flips.high, flips.low)
     else:
         nothing = Ratios(rows, tuple(chain.stationary if start is None else start), flips.high, flips.low)
     return _run(nothing, known, positions.alone, None if length is None else length - 1)
 
 
-def _run(nothing: Ratios | AnyStart, known: list[Ratios], alone: tuple[int, ...], records: int | None) -> _Side:
+def _run(
+    nothing: Ratios | WorstStart, known: list[Ratios], alone: tuple[int, ...], records: int | None
+) -> _TwoStateSide:
     """One record at a time, until all are passed or until the bound on all that are further is as good as reached.
 
     ``alone``: the first records on this side have one possible value, and only that one can be known.
     """
-    side, met, early = _Side(), Pair(-math.inf, -math.inf), len(alone)
+    side, met, early = _TwoStateSide(), Pair(-math.inf, -math.inf), len(alone)
     history: list[list[Pair]] = [[] for _ in known]
     best = Pair(-math.inf, -math.inf)
     for m in range((_MOST if records is None else records) + 1):

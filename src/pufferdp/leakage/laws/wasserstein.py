@@ -34,7 +34,7 @@ _STEEP: Final = 700.0
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstPair:
     """The largest distance among several pairs of laws, and the pair that has it."""
 
     distance: float
@@ -48,7 +48,7 @@ class Pairs:
         self.points, self.first, self.second = points, np.atleast_2d(first), np.atleast_2d(second)
         self._share = math.log1p(slack)
 
-    def worst(self, floor: float = 0.0) -> Worst | None:
+    def worst(self, floor: float = 0.0) -> WorstPair | None:
         """The largest distance, if it passes ``floor``."""
         found, reached = None, floor
         left = np.arange(len(self.first))
@@ -56,12 +56,12 @@ class Pairs:
             # A good guess first: one look at all pairs is then often the last.
             guess = int(np.argmax(self._shift))
             reached = self._distance(guess, 0)
-            found = Worst(reached, guess) if reached > 0 else None
+            found = WorstPair(reached, guess) if reached > 0 else None
         left = left[~self.within(reached, left)]
         while len(left):
             pair = int(left[np.argmax(self._shift[left])])
             reached = self._distance(pair, int(np.searchsorted(self._candidates, reached, side="right")))
-            found = Worst(reached, pair)
+            found = WorstPair(reached, pair)
             left = left[~self.within(reached, left)]
         return found
 
@@ -180,7 +180,7 @@ _ONE: Final = 2**1200
 
 def worst_flow(
     points: npt.NDArray[np.float64], first: Logs, second: Logs, slack: float, floor: float = 0.0
-) -> Worst | None:
+) -> WorstPair | None:
     """The largest distance among pairs of laws (row n against row n), if it passes ``floor``."""
     lengths = np.abs(points[:, None, :] - points[None, :, :]).sum(axis=-1)
     candidates = np.unique(lengths)
@@ -197,7 +197,7 @@ def worst_flow(
             else:
                 low = middle + 1
         reached = float(candidates[low])
-        found = Worst(reached, pair)
+        found = WorstPair(reached, pair)
     return found
 
 

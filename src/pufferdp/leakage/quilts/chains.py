@@ -21,7 +21,16 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.leakage.chains.powers import ratios_of
 from pufferdp.leakage.chains.starts import NodeRange, start_of
-from pufferdp.leakage.quilts.search import Found, LeftSide, Objective, RightSide, Side, diagonal, one_sided, two_sided
+from pufferdp.leakage.quilts.search import (
+    BestQuilt,
+    LeftSide,
+    Objective,
+    QuiltSide,
+    RightSide,
+    diagonal,
+    one_sided,
+    two_sided,
+)
 from pufferdp.models.chain import MarkovChain
 
 _CLOSE: Final = 1e-12
@@ -66,10 +75,10 @@ class _Search:
         self.ratios = ratios_of(chain)
         self.start = start_of(chain, self.ratios, length)
         self.everyone = adversary is Adversary.BDP
-        self.trivial = Found(objective.one(length, 0.0), None, None, length, 0.0)
+        self.trivial = BestQuilt(objective.one(length, 0.0), None, None, length, 0.0)
         self._known: list[tuple[int, int]] = []  # two-sided quilts that were best somewhere
         self._right_known: list[int] = []  # distances of right ends that were best without a left end
-        self._interior: Found | None = None
+        self._interior: BestQuilt | None = None
         self._rights: dict[object, RightSide] = {}
 
     def run(self, floor: float) -> WorstRecord | None:
@@ -98,7 +107,7 @@ class _Search:
         # Records set aside within _CLOSE of the worst count with their bound.
         return replace(best, value=max(best.value, aside)) if best else None
 
-    def likely(self) -> Iterator[tuple[int, Found]]:
+    def likely(self) -> Iterator[tuple[int, BestQuilt]]:
         """Records that are likely to be the worst. Only a start for the search: what it misses, the search finds.
 
         The middle first. Quilts without a left end serve early records and get worse towards the middle, the others
@@ -130,7 +139,7 @@ class _Search:
         for i in range(alone, min(last, alone + supports.period - 1) + 1):
             yield NodeRange(i, i + (last - i) // supports.period * supports.period, supports.period)
 
-    def look(self, nodes: NodeRange, enough: float) -> Found:
+    def look(self, nodes: NodeRange, enough: float) -> BestQuilt:
         """The best quilt of one record, or one that bounds every record of a range; any within ``enough`` will do."""
         best, reach, most = self.trivial, self.reach(nodes), self.length - nodes.first
         left, right = self.sides(nodes)
@@ -149,7 +158,9 @@ class _Search:
             return True
         return self.objective.one(1, float(side.peaks(np.array([farthest]))[0])) < self.trivial.value
 
-    def quick(self, nodes: NodeRange, left: LeftSide | None, right: RightSide | None, reach: int) -> Iterator[Found]:
+    def quick(
+        self, nodes: NodeRange, left: LeftSide | None, right: RightSide | None, reach: int
+    ) -> Iterator[BestQuilt]:
         """Quilts that are cheap to find: those known to be good, equal distances, and one-sided ones."""
         limit = self.trivial.value
         most = self.length if not nodes.single else self.length - nodes.first
@@ -157,7 +168,7 @@ class _Search:
             for a, b in reversed(self._known[-6:]):
                 if a <= reach and b <= most:
                     influence = float((left.at(np.array([a]), None) + right.at(np.array([b]), None)).max())
-                    found = Found(self.objective.one(a + b - 1, influence), a, b, a + b - 1, influence)
+                    found = BestQuilt(self.objective.one(a + b - 1, influence), a, b, a + b - 1, influence)
                     yield self.with_slack(found)
                     limit = min(limit, found.value)
             if not self._known:
@@ -169,7 +180,7 @@ class _Search:
             for b in self._right_known[-2:]:
                 if b <= farthest:
                     influence = float(right.peaks(np.array([b]))[0])
-                    found = Found(self.objective.one(inside + b, influence), None, b, inside + b, influence)
+                    found = BestQuilt(self.objective.one(inside + b, influence), None, b, inside + b, influence)
                     yield self.with_slack(found)
                     limit = min(limit, found.value)
             # A range only wants a bound, and a distance that was best nearby is nearly as good as the best.
@@ -182,7 +193,7 @@ class _Search:
         if left:
             yield self.with_slack(one_sided(left, self.objective, self.length - nodes.first, reach, False, limit))
 
-    def two_sided(self, i: int, left: LeftSide, right: RightSide, limit: float) -> Found:
+    def two_sided(self, i: int, left: LeftSide, right: RightSide, limit: float) -> BestQuilt:
         """The best two-sided quilt of one record."""
         most = (i - 1, self.length - i)
         if self.start.same_everywhere:
@@ -218,7 +229,7 @@ class _Search:
         """How far to the left a quilt's end may be for every record of the range."""
         return self.length if self.start.same_everywhere and not nodes.single else nodes.first - 1
 
-    def smaller(self, best: Found, found: Found) -> Found:
+    def smaller(self, best: BestQuilt, found: BestQuilt) -> BestQuilt:
         """The better of two, remembered if it is two-sided."""
         if found.value >= best.value or (found.left is None and found.right is None):
             return best
@@ -226,7 +237,7 @@ class _Search:
             self._known.append((found.left, found.right))
         return self.with_slack(found)
 
-    def with_slack(self, found: Found) -> Found:
+    def with_slack(self, found: BestQuilt) -> BestQuilt:
         """The same quilt with the rounding of its influence counted against it."""
         if found.left is None and found.right is None:
             return self.trivial
@@ -235,16 +246,16 @@ class _Search:
         return replace(found, influence=influence, value=self.objective.one(found.nearby, influence))
 
 
-def worst_record_by_distance(left: Side, right: Side, length: int, objective: Objective) -> WorstRecord:
+def worst_record_by_distance(left: QuiltSide, right: QuiltSide, length: int, objective: Objective) -> WorstRecord:
     """The same where the influence depends on the distances alone.
 
     A record's value is then min(two-sided, no left end, no right end, trivial). Without a left end it rises along the
     chain, without a right end it falls, so the worst record is where the two meet.
     """
-    trivial = Found(objective.one(length, 0.0), None, None, length, 0.0)
+    trivial = BestQuilt(objective.one(length, 0.0), None, None, length, 0.0)
     middle = two_sided(left, right, objective, (length, length), trivial.value)
 
-    def at(i: int) -> tuple[Found, Found]:
+    def at(i: int) -> tuple[BestQuilt, BestQuilt]:
         limit = middle.value
         return (
             one_sided(right, objective, i - 1, length - i, True, limit),
@@ -265,7 +276,7 @@ def worst_record_by_distance(left: Side, right: Side, length: int, objective: Ob
     return _worst(node, found)
 
 
-def _worst(node: int, found: Found) -> WorstRecord:
+def _worst(node: int, found: BestQuilt) -> WorstRecord:
     return WorstRecord(found.value, node, found.left, found.right, found.nearby, found.influence)
 
 

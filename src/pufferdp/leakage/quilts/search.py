@@ -74,7 +74,7 @@ class Score:
         return 1.0 / value
 
 
-class Side(Protocol):
+class QuiltSide(Protocol):
     """The influence on one end of a quilt, for every pair of values, by distance; falls with the distance."""
 
     def at(self, distances: Ints, pairs: Ints | None) -> Floats:
@@ -106,7 +106,7 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestQuilt:
     """The best quilt that a search found: distances of its ends (None: no such end) and what it costs."""
 
     value: float
@@ -117,10 +117,10 @@ class Found:
 
 
 def one_sided(
-    side: Side, objective: Objective, inside: int, most: int, to_the_right: bool, limit: float = np.inf
-) -> Found:
+    side: QuiltSide, objective: Objective, inside: int, most: int, to_the_right: bool, limit: float = np.inf
+) -> BestQuilt:
     """The best quilt with one end at distance 1..most and ``inside`` + distance inside, if one is below ``limit``."""
-    best = Found(limit, None, None, 0, np.inf)
+    best = BestQuilt(limit, None, None, 0, np.inf)
 
     def look_at(distances: Ints) -> None:
         nonlocal best
@@ -130,7 +130,7 @@ def one_sided(
         if values[n] < best.value:
             end = int(distances[n])
             left, right = (None, end) if to_the_right else (end, None)
-            best = Found(float(values[n]), left, right, inside + end, float(influence[n]))
+            best = BestQuilt(float(values[n]), left, right, inside + end, float(influence[n]))
 
     lows, highs = _dyadic(most)
     near = objective(inside + lows, 0.0) < best.value
@@ -169,13 +169,13 @@ def one_sided(
 
 
 def two_sided(
-    left: Side, right: Side, objective: Objective, most: tuple[int, int], limit: float, *, close: bool = False
-) -> Found:
+    left: QuiltSide, right: QuiltSide, objective: Objective, most: tuple[int, int], limit: float, *, close: bool = False
+) -> BestQuilt:
     """The best quilt with ends at distances 1..most on both sides, if one is below ``limit``.
 
     ``close`` says that the limit is a good one already, so that no first guess is needed.
     """
-    best = Found(limit, None, None, 0, np.inf)
+    best = BestQuilt(limit, None, None, 0, np.inf)
     if min(most) < 1:
         return best
     if not close:
@@ -191,8 +191,8 @@ def two_sided(
 
 
 def _branch(
-    left: Side, right: Side, objective: Objective, cells: Ints, best: Found, *, stop: int, span: int
-) -> tuple[Found, Ints]:
+    left: QuiltSide, right: QuiltSide, objective: Objective, cells: Ints, best: BestQuilt, *, stop: int, span: int
+) -> tuple[BestQuilt, Ints]:
     """Cut cells until none can beat the best quilt, or until they are more than ``stop`` or lie within ``span``."""
     while len(cells):
         cells = cells[objective(cells[:, 0] + cells[:, 2] - 1, 0.0) < best.value]
@@ -204,7 +204,7 @@ def _branch(
         at = int(np.argmin(values))
         if values[at] < best.value:
             a1, b1 = int(cells[at, 1]), int(cells[at, 3])
-            best = Found(float(values[at]), a1, b1, int(nearby[at]), float(influence[at]))
+            best = BestQuilt(float(values[at]), a1, b1, int(nearby[at]), float(influence[at]))
         single = (cells[:, 0] == cells[:, 1]) & (cells[:, 2] == cells[:, 3])
         cells = cells[(objective(cells[:, 0] + cells[:, 2] - 1, influence) < best.value) & ~single]
         if len(cells) > stop and _span(cells) < _LINE:
@@ -213,7 +213,7 @@ def _branch(
     return best, cells
 
 
-def _by_pairs(left: Side, right: Side, objective: Objective, cells: Ints, best: Found) -> Found:
+def _by_pairs(left: QuiltSide, right: QuiltSide, objective: Objective, cells: Ints, best: BestQuilt) -> BestQuilt:
     """The minimum over the box around the open cells, from as few pairs of values as decide it."""
     (a0, b0), (a1, b1) = cells[:, [0, 2]].min(axis=0), cells[:, [1, 3]].max(axis=0)
     at_best = (min(max(best.left or 0, a0), a1), min(max(best.right or 0, b0), b1))
@@ -232,7 +232,7 @@ def _by_pairs(left: Side, right: Side, objective: Objective, cells: Ints, best: 
         influence = float(_influence(left, right, np.array([relaxed.left]), np.array([relaxed.right]))[0])
         value = objective.one(relaxed.nearby, influence)
         if value < best.value:
-            best = Found(value, relaxed.left, relaxed.right, relaxed.nearby, influence)
+            best = BestQuilt(value, relaxed.left, relaxed.right, relaxed.nearby, influence)
         pair = _deciding(left, right, relaxed.left, relaxed.right)
         if pair in deciding:  # nothing beats the relaxed quilt, and it costs what it seemed to cost
             return best
@@ -244,15 +244,15 @@ def _span(cells: Ints) -> int:
     return int(cells[:, [1, 3]].max(axis=0).sum() - cells[:, [0, 2]].min(axis=0).sum())
 
 
-def _deciding(left: Side, right: Side, a: int, b: int) -> int:
+def _deciding(left: QuiltSide, right: QuiltSide, a: int, b: int) -> int:
     """The pair with the largest influence; of pairs that tie up to rounding the first, so that lines are reused."""
     every = left.at(np.array([a]), None)[0] + right.at(np.array([b]), None)[0]
     return int(np.argmax(every >= every.max() - 1e-12))
 
 
-def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, limit: float) -> Found:
+def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, limit: float) -> BestQuilt:
     """The best quilt in the cells' box when only the pairs of the tables count."""
-    best = Found(limit, None, None, 0, np.inf)
+    best = BestQuilt(limit, None, None, 0, np.inf)
     a = np.arange(left.low, left.low + len(left.values))
     b = np.arange(right.low, right.low + len(right.values))
     if left.values.shape[1] > 1:
@@ -262,25 +262,25 @@ def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, lim
         values = objective(a[:, None] + b - 1, both)
         i, j = np.unravel_index(int(np.argmin(values)), values.shape)
         if values[i, j] < limit:
-            best = Found(float(values[i, j]), int(a[i]), int(b[j]), int(a[i] + b[j] - 1), float(both[i, j]))
+            best = BestQuilt(float(values[i, j]), int(a[i]), int(b[j]), int(a[i] + b[j] - 1), float(both[i, j]))
         return best
     while True:  # one pair: the two ends are chosen apart, and the price settles in a few rounds (Dinkelbach)
-        tau = objective.price(best.value)
-        m, n = int(np.argmin(a * tau + left.values[:, 0])), int(np.argmin(b * tau + right.values[:, 0]))
+        dp_loss = objective.price(best.value)
+        m, n = int(np.argmin(a * dp_loss + left.values[:, 0])), int(np.argmin(b * dp_loss + right.values[:, 0]))
         nearby, influence = int(a[m] + b[n] - 1), float(left.values[m, 0] + right.values[n, 0])
         value = objective.one(nearby, influence)
         if not value < best.value:
             return best
-        best = Found(value, int(a[m]), int(b[n]), nearby, influence)
+        best = BestQuilt(value, int(a[m]), int(b[n]), nearby, influence)
 
 
-def _cut(objective: Objective, best: Found) -> int:
+def _cut(objective: Objective, best: BestQuilt) -> int:
     return int(min(objective.most_nearby(best.value) + 2, 2**53)) if np.isfinite(best.value) else 2**53
 
 
-def diagonal(left: Side, right: Side, objective: Objective, most: int, limit: float) -> Found:
+def diagonal(left: QuiltSide, right: QuiltSide, objective: Objective, most: int, limit: float) -> BestQuilt:
     """A first good quilt below ``limit``: equal distances 1, 2, 4, … until the records inside alone cost more."""
-    best, distance, deciding = Found(limit, None, None, 0, np.inf), 1, np.array([0])
+    best, distance, deciding = BestQuilt(limit, None, None, 0, np.inf), 1, np.array([0])
     while distance <= most and objective.one(2 * distance - 1, 0.0) < best.value:
         at = np.array([distance])
         # One pair first: where it alone is too much, the others need not be asked.
@@ -290,12 +290,12 @@ def diagonal(left: Side, right: Side, objective: Objective, most: int, limit: fl
             deciding = np.array([int(np.argmax(every))])
             value = objective.one(2 * distance - 1, float(every.max()))
             if value < best.value:
-                best = Found(value, distance, distance, 2 * distance - 1, float(every.max()))
+                best = BestQuilt(value, distance, distance, 2 * distance - 1, float(every.max()))
         distance *= 2
     return best
 
 
-def _influence(left: Side, right: Side, a: Ints, b: Ints) -> Floats:
+def _influence(left: QuiltSide, right: QuiltSide, a: Ints, b: Ints) -> Floats:
     ua, ia = np.unique(a, return_inverse=True)
     ub, ib = np.unique(b, return_inverse=True)
     on_left, on_right = left.at(ua, None), right.at(ub, None)

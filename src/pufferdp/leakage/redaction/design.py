@@ -19,7 +19,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix, Vector, read_only
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.leakage.redaction.sides import ANY, Side
+from pufferdp.leakage.redaction.sides import ANY, RedactionSide
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 
@@ -39,7 +39,7 @@ def redactable(model: Model) -> MarkovChain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hiding:
+class RedactionProblem:
     """What is to be hidden: private records of one series, from whom, and how well."""
 
     chain: MarkovChain
@@ -91,7 +91,7 @@ class Hiding:
             out.add(number)
         return tuple(sorted(out))
 
-    def sides(self, record: int) -> tuple[Side, Side]:
+    def sides(self, record: int) -> tuple[RedactionSide, RedactionSide]:
         """What lies to the left and to the right of a record."""
         left, right = record - 1, self.length - record
         if self.adversary is Adversary.BDP:
@@ -101,11 +101,11 @@ class Hiding:
         else:
             before, after = [r for r in self.known if r < record], [r for r in self.known if r > record]
             near = (record - before[-1] if before else None, after[0] - record if after else None)
-        return Side(self.chain.reversal, left, near[0]), Side(self.chain.transition, right, near[1])
+        return RedactionSide(self.chain.reversal, left, near[0]), RedactionSide(self.chain.transition, right, near[1])
 
-    def only(self, *private: int) -> Hiding:
+    def only(self, *private: int) -> RedactionProblem:
         """The same with other private records."""
-        return Hiding(
+        return RedactionProblem(
             chain=self.chain,
             length=self.length,
             private=private,
@@ -134,7 +134,7 @@ class Block:
 class Design:
     """Redaction probabilities for a series; records outside the blocks are always released."""
 
-    hiding: Hiding
+    hiding: RedactionProblem
     method: str
     """Which method found it."""
     blocks: tuple[Block, ...]
@@ -147,7 +147,7 @@ class Design:
     def leakage_to(self, adversary: Adversary) -> float:
         """The exact leakage to somebody who knows more, or less."""
         other = self.hiding
-        hiding = Hiding(
+        hiding = RedactionProblem(
             chain=other.chain, length=other.length, private=other.private, epsilon=other.epsilon, adversary=adversary
         )
         return max(leakage_about(hiding, p, self._block(p)) for p in hiding.private)
@@ -200,12 +200,12 @@ def _promise(epsilon: float) -> float:
     return checks.epsilon(epsilon)
 
 
-def leakage_about(hiding: Hiding, record: int, block: Block) -> float:
+def leakage_about(hiding: RedactionProblem, record: int, block: Block) -> float:
     """The exact leakage about one private record, in linear time."""
     return float(leakages(hiding, record, block.first, block.marks))
 
 
-def leakages(hiding: Hiding, record: int, first: int, marks: Matrix) -> Matrix:
+def leakages(hiding: RedactionProblem, record: int, first: int, marks: Matrix) -> Matrix:
     """The same for several designs of one block: leading axes of ``marks`` are designs."""
     left, right = hiding.sides(record)
     at = record - first
@@ -220,7 +220,7 @@ def drawable(marks: Matrix) -> Matrix:
     return np.asarray(np.clip(np.ceil(np.ldexp(np.asarray(marks, dtype=float), 64)), 0, 2.0**64) / 2.0**64)
 
 
-def blocks_of(hiding: Hiding, first: int, marks: Matrix) -> tuple[Block, ...]:
+def blocks_of(hiding: RedactionProblem, first: int, marks: Matrix) -> tuple[Block, ...]:
     """Cut a stretch where records are surely released; the private records are redacted whatever ``marks`` says."""
     marks = drawable(marks)
     for p in hiding.private:
@@ -233,14 +233,14 @@ def blocks_of(hiding: Hiding, first: int, marks: Matrix) -> tuple[Block, ...]:
     return tuple(Block(first + int(part[0]), read_only(marks[part[0] : part[-1] + 1].copy())) for part in parts)
 
 
-def design_of(hiding: Hiding, method: str, blocks: Sequence[Block]) -> Design | None:
+def design_of(hiding: RedactionProblem, method: str, blocks: Sequence[Block]) -> Design | None:
     """The design, if it keeps the promise."""
     design = Design(hiding=hiding, method=method, blocks=tuple(blocks))
     return design if design.leakage <= hiding.epsilon else None
 
 
 def designs_of(
-    hiding: Hiding,
+    hiding: RedactionProblem,
     *,
     method: str,
     chains: Sequence[Sequence[int]],
@@ -264,7 +264,7 @@ def designs_of(
         if len(span) != 2 or not 1 <= span[0] <= span[1] <= hiding.length:
             raise ParameterError(f"data.chains holds {span}; it must be the first and the last row of a chain")
         first, last = span
-        own = within(hiding, first, last)
+        own = restrict_to(hiding, first, last)
         mine = tuple(Block(b.first - first + 1, b.marks) for b in parts if first <= b.first and b.last <= last)
         placed += len(mine)
         design = Design(hiding=own, method=method, blocks=mine)
@@ -279,9 +279,9 @@ def designs_of(
     return out
 
 
-def within(hiding: Hiding, first: int, last: int) -> Hiding:
+def restrict_to(hiding: RedactionProblem, first: int, last: int) -> RedactionProblem:
     """The same promise for one chain, its records counted from 1."""
-    return Hiding(
+    return RedactionProblem(
         chain=hiding.chain,
         length=last - first + 1,
         private=tuple(p - first + 1 for p in hiding.private if first <= p <= last),

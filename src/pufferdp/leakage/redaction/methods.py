@@ -11,15 +11,15 @@ import numpy as np
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix, Vector
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.redaction.design import Design, Hiding, blocks_of, design_of, drawable
-from pufferdp.leakage.redaction.regions import MOST_DISTANCE, Regions, Run, nearest, reach, regions, runs
-from pufferdp.leakage.redaction.sides import Side
+from pufferdp.leakage.redaction.design import Design, RedactionProblem, blocks_of, design_of, drawable
+from pufferdp.leakage.redaction.regions import MOST_DISTANCE, PrivateCluster, Regions, nearest, reach, regions, runs
+from pufferdp.leakage.redaction.sides import RedactionSide
 
 Stretch = tuple[int, Matrix]
 """First record and redaction probabilities of a stretch; everything else is released."""
 
 
-def together(hiding: Hiding, method: str, solve: Callable[[Run], Stretch]) -> Design:
+def combine(hiding: RedactionProblem, method: str, solve: Callable[[PrivateCluster], Stretch]) -> Design:
     """A design for every run, put together; where two meet each record takes the more careful one."""
     parts = [solve(run) for run in runs(hiding)]
     joined: list[Stretch] = []
@@ -34,17 +34,17 @@ def together(hiding: Hiding, method: str, solve: Callable[[Run], Stretch]) -> De
             joined.append((low, both))
         else:
             joined.append((first, marks))
-    blocks = tuple(b for first, marks in joined for b in blocks_of(hiding, first, careful(hiding, first, marks)))
+    blocks = tuple(b for first, marks in joined for b in blocks_of(hiding, first, tighten(hiding, first, marks)))
     design = design_of(hiding, method, blocks)
     if design is None:
         raise AssertionError(f"{method} leaks more than promised; this is a mistake in pufferdp")
     return design
 
 
-def careful(hiding: Hiding, first: int, marks: Matrix) -> Matrix:
+def tighten(hiding: RedactionProblem, first: int, marks: Matrix) -> Matrix:
     """More redaction until the promise is kept: a mark too many can say something, a wider window cannot."""
     inside = tuple(p for p in hiding.private if first <= p < first + len(marks))
-    run = Run(hiding=hiding, private=inside)
+    run = PrivateCluster(hiding=hiding, private=inside)
     marks = marks.copy()
     marks[[p - first for p in inside]] = 1.0
     marks = drawable(marks)
@@ -61,18 +61,18 @@ def careful(hiding: Hiding, first: int, marks: Matrix) -> Matrix:
     return whole
 
 
-def window(hiding: Hiding) -> Design:
+def window(hiding: RedactionProblem) -> Design:
     """The fewest records redacted whatever they hold; the two sides of the window may differ."""
-    return together(hiding, "window", best_window)
+    return combine(hiding, "window", best_window)
 
 
-def best_window(run: Run) -> Stretch:
+def best_window(run: PrivateCluster) -> Stretch:
     """The smallest window around a run, by its exact leakage."""
     (i, j), size = windows(run)[0], run.hiding.chain.size
     return run.stretch(np.ones((i, size)), np.ones((j, size)))
 
 
-def windows(run: Run, more: int = 0) -> list[tuple[int, int]]:
+def windows(run: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
     """Records redacted to the left and right: the smallest window, and for every left the least right up to more."""
     left, right = run.sides
     epsilon = run.hiding.epsilon
@@ -100,7 +100,7 @@ def windows(run: Run, more: int = 0) -> list[tuple[int, int]]:
     return sorted((pair for pair in found if sum(pair) <= total), key=lambda pair: (sum(pair), abs(pair[0] - pair[1])))
 
 
-def _window_fits(run: Run, most: list[int]) -> Callable[[int, int], bool]:
+def _window_fits(run: PrivateCluster, most: list[int]) -> Callable[[int, int], bool]:
     """Whether a window that redacts so many records to the left and right of a run keeps the promise."""
     left, right = run.sides
     middle = run.last - run.first
@@ -125,7 +125,7 @@ def _window_fits(run: Run, most: list[int]) -> Callable[[int, int], bool]:
     return fits
 
 
-def relaxed(hiding: Hiding, *, each: bool = False) -> Design:
+def relaxed(hiding: RedactionProblem, *, each: bool = False) -> Design:
     """3R by the paper's relaxed bound: one q in closed form or, with ``each``, its convex programme."""
     if hiding.adversary is not Adversary.PUFFERFISH or hiding.known:
         raise NotApplicableError(
@@ -133,20 +133,20 @@ def relaxed(hiding: Hiding, *, each: bool = False) -> Design:
             "take 3r-numerical or 3r-optimal, which are calibrated on the exact leakage",
             value=hiding.adversary,
         )
-    return together(hiding, "3r-relaxed", lambda run: best_of(run, relaxed_designs(run, each=each)))
+    return combine(hiding, "3r-relaxed", lambda run: best_of(run, relaxed_designs(run, each=each)))
 
 
-def numerical(hiding: Hiding) -> Design:
+def numerical(hiding: RedactionProblem) -> Design:
     """3R with the smallest constant q that the exact leakage allows."""
-    return together(hiding, "3r-numerical", lambda run: best_of(run, numerical_designs(run)))
+    return combine(hiding, "3r-numerical", lambda run: best_of(run, numerical_designs(run)))
 
 
-def best_of(run: Run, designs: Iterator[Stretch]) -> Stretch:
+def best_of(run: PrivateCluster, designs: Iterator[Stretch]) -> Stretch:
     """The design that releases most."""
     return max(designs, key=lambda one: run.released(*one))
 
 
-def splits(run: Run) -> list[tuple[float, float]]:
+def splits(run: PrivateCluster) -> list[tuple[float, float]]:
     """The paper's splits of the budget between the sides: half each, or all to one.
 
     Giving a whole side up is left out where that alone redacts more than half each does.
@@ -161,7 +161,7 @@ def splits(run: Run) -> list[tuple[float, float]]:
     return out + ([(epsilon, 0.0)] if right.records < most else [])
 
 
-def relaxed_designs(run: Run, *, each: bool = False) -> Iterator[Stretch]:
+def relaxed_designs(run: PrivateCluster, *, each: bool = False) -> Iterator[Stretch]:
     """For each split of the budget the design of the relaxed bound."""
     for split in splits(run):
         sides = [regions(side, budget) for side, budget in zip(run.sides, split, strict=True)]
@@ -172,7 +172,7 @@ def relaxed_designs(run: Run, *, each: bool = False) -> Iterator[Stretch]:
         yield run.stretch(*marks)
 
 
-def relaxed_probabilities(zone: Regions, side: Side, budget: float, *, each: bool) -> Vector:
+def relaxed_probabilities(zone: Regions, side: RedactionSide, budget: float, *, each: bool) -> Vector:
     """Probabilities q before S: 1 in L, and in M what −Σ log q_i ≤ budget − δ_t allows for every t in M.
 
     With z = −log q the sums of z up to each t are bounded, and Σ exp(−z) is to be small. One z for all is the least
@@ -211,7 +211,7 @@ def _minorant_slopes(bounds: list[float]) -> list[float]:
     return slopes
 
 
-def numerical_designs(run: Run) -> Iterator[Stretch]:
+def numerical_designs(run: PrivateCluster) -> Iterator[Stretch]:
     """For each split of the budget the regions of the paper with the smallest constant q, by the exact leakage."""
     for split in splits(run):
         factor = 1.0

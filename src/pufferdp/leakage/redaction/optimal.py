@@ -16,19 +16,19 @@ import numpy as np
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Mask, Matrix, Vector
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.redaction.design import Block, Design, Hiding, blocks_of, design_of, leakages
+from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of, design_of, leakages
 from pufferdp.leakage.redaction.methods import (
     Stretch,
+    combine,
     numerical,
     numerical_designs,
     relaxed,
     relaxed_designs,
-    together,
     window,
     windows,
 )
-from pufferdp.leakage.redaction.regions import Run
-from pufferdp.leakage.redaction.sides import Side, log_ratios, shifted
+from pufferdp.leakage.redaction.regions import PrivateCluster
+from pufferdp.leakage.redaction.sides import RedactionSide, log_ratios, shifted
 
 SHARES = (0.5, 0.0, 1.0)
 """How what a window leaves of the budget is shared between the sides, at the start; and where one more value fits."""
@@ -48,19 +48,19 @@ OPEN = 1 - 2.0**-20
 """A probability near 1: the value can be seen, and hardly ever is."""
 
 
-def optimal(hiding: Hiding) -> Design:
+def optimal(hiding: RedactionProblem) -> Design:
     """The design that releases most, among all that are tried, and never less than any other method does."""
     rivals = [window(hiding), numerical(hiding)]
     if hiding.adversary is Adversary.PUFFERFISH and not hiding.known:
         rivals += [relaxed(hiding), relaxed(hiding, each=True)]
-    own = together(hiding, "3r-optimal", _best)
+    own = combine(hiding, "3r-optimal", _best)
     if len(hiding.private) > 1:
         own = _jointly(own)
     best = max([own, *rivals], key=lambda design: design.utility)
     return Design(hiding=hiding, method="3r-optimal", blocks=best.blocks)
 
 
-def _best(run: Run, polished: int = POLISHED) -> Stretch:
+def _best(run: PrivateCluster, polished: int = POLISHED) -> Stretch:
     starts = sorted(_starts(run), key=lambda one: -run.released(*one[:2]))
     kept: list[tuple[int, Matrix, Mask]] = []
     seen: list[float] = []
@@ -73,7 +73,7 @@ def _best(run: Run, polished: int = POLISHED) -> Stretch:
     return _tidied(run, *_outwards(run, *best))
 
 
-def _tidied(run: Run, first: int, marks: Matrix) -> Stretch:
+def _tidied(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
     """Records that are hardly ever redacted are released, where that keeps the promise: the rule gets shorter."""
     small = (marks > 0) & (marks < HARDLY)
     rows = np.flatnonzero(small.any(axis=1))
@@ -86,7 +86,7 @@ def _tidied(run: Run, first: int, marks: Matrix) -> Stretch:
     return first, marks
 
 
-def _outwards(run: Run, first: int, marks: Matrix, free: Mask) -> Stretch:
+def _outwards(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Stretch:
     """Move the ends outwards as long as that helps: common values stay free there, and marks say less further away."""
     better = bool(free.any())
     while better:
@@ -110,7 +110,7 @@ def _outwards(run: Run, first: int, marks: Matrix, free: Mask) -> Stretch:
     return first, marks
 
 
-def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
+def _starts(run: PrivateCluster) -> Iterator[tuple[int, Matrix, Mask]]:
     """Designs with one probability for all values that may be seen, and which values those are."""
     best = -np.inf
     for first, marks in numerical_designs(run):
@@ -156,7 +156,7 @@ def _starts(run: Run) -> Iterator[tuple[int, Matrix, Mask]]:
                 yield first, marks, (base < 1)
 
 
-def _from_less_known(run: Run, left: int, right: int) -> tuple[int, Matrix, Mask]:
+def _from_less_known(run: PrivateCluster, left: int, right: int) -> tuple[int, Matrix, Mask]:
     """The best design against somebody who knows no record, with as much more redaction as the others need.
 
     Where it already keeps the promise towards everybody, nothing is better.
@@ -172,7 +172,7 @@ def _from_less_known(run: Run, left: int, right: int) -> tuple[int, Matrix, Mask
     return low, marks, (marks < 1) & (marks > 0)
 
 
-def _entries(side: Side, most: int) -> Matrix:
+def _entries(side: RedactionSide, most: int) -> Matrix:
     """What a first release at each distance says: (distance, x, x', value), with what a known record adds."""
     out, law = [], side.kernel
     for t in range(1, most + 1):
@@ -181,7 +181,9 @@ def _entries(side: Side, most: int) -> Matrix:
     return np.array(out).reshape(most, side.size, side.size, side.size)
 
 
-def _needs(run: Run, pair: tuple[int, int], wholes: list[Matrix], said: list[Matrix]) -> tuple[Matrix, Matrix]:
+def _needs(
+    run: PrivateCluster, pair: tuple[int, int], wholes: list[Matrix], said: list[Matrix]
+) -> tuple[Matrix, Matrix]:
     """How much of the slack of a window each value at each distance needs to be seen, on each side: 0 to 1, or more."""
     middle = run.last - run.first
     out = []
@@ -211,7 +213,7 @@ def _shares(needs: tuple[Matrix, Matrix], pair: tuple[int, int], long: bool) -> 
     return [*SHARES, *just.tolist()]
 
 
-def _scan(run: Run, first: int, base: Matrix) -> float | None:
+def _scan(run: PrivateCluster, first: int, base: Matrix) -> float | None:
     """The smallest constant probability that keeps the promise, or None."""
     rise = 1.0 - base
     grid = np.append(np.linspace(0.0, 1.0, 33)[:-1], OPEN)
@@ -227,7 +229,7 @@ def _scan(run: Run, first: int, base: Matrix) -> float | None:
     )
 
 
-def polish(run: Run, first: int, marks: Matrix, free: Mask, steps: int = STEPS) -> Matrix:
+def polish(run: PrivateCluster, first: int, marks: Matrix, free: Mask, steps: int = STEPS) -> Matrix:
     """Better probabilities for the free entries, by linear programmes over small steps, each checked exactly."""
     law = run.hiding.chain.stationary
     trust, best = 0.25, run.released(first, marks)
@@ -258,7 +260,7 @@ def polish(run: Run, first: int, marks: Matrix, free: Mask, steps: int = STEPS) 
     return marks
 
 
-def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, gain: Matrix) -> Vector | None:
+def _programme(run: PrivateCluster, first: int, marks: Matrix, free: Mask, trust: float, gain: Matrix) -> Vector | None:
     """The step that releases most, to first order, within the budget and the trust region."""
     from scipy.optimize import linprog
 
@@ -305,7 +307,7 @@ def _programme(run: Run, first: int, marks: Matrix, free: Mask, trust: float, ga
     return None if found.x is None else np.asarray(found.x[:count])
 
 
-def _binding(run: Run, first: int, marks: Matrix) -> list[int]:
+def _binding(run: PrivateCluster, first: int, marks: Matrix) -> list[int]:
     """The private records that are hardest to hide; the others are looked at when a step is checked."""
     if len(run.looked_at) <= MOST_BINDING:
         return list(run.looked_at)
@@ -320,18 +322,18 @@ def _jointly(design: Design) -> Design:
     for block in design.blocks:
         inside = tuple(p for p in hiding.private if block.first <= p <= block.last)
         free = (block.marks < 1) & (block.marks > 0)
-        marks = polish(Run(hiding=hiding, private=inside), block.first, np.array(block.marks), free)
+        marks = polish(PrivateCluster(hiding=hiding, private=inside), block.first, np.array(block.marks), free)
         blocks += blocks_of(hiding, block.first, marks)
     return design_of(hiding, design.method, blocks) or design
 
 
-def again(previous: Design, private: Sequence[int], epsilon: float, *, window: bool = False) -> Design:
+def redesign_with(previous: Design, private: Sequence[int], epsilon: float, *, window: bool = False) -> Design:
     """The design of both publications: old and new private records hidden, no record less released than before.
 
     With ``window`` records are released whatever they hold, or not.
     """
     before = previous.hiding
-    hiding = Hiding(
+    hiding = RedactionProblem(
         chain=before.chain,
         length=before.length,
         private=(*before.private, *private),
@@ -358,22 +360,22 @@ def again(previous: Design, private: Sequence[int], epsilon: float, *, window: b
     return Design(hiding=hiding, method=method, blocks=best.blocks)
 
 
-def _towards(previous: Design, wanted: Design, hiding: Hiding) -> list[Block]:
+def _towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list[Block]:
     """The way from what was published to the joint design, as far as both together keep the promise."""
     out: list[Block] = []
     for b in previous.blocks:
-        run = Run(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
+        run = PrivateCluster(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
         aim = np.minimum(b.marks, np.array([wanted.of(row) for row in range(b.first, b.last + 1)]))
         back = run.least(b.first, aim, b.marks - aim)
         out += blocks_of(hiding, b.first, np.minimum(aim + back * (b.marks - aim), b.marks))
     return out
 
 
-def _released(previous: Design, hiding: Hiding) -> list[Block]:
+def _released(previous: Design, hiding: RedactionProblem) -> list[Block]:
     """Whole records released, those farthest from a private one first, where that keeps the promise."""
     out: list[Block] = []
     for b in previous.blocks:
-        run = Run(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
+        run = PrivateCluster(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
         marks = np.array(b.marks)
         rows = [row for row in range(b.first, b.last + 1) if row not in hiding.private]
         for row in sorted(rows, key=lambda row: -min(abs(row - p) for p in run.private)):

@@ -15,24 +15,24 @@ import numpy as np
 
 from pufferdp.basics.arrays import Ints, Mask, Matrix, Vector
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.redaction.design import Block, Hiding, blocks_of, leakages
-from pufferdp.leakage.redaction.sides import Side
+from pufferdp.leakage.redaction.design import Block, RedactionProblem, blocks_of, leakages
+from pufferdp.leakage.redaction.sides import RedactionSide
 from pufferdp.models.chain import MarkovChain
 
 MOST_DISTANCE = 1 << 20
 
 
-def pointwise(side: Side, distances: int) -> Matrix:
+def pointwise(side: RedactionSide, distances: int) -> Matrix:
     """The influence of the private record on each value at each distance from 1: one row a distance."""
     return np.asarray(np.nan_to_num(side.influences(distances), nan=0.0, posinf=np.inf).max(axis=(1, 2)))
 
 
-def max_influence(side: Side, distances: int) -> Vector:
+def max_influence(side: RedactionSide, distances: int) -> Vector:
     """The largest influence on any value at each distance from 1."""
     return np.asarray(pointwise(side, distances).max(axis=1))
 
 
-def reach(side: Side, budget: float) -> int:
+def reach(side: RedactionSide, budget: float) -> int:
     """Δ*: the smallest distance at which no value is influenced by more than the budget; one beyond the side if none.
 
     Max-influence never rises with the distance (a row of P^(n+1) is a mixture of rows of P^n), so it is bisected.
@@ -49,7 +49,7 @@ def reach(side: Side, budget: float) -> int:
     return high
 
 
-def peak(side: Side, distance: int) -> float:
+def peak(side: RedactionSide, distance: int) -> float:
     """The largest influence at one distance."""
     law = side.power(distance)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -80,7 +80,7 @@ class Regions:
         return np.asarray(np.flatnonzero(~self.allowed.any(axis=1)) + 1)
 
 
-def regions(side: Side, budget: float) -> Regions:
+def regions(side: RedactionSide, budget: float) -> Regions:
     """S: every value within the budget. M: some are. L: none is. With a budget of 0 or less all of a side is L."""
     small = reach(side, budget) if budget > 0 else side.records + 1
     if small > MOST_DISTANCE:
@@ -109,7 +109,7 @@ def independent_bound(chain: MarkovChain, length: int, private: int, epsilon: fl
     if chain.size != 2:
         raise NotApplicableError(f"the bound is for two states; this chain has {chain.size}", value=chain)
     p = min(private, length + 1 - private)  # mirror: a binary chain is reversible
-    side = Side(chain.transition, length - p)
+    side = RedactionSide(chain.transition, length - p)
     if side.records == 0 or epsilon < peak(side, length - p):
         return 0.0
     one = reach(side, epsilon) + p - 1
@@ -124,10 +124,10 @@ GRID, ROUNDS = 17, 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class PrivateCluster:
     """Private records and everything between them, and the two sides of that."""
 
-    hiding: Hiding
+    hiding: RedactionProblem
     private: tuple[int, ...]
     ends_only: bool = False
     """Look at the first and the last private record only, which are nearest to a release: for a search, whose result
@@ -149,7 +149,7 @@ class Run:
         return self.private[-1]
 
     @cached_property
-    def sides(self) -> tuple[Side, Side]:
+    def sides(self) -> tuple[RedactionSide, RedactionSide]:
         """To the left of the first private record, and to the right of the last."""
         return self.hiding.sides(self.first)[0], self.hiding.sides(self.last)[1]
 
@@ -202,7 +202,7 @@ class Run:
         return out
 
 
-def runs(hiding: Hiding) -> Iterator[Run]:
+def runs(hiding: RedactionProblem) -> Iterator[PrivateCluster]:
     """The private records, grouped: two stay together when nothing between them can be released at all."""
     group = [hiding.private[0]]
     if len(hiding.private) > 1:
@@ -212,12 +212,12 @@ def runs(hiding: Hiding) -> Iterator[Run]:
         if p - group[-1] <= right + left + 1:
             group.append(p)
         else:
-            yield Run(hiding=hiding, private=tuple(group), ends_only=True)
+            yield PrivateCluster(hiding=hiding, private=tuple(group), ends_only=True)
             group = [p]
-    yield Run(hiding=hiding, private=tuple(group), ends_only=True)
+    yield PrivateCluster(hiding=hiding, private=tuple(group), ends_only=True)
 
 
-def nearest(side: Side, epsilon: float) -> int:
+def nearest(side: RedactionSide, epsilon: float) -> int:
     """How many records must be redacted on a side for a sure release to be possible there at all."""
 
     def kept(count: int) -> bool:

@@ -25,7 +25,7 @@ ANY: Final = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class RedactionSide:
     """The records on one side of a private record."""
 
     kernel: Matrix

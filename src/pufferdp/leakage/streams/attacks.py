@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.leakage.streams.bounds import extreme_sets, pair_logs
-from pufferdp.leakage.streams.sides import Side
+from pufferdp.leakage.streams.sides import StreamSide
 
 REACH: Final = 600
 """Records on a side that the attack looks at; leaving outputs out only makes it weaker."""
@@ -36,7 +36,7 @@ class Attack:
     """For each pair: the distance and the value of the known record; None: none."""
 
 
-def attack_side(side: Side, nothing: Floats, losses: Floats, possible: npt.NDArray[np.bool_]) -> Attack:
+def attack_side(side: StreamSide, nothing: Floats, losses: Floats, possible: npt.NDArray[np.bool_]) -> Attack:
     """The best attack from the records of one side, the farthest first; ``nothing`` are the weights before them."""
     k, n = len(side.table), len(losses)
     favours = extreme_sets(k)

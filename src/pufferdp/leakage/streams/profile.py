@@ -16,7 +16,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.streams.attacks import REACH, Attack, attack_side
 from pufferdp.leakage.streams.bounds import Deep, Products, every_set, pair_logs, scaled
-from pufferdp.leakage.streams.sides import Reach, Side, largest
+from pufferdp.leakage.streams.sides import Reach, StreamSide, largest
 from pufferdp.models.chain import MarkovChain
 
 _PATIENT: Final = 5_000
@@ -74,8 +74,8 @@ class StreamModel:
         self.table = np.array(chain.transition[np.ix_(self.states, self.states)])
         self.law, self.fixed, self.adversary = np.array(law[self.states]), given is None, adversary
         everyone = adversary is Adversary.BDP
-        self.before = Side(self.table.T, self.law, everyone, self.fixed)
-        self.after = Side(self.table, np.ones(len(self.law)), everyone, True)
+        self.before = StreamSide(self.table.T, self.law, everyone, self.fixed)
+        self.after = StreamSide(self.table, np.ones(len(self.law)), everyone, True)
 
     @cached_property
     def alone(self) -> bool:
@@ -207,7 +207,7 @@ def _combined(losses: Floats, left: Floats, right: Floats) -> Profile:
 class _End:
     """A side whose farthest record spends more than the others. Only who knows no record of the side sees that."""
 
-    def __init__(self, side: Side, ever: Floats, loss: float) -> None:
+    def __init__(self, side: StreamSide, ever: Floats, loss: float) -> None:
         self._side, self._ever, self._products = side, ever, Products(side.table, loss)
         self._loss, self._sets = loss, every_set(len(side.table))
         self._found: dict[float, Floats | None] = {loss: ever}

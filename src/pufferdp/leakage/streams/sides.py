@@ -36,7 +36,7 @@ _AT_ONCE: Final = 4_000_000
 class Windows:
     """What a side adds at every target beyond the first few; ``near`` records are looked at one by one."""
 
-    def __init__(self, side: Side, losses: Floats) -> None:
+    def __init__(self, side: StreamSide, losses: Floats) -> None:
         self._side, self._losses, self._moves = side, losses, Moves(side.table[None])
         self._ceiling, first = _ceiling(side, float(losses.max()))
         warm = _warm(side)
@@ -97,7 +97,7 @@ class Windows:
         return best
 
 
-def _ceiling(side: Side, loss: float) -> tuple[Floats | None, int]:
+def _ceiling(side: StreamSide, loss: float) -> tuple[Floats | None, int]:
     """A bound on the tables of all starts from some distance on, where no step spends more than ``loss``."""
     bases = scaled(np.concatenate([side.nothing[None], side.table.T]))
     bounds = Deep(Products(side.table, loss), bases)
@@ -109,7 +109,7 @@ def _ceiling(side: Side, loss: float) -> tuple[Floats | None, int]:
     return None, 0
 
 
-def _warm(side: Side) -> int | None:
+def _warm(side: StreamSide) -> int | None:
     """Records after which a start is forgotten; None where that takes too long, or may never be."""
     if not (side.table > 0).all():
         return None
@@ -131,7 +131,7 @@ _ROUNDING: Final = 4e-16
 
 
 @dataclass(frozen=True)
-class Side:
+class StreamSide:
     """One side of the target: how weights move, where they start, and who may know records there."""
 
     table: Floats
@@ -224,7 +224,7 @@ class Reach:
 class _Varying:
     """Every known record near the target has a table of its own; those farther away share one."""
 
-    side: Side
+    side: StreamSide
     none: Floats = field(init=False)
     base: Floats = field(init=False)
     near: Floats = field(init=False)
@@ -314,7 +314,7 @@ class _Varying:
         return np.asarray(bound)
 
 
-def _window(side: Side) -> tuple[int, Floats]:
+def _window(side: StreamSide) -> tuple[int, Floats]:
     """How many known records to keep apart, and the most that those farther away take back by themselves."""
     bases = side.table.T[side.table.any(axis=0)]
     distance = 1

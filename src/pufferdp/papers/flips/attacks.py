@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.assess.attack.attack import charged as charge
-from pufferdp.assess.attack.attack import clopper_pearson, dp_success, prior_odds
+from pufferdp.assess.attack.attack import clopper_pearson, dp_success, implied_epsilon, prior_odds
 from pufferdp.assess.attack.attackers import ATTACKERS, CorrelationAware, Learned, SingleBit, torch_there
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
@@ -55,8 +54,8 @@ def figure_2(
                 "paper": bound,
                 "single": single,
                 "ours": aware,
-                "single_charged": charge(single),
-                "charged": charge(aware),
+                "single_charged": implied_epsilon(single),
+                "charged": implied_epsilon(aware),
                 "exact": flip_loss(chain, Flips.of(rho, rho), RECORDS, Adversary.PUFFERFISH).worst,
             }
         )

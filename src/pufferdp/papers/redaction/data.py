@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import Hiding
+from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.papers.base import Drawing, Result, Setting
 from pufferdp.papers.redaction import SLEEP
@@ -67,7 +67,7 @@ def _hidden(
 ) -> list[dict[str, float | str | None]]:
     rows: list[dict[str, float | str | None]] = []
     for epsilon in epsilons:
-        hiding = Hiding(
+        hiding = RedactionProblem(
             chain=chain, length=length, private=tuple(private), epsilon=epsilon, adversary=Adversary.PUFFERFISH
         )
         found = {}

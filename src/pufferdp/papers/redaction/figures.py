@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.leakage.redaction.design import Hiding
+from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.leakage.redaction.methods import numerical, relaxed, window
 from pufferdp.leakage.redaction.optimal import optimal
 from pufferdp.leakage.redaction.regions import independent_bound, pointwise, regions
-from pufferdp.leakage.redaction.sides import Side, log_ratios
+from pufferdp.leakage.redaction.sides import RedactionSide, log_ratios
 from pufferdp.models.chain import MarkovChain
 from pufferdp.papers.base import Drawing, Result, Setting
 
@@ -29,9 +29,9 @@ def binary(alpha: float, beta: float) -> MarkovChain:
     return MarkovChain(transition=np.array([[1 - alpha, alpha], [beta, 1 - beta]]))
 
 
-def first_of(alpha: float, beta: float, length: int, epsilon: float) -> Hiding:
+def first_of(alpha: float, beta: float, length: int, epsilon: float) -> RedactionProblem:
     """The first record of a binary chain is private; the paper's adversary knows no record."""
-    return Hiding(
+    return RedactionProblem(
         chain=binary(alpha, beta), length=length, private=(1,), epsilon=epsilon, adversary=Adversary.PUFFERFISH
     )
 
@@ -66,7 +66,7 @@ def table_1(setting: Setting) -> Result:
 def figure_2(setting: Setting, *, distances: int = 8, epsilon: float = 1.0) -> Result:
     """Influence by distance for alpha .25 and beta .5: the paper's formula, and the transition matrix."""
     alpha, beta = 0.25, 0.5
-    side = Side(binary(alpha, beta).transition, distances)
+    side = RedactionSide(binary(alpha, beta).transition, distances)
     found, zone = pointwise(side, distances), regions(side, epsilon / 2)
     turn = 1 - alpha - beta
     rows: list[Row] = []

@@ -21,9 +21,9 @@ RECORDS: Final = 100
 """Records in a series where the paper's bounds do not depend on their number."""
 
 
-def leaks(chain: MarkovChain, tau: float, records: int) -> LeakageReport:
+def leaks(chain: MarkovChain, dp_loss: float, records: int) -> LeakageReport:
     """What tau of DP leaks under a two-state chain, by every curve, and exactly for a count with Laplace noise."""
-    return leakage_of(chain, dp_epsilon=tau, length=records, query=f"count:{chain.labels[-1]}")
+    return leakage_of(chain, dp_epsilon=dp_loss, length=records, query=f"count:{chain.labels[-1]}")
 
 
 def even_chain(gamma: float) -> MarkovChain:
@@ -47,11 +47,11 @@ def uneven_chain(gamma: float, omega: float) -> MarkovChain:
     return MarkovChain(transition=moves, states=("0", "1"))
 
 
-def quilt(model: Model, tau: float, records: int) -> float:
+def quilt(model: Model, dp_loss: float, records: int) -> float:
     """The quilt curve for every adversary."""
     curve = curves(model, records, Adversary.BDP)["quilt"]
     assert not isinstance(curve, str)
-    return curve(tau)
+    return curve(dp_loss)
 
 
 def figure_11(setting: Setting) -> Result:
@@ -98,13 +98,13 @@ def figure_11(setting: Setting) -> Result:
 def figure_13(setting: Setting, *, sizes: Sequence[int] = (10, 20, 40, 60, 80)) -> Result:
     """The Markov chain bound against the general one: where they cross."""
     rows = []
-    for tau in (0.25, 0.5, 1.0):
+    for dp_loss in (0.25, 0.5, 1.0):
         for records in sizes:
             setting.progress(f"computing leakages of {records} records")
-            gamma = math.exp((records - 1) * tau / 4)
-            exact = leaks(even_chain(gamma), tau, records).exact
-            both = {"paper": records * tau, "quilt": quilt(every_chain(gamma), tau, records), "ours": exact}
-            rows.append({"dp_epsilon": tau, "records": float(records), "gamma": gamma, **both})
+            gamma = math.exp((records - 1) * dp_loss / 4)
+            exact = leaks(even_chain(gamma), dp_loss, records).exact
+            both = {"paper": records * dp_loss, "quilt": quilt(every_chain(gamma), dp_loss, records), "ours": exact}
+            rows.append({"dp_epsilon": dp_loss, "records": float(records), "gamma": gamma, **both})
     return Result(
         rows=tuple(rows),
         columns={
@@ -141,11 +141,11 @@ def figure_16(
     for epsilon in epsilons:
         for h in factors:
             setting.progress(f"computing the largest gamma for epsilon {epsilon:g}")
-            paper, tau = math.exp((h - 1) * epsilon / (4 * h)), epsilon / h
+            paper, dp_loss = math.exp((h - 1) * epsilon / (4 * h)), epsilon / h
             limits = {
                 "paper": paper,
-                "ours": largest(partial(_every_chain_keeps, epsilon, tau), paper),
-                "exact": largest(partial(_even_chain_keeps, epsilon, tau), paper),
+                "ours": largest(partial(_every_chain_keeps, epsilon, dp_loss), paper),
+                "exact": largest(partial(_even_chain_keeps, epsilon, dp_loss), paper),
             }
             rows.append({"epsilon": epsilon, "h": h, **limits})
     return Result(
@@ -174,12 +174,12 @@ def figure_16(
     )
 
 
-def _every_chain_keeps(epsilon: float, tau: float, gamma: float) -> bool:
-    return quilt(every_chain(gamma), tau, RECORDS) <= epsilon
+def _every_chain_keeps(epsilon: float, dp_loss: float, gamma: float) -> bool:
+    return quilt(every_chain(gamma), dp_loss, RECORDS) <= epsilon
 
 
-def _even_chain_keeps(epsilon: float, tau: float, gamma: float) -> bool:
-    exact = leaks(even_chain(gamma), tau, RECORDS).exact
+def _even_chain_keeps(epsilon: float, dp_loss: float, gamma: float) -> bool:
+    exact = leaks(even_chain(gamma), dp_loss, RECORDS).exact
     return exact is not None and exact <= epsilon
 
 

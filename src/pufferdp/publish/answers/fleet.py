@@ -19,7 +19,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
-from pufferdp.publish.answers.problem import Finding
+from pufferdp.publish.answers.problem import Calibrated
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import AnswerPublication, Release, check_mechanism
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -271,6 +271,6 @@ def _chains_together(problems: Each) -> Noises:
     for person, worst in zip(
         chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True
     ):
-        calibration = QuiltExact().with_finding(asked[person], Finding(sigma=worst.value, quilt=worst))
+        calibration = QuiltExact().with_finding(asked[person], Calibrated(sigma=worst.value, quilt=worst))
         out[person] = AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problems[person].beta))
     return out

@@ -119,7 +119,7 @@ class Transport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Calibrated:
     """A noise multiplier and what it rests on."""
 
     sigma: float
@@ -160,14 +160,14 @@ class Mechanism(ABC):
     theorem: str
 
     @abstractmethod
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """σ and what it rests on. Raises NotApplicableError when there is no guarantee."""
 
     def calibrate(self, problem: Problem) -> Calibration:
         """The noise for this problem. Raises NotApplicableError when there is no guarantee."""
         return self.with_finding(problem, self.find(problem))
 
-    def with_finding(self, problem: Problem, finding: Finding) -> Calibration:
+    def with_finding(self, problem: Problem, finding: Calibrated) -> Calibration:
         """A calibration at a given σ."""
         bound = problem.bound
         law = NoiseLaw(

@@ -96,7 +96,7 @@ def noisy_box(noisy: Counts, confidence: float, scale: float) -> tuple[Floats, F
     """
     k = len(noisy)
     risk = (1 - confidence) / (4 * k * k)
-    one, rest = far(scale, 1, risk), far(scale, k - 1, risk) if k > 1 else 0
+    one, rest = tail_bound(scale, 1, risk), tail_bound(scale, k - 1, risk) if k > 1 else 0
     bounds = Bounds(math.log(2 * k * k / (1 - confidence)))
     low, high = np.zeros((k, k)), np.ones((k, k))
     for x in range(k):
@@ -110,7 +110,7 @@ def noisy_box(noisy: Counts, confidence: float, scale: float) -> tuple[Floats, F
     return low, high
 
 
-def far(scale: float, terms: int, risk: float) -> int:
+def tail_bound(scale: float, terms: int, risk: float) -> int:
     """A distance that a sum of so many discrete Laplace variables stays within, but for this risk.
 
     Chernoff: P(|S| ≥ t) ≤ 2·M(l)^terms·exp(−l·t), M(l) = (1−q)²/((1−q·e^l)(1−q·e^−l)), q = exp(−1/scale).

@@ -30,7 +30,7 @@ from pufferdp.publish.flips.design import FlipDesign, flippable, noise_shares
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
-from pufferdp.publish.noise import flip as draw_flips
+from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, silent
 from pufferdp.publish.reading import check_start, coding_of, histogram_of
 

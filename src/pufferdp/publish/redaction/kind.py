@@ -11,8 +11,16 @@ from typing import Any, ClassVar, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
 from pufferdp.basics.progress import Progress
-from pufferdp.leakage.redaction.design import Block, Design, Hiding, designs_of, redactable, shown_alike, within
-from pufferdp.leakage.redaction.optimal import again
+from pufferdp.leakage.redaction.design import (
+    Block,
+    Design,
+    RedactionProblem,
+    designs_of,
+    redactable,
+    restrict_to,
+    shown_alike,
+)
+from pufferdp.leakage.redaction.optimal import redesign_with
 from pufferdp.ledger.charge import Charge, redaction
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
@@ -48,10 +56,10 @@ _ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class RedactionProblem:
+class RedactionRequest:
     """What is to be hidden, and where it is in the data."""
 
-    hiding: Hiding
+    hiding: RedactionProblem
     """The promise for the whole series, by positions."""
     private: tuple[int, ...]
     """The private rows, in the order of their positions."""
@@ -76,7 +84,7 @@ class RedactionProblem:
 Designs = tuple[Design, ...]
 
 
-class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
+class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     """Series published but for what gives private records away."""
 
     schema = REDACTION_SCHEMA
@@ -105,7 +113,7 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
         "together": "the facts of a redaction do not go with the earlier one",
     }
 
-    def problem(self, certificate: RedactionCertificate, **more: Any) -> RedactionProblem:
+    def problem(self, certificate: RedactionCertificate, **more: Any) -> RedactionRequest:
         """The promise, and the design that was drawn from."""
         c = certificate
         chain, g = redactable(model_from_dict(c.model)), c.guarantee
@@ -123,8 +131,8 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
             raise CertificateError("a record that the earlier redaction kept private is private no more")
         if c.data.records > c.data.rows or (c.data.missing == "refuse" and c.data.records != c.data.rows):
             raise CertificateError(f"data.records is {c.data.records}; there are {c.data.rows} rows")
-        return RedactionProblem(
-            hiding=Hiding(
+        return RedactionRequest(
+            hiding=RedactionProblem(
                 chain=chain,
                 length=c.data.rows,
                 private=tuple(c.data.private),
@@ -143,7 +151,7 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
             dataset=None if c.ledger is None else c.ledger.dataset,
         )
 
-    def solve(self, problem: RedactionProblem, progress: Progress) -> Designs:
+    def solve(self, problem: RedactionRequest, progress: Progress) -> Designs:
         """The design of each chain: the one that is given, or the best of the method."""
         hiding = problem.hiding
         if problem.stretches is not None:
@@ -151,11 +159,11 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
             return tuple(designs_of(hiding, method=method, chains=problem.chains, blocks=problem.stretches))
         progress("designing")
         if problem.earlier is not None:
-            return (again(problem.earlier, hiding.private, hiding.epsilon, window=problem.method == "window"),)
+            return (redesign_with(problem.earlier, hiding.private, hiding.epsilon, window=problem.method == "window"),)
         design = redaction_mechanism(problem.method).design
-        return tuple(design(within(hiding, first, last)) for first, last in problem.chains)
+        return tuple(design(restrict_to(hiding, first, last)) for first, last in problem.chains)
 
-    def claims(self, problem: RedactionProblem, solution: Designs, made: Made) -> Claims:
+    def claims(self, problem: RedactionRequest, solution: Designs, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
         hiding, after, method = problem.hiding, problem.after, solution[0].method
         who, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
@@ -199,7 +207,7 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
             "ledger": self.row_claims(problem, solution, made),
         }
 
-    def charge(self, problem: RedactionProblem, solution: Designs) -> Charge:
+    def charge(self, problem: RedactionRequest, solution: Designs) -> Charge:
         """What it leaks; an earlier redaction that was charged to the same data set is contained in it."""
         hiding, after = problem.hiding, problem.after
         together = (
@@ -234,8 +242,8 @@ class RedactionKind(Kind[RedactionProblem, Designs, RedactionCertificate]):
         if chain is None:
             raise LedgerError("a redaction is charged under a model that is no Markov chain")
         redaction_mechanism(facts["method"])
-        problem = RedactionProblem(
-            hiding=Hiding(
+        problem = RedactionRequest(
+            hiding=RedactionProblem(
                 chain=chain,
                 length=facts["rows"],
                 private=tuple(facts["positions"]),

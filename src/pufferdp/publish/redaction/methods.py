@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.redaction.design import Design, Hiding
+from pufferdp.leakage.redaction.design import Design, RedactionProblem
 from pufferdp.leakage.redaction.methods import numerical, relaxed, window
 from pufferdp.leakage.redaction.optimal import optimal
 
@@ -21,7 +21,7 @@ class RedactionMechanism:
     name: str
     about: str
     theorem: str
-    design: Callable[[Hiding], Design]
+    design: Callable[[RedactionProblem], Design]
 
 
 REDACTIONS: Final = (

@@ -19,18 +19,18 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import check_file
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Coding, Layout
-from pufferdp.data.rewrite import FLOW_ENDINGS, Found, Placement, Span, rewrite_file, rewrite_frame
+from pufferdp.data.rewrite import FLOW_ENDINGS, PlacedRows, Placement, Span, rewrite_file, rewrite_frame
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
-from pufferdp.leakage.redaction.design import Block, Design, Hiding, redactable
+from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.kind import Made
-from pufferdp.publish.noise import Sampler, SystemSampler, happens
+from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
-from pufferdp.publish.redaction.kind import KIND, Designs, RedactionProblem, check_mark, read_designs, stretches
+from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, stretches
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.result import MARK, Redaction
 
@@ -74,7 +74,7 @@ def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> lis
                 marks.append(block.marks[part])
     rows, codes = placement.look(open_)
     if len(rows):
-        spans += spans_of(rows[happens(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
+        spans += spans_of(rows[bernoulli(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
     return merged(spans)
 
 
@@ -117,7 +117,7 @@ def plan_redaction(
         known: rows that the adversary knows; only with ``pufferfish``.
         mark: what stands for a redacted record.
     """
-    hiding = Hiding(
+    hiding = RedactionProblem(
         chain=redactable(model),
         length=length,
         private=tuple(private),
@@ -203,11 +203,11 @@ class Placed:
     """Where the rows that matter stand. Values are read when it is decided what is redacted."""
 
     placement: Placement
-    found: Found
+    found: PlacedRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class RedactionPublication(Publication[RedactionProblem, Designs, Placed, Redaction]):
+class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redaction]):
     """A redacted series on its way out."""
 
     model: Model
@@ -225,9 +225,9 @@ class RedactionPublication(Publication[RedactionProblem, Designs, Placed, Redact
     kind = KIND
 
     @cached_property
-    def hiding(self) -> Hiding:
+    def hiding(self) -> RedactionProblem:
         """The promise, for as many records as must be there."""
-        return Hiding(
+        return RedactionProblem(
             chain=redactable(self.model),
             length=max([1, *self.private, *self.known]),
             private=self.private,
@@ -270,7 +270,7 @@ class RedactionPublication(Publication[RedactionProblem, Designs, Placed, Redact
         )
         return Placed(placement=placement, found=placement.find([*self.private, *self.known]))
 
-    def problem(self, exact: Placed) -> RedactionProblem:
+    def problem(self, exact: Placed) -> RedactionRequest:
         """For the whole series; chains without private records are released as they are."""
         found, count = exact.found, len(self.private)
         rows = dict(zip(found.positions, [*self.private, *self.known], strict=True))
@@ -280,7 +280,7 @@ class RedactionPublication(Publication[RedactionProblem, Designs, Placed, Redact
             rows, private = {**before, **rows}, (*before, *private)
         whole = replace(self.hiding, length=found.count, private=private, known=found.positions[count:])
         own = tuple(span for span in found.chains if any(span[0] <= p <= span[1] for p in whole.private))
-        return RedactionProblem(
+        return RedactionRequest(
             hiding=whole,
             private=tuple(rows[p] for p in whole.private),
             known=tuple(rows[p] for p in whole.known),
@@ -293,7 +293,7 @@ class RedactionPublication(Publication[RedactionProblem, Designs, Placed, Redact
             dataset=self.account.dataset,
         )
 
-    def draw(self, problem: RedactionProblem, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
+    def draw(self, problem: RedactionRequest, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
         """Mark, write and certify."""
         self.progress("redacting")
         placement, blocks = exact.placement, stretches(problem.chains, solution)
@@ -330,7 +330,7 @@ class Earlier:
     design: Design
 
     @classmethod
-    def of(cls, content: dict[str, Any], published: object, hiding: Hiding) -> Earlier:
+    def of(cls, content: dict[str, Any], published: object, hiding: RedactionProblem) -> Earlier:
         """From its certificate, which must hold and be of one chain, for the same model and adversary."""
         if published is None:
             raise ParameterError("after names an earlier redaction; published must be the series it published")
@@ -353,7 +353,7 @@ class Earlier:
         dataset = None if c.ledger is None else c.ledger.dataset
         return EarlierPart(sha256=c.sha256, private=c.guarantee.private, leakage=c.leakage, dataset=dataset)
 
-    def rows(self, found: Found) -> dict[int, int]:
+    def rows(self, found: PlacedRows) -> dict[int, int]:
         """Its private rows by their positions; refuses another series than the one it was of."""
         if found.missing or len(found.chains) != 1 or self.design.hiding.length != found.count:
             raise ParameterError(

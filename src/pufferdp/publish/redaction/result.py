@@ -14,7 +14,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.paged import Paged
-from pufferdp.leakage.redaction.design import Block, Design, Hiding
+from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem
 from pufferdp.publish.noise import mark_thresholds
 from pufferdp.publish.redaction.certificate import RedactionCertificate
 from pufferdp.publish.redaction.kind import read_designs
@@ -45,7 +45,7 @@ class Redaction(Paged):
     """The redacted frame, where a frame was given and no file was named."""
 
     @property
-    def hiding(self) -> Hiding:
+    def hiding(self) -> RedactionProblem:
         """The promise and the model, as for the first chain."""
         return self.designs[0][1].hiding
 

@@ -211,7 +211,7 @@ def attack_page(report: AttackReport) -> Page:
             a.attacker,
             number(a.success),
             *((number(a.low), number(a.high)) if sure else ()),
-            number(a.charged) if math.isfinite(a.charged) else "no bound",
+            number(a.implied_epsilon) if math.isfinite(a.implied_epsilon) else "no bound",
         )
         for a in report.attacks
     )

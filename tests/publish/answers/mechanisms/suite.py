@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.answers.problem import Finding, Mechanism, Problem
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from tests.oracles.leakage import leakage
 from tests.strategies import SEEDS, chains, epsilons, random_law
@@ -61,7 +61,7 @@ class MechanismSuite:
         )
         sigma = self.sigma(problem)
         assume(np.isfinite(sigma))
-        calibration = self.mechanism.with_finding(problem, Finding(sigma=sigma))
+        calibration = self.mechanism.with_finding(problem, Calibrated(sigma=sigma))
         values = list(range(chain.size)) if query == "sum" else None
         for start in starts_of(chain, np.random.default_rng(seed)):
             everyone = adversary is Adversary.BDP

@@ -16,7 +16,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import Group, PerRecord
-from pufferdp.publish.answers.mechanisms.gk16 import Inferential
+from pufferdp.publish.answers.mechanisms.gk16 import Gk16
 from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -109,7 +109,7 @@ class TestQuiltApproxForThoseWhoKnowRecords(MechanismSuite):
 
 
 class TestInferential(MechanismSuite):
-    mechanism, adversaries = Inferential(), (Adversary.PUFFERFISH,)
+    mechanism, adversaries = Gk16(), (Adversary.PUFFERFISH,)
 
     def literal(self, problem):
         chain = problem.model
@@ -226,4 +226,4 @@ def test_gk16_declines_where_the_class_is_a_box():
         adversary=Adversary.PUFFERFISH,
     )
     with pytest.raises(NotApplicableError, match="bounds"):
-        Inferential().calibrate(problem)
+        Gk16().calibrate(problem)

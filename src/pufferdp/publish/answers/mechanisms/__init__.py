@@ -10,7 +10,7 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.plugins import plugins
 from pufferdp.publish.answers.mechanisms.baselines import CURVE_MECHANISMS, Group, PerRecord
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
-from pufferdp.publish.answers.mechanisms.gk16 import Inferential
+from pufferdp.publish.answers.mechanisms.gk16 import Gk16
 from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
 from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
@@ -20,7 +20,7 @@ GROUP: Final = "pufferdp.mechanisms"
 OURS: Final[tuple[Mechanism, ...]] = (
     PerRecord(),
     Group(),
-    Inferential(),
+    Gk16(),
     Wasserstein(),
     QuiltApprox(),
     QuiltExact(),

@@ -9,7 +9,7 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.curves import CURVES, Absent, curve
 from pufferdp.models.base import records_of
-from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 
 
 class PerRecord(Mechanism):
@@ -18,7 +18,7 @@ class PerRecord(Mechanism):
     name = "per-record-dp"
     theorem = "Dwork, McSherry, Nissim & Smith 2006, Proposition 1 (independent records)"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """1/ε where records are independent or the adversary knows all the others."""
         refuse_own_secrets(problem)
         longest = problem.longest if problem.lengths else 0
@@ -27,9 +27,9 @@ class PerRecord(Mechanism):
         return self.nominal(problem)
 
     @staticmethod
-    def nominal(problem: Problem) -> Finding:
+    def nominal(problem: Problem) -> Calibrated:
         """The σ that is shown whether it applies or not."""
-        return Finding(sigma=1 / problem.epsilon)
+        return Calibrated(sigma=1 / problem.epsilon)
 
 
 class Group(Mechanism):
@@ -38,9 +38,9 @@ class Group(Mechanism):
     name = "group"
     theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
-        return Finding(sigma=self._together(problem) / problem.epsilon)
+        return Calibrated(sigma=self._together(problem) / problem.epsilon)
 
     @staticmethod
     def _together(problem: Problem) -> float:
@@ -65,7 +65,7 @@ class CurveNoise(Mechanism):
         self.curve = name
         self.name = f"curve-{name}"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
         refuse_own_secrets(problem)
         longest = problem.longest if problem.lengths else None
@@ -76,7 +76,7 @@ class CurveNoise(Mechanism):
         if loss <= 0:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
         # A DP loss of 1/σ that is not above the one that was checked.
-        return Finding(sigma=math.nextafter(1 / loss, math.inf), theorem=found.theorem)
+        return Calibrated(sigma=math.nextafter(1 / loss, math.inf), theorem=found.theorem)
 
 
 CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)

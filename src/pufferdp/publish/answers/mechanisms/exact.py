@@ -15,7 +15,7 @@ from pufferdp.leakage.additive.windows import Informed, WindowLeakage
 from pufferdp.models.base import records_of
 from pufferdp.models.chain import chains_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, grid
-from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
 
 MOST_LOSS: Final = 100.0
@@ -34,10 +34,10 @@ class ExactLaplace(Mechanism):
     name = "exact-laplace"
     theorem = "exact leakage of a noisy number, over every adversary of the kind (docs/theory/windows.md)"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""
         refuse_own_secrets(problem)
-        return Finding(sigma=1 / ExactLeakage(problem).inverse(problem.epsilon))
+        return Calibrated(sigma=1 / ExactLeakage(problem).inverse(problem.epsilon))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +67,11 @@ class ExactLeakage:
         exact = problem.query.kind is QueryKind.COUNT
         self._rounding = 0.0 if exact else math.ulp(_largest(problem)) / problem.bound.lipschitz
 
-    def __call__(self, tau: float) -> float:
+    def __call__(self, dp_loss: float) -> float:
         """The leakage at a DP loss."""
-        if tau > MOST_LOSS:
+        if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        found = max(worst(tau * self._share)[0] for worst in self._worst) + tau * self._rounding
+        found = max(worst(dp_loss * self._share)[0] for worst in self._worst) + dp_loss * self._rounding
         if not math.isfinite(found):
             raise NotApplicableError("the leakage is not a number that a double can hold")
         return found
@@ -87,9 +87,9 @@ class ExactLeakage:
             most = min(2 * most, MOST_LOSS)
         return largest_loss(self, allowed, most)
 
-    def witness(self, tau: float) -> Witness | None:
+    def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
-        who = max((worst(tau * self._share) for worst in self._worst), key=lambda found: found[0])[1]
+        who = max((worst(dp_loss * self._share) for worst in self._worst), key=lambda found: found[0])[1]
         if isinstance(who, Informed):
             return self._in_series(who)
         return None if who is None else self._among_records(who)
@@ -169,8 +169,8 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
 
 
 def _of_window(window: WindowLeakage) -> Worst:
-    def worst(tau: float) -> tuple[float, Informed | None]:
-        found = window.at(tau)
+    def worst(dp_loss: float) -> tuple[float, Informed | None]:
+        found = window.at(dp_loss)
         return found.upper, found.adversary
 
     return worst

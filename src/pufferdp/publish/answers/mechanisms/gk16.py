@@ -13,19 +13,19 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.powers import largest_ratios, ratios_of
 from pufferdp.leakage.chains.starts import start_of
 from pufferdp.models.chain import MarkovChain, series_of
-from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 
 _LONGEST: Final = 4096
 """Longer chains repeat in the middle; what the ends do is settled by then, or the mechanism declines."""
 
 
-class Inferential(Mechanism):
+class Gk16(Mechanism):
     """Noise 2·(largest row sum of (I−Γ)^-1)/ε, if the spectral norm of Γ is below 1."""
 
     name = "gk16"
     theorem = "Ghosh & Kleinberg 2016, as used by Song et al. 2017, Section 5"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """The worst chain of the class decides."""
         refuse_known_records(problem)
         refuse_own_secrets(problem)
@@ -35,7 +35,7 @@ class Inferential(Mechanism):
         if not series.chains:
             raise NotApplicableError("the class is given by bounds; gk16 needs chains one can list")
         rows = max(_largest_row_sum(chain, problem.longest) for chain in series.chains)
-        return Finding(sigma=2 * rows / problem.epsilon)
+        return Calibrated(sigma=2 * rows / problem.epsilon)
 
 
 @dataclass(frozen=True)

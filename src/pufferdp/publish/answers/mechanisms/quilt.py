@@ -9,7 +9,7 @@ from pufferdp.leakage.quilts.chains import WorstRecord, worst_of_chains, worst_r
 from pufferdp.leakage.quilts.networks import NetworkQuilt, worst_network_record
 from pufferdp.leakage.quilts.search import Score
 from pufferdp.models.chain import series_of
-from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, refuse_known_records, refuse_own_secrets
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_known_records, refuse_own_secrets
 
 
 class QuiltExact(Mechanism):
@@ -20,7 +20,7 @@ class QuiltExact(Mechanism):
         "Song et al. 2017, Theorem 4.3; for an adversary who knows records, the quilt curve (docs/theory/search.md)"
     )
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """Max over models and records of min over quilts of nearby/(ε − influence)."""
         model = problem.model
         refuse_own_secrets(problem)
@@ -35,10 +35,10 @@ class QuiltExact(Mechanism):
             raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
         worst = worst_of_chains(series.deciding, problem.longest, Score(problem.epsilon), adversary)
-        return Finding(sigma=worst.value, quilt=worst)
+        return Calibrated(sigma=worst.value, quilt=worst)
 
 
-def _on_records(problem: Problem) -> Finding:
+def _on_records(problem: Problem) -> Calibrated:
     beliefs = problem.model.beliefs
     if not beliefs or any(belief.factors is None for belief in beliefs):
         raise NotApplicableError("needs a graph of who depends on whom: a chain or a Bayesian network")
@@ -48,7 +48,7 @@ def _on_records(problem: Problem) -> Finding:
         found = worst_network_record(tree, problem.moves, Score(problem.epsilon))
         worst = found if worst is None or found.value > worst.value else worst
     assert worst is not None
-    return Finding(sigma=worst.value, quilt=worst)
+    return Calibrated(sigma=worst.value, quilt=worst)
 
 
 class QuiltApprox(Mechanism):
@@ -57,7 +57,7 @@ class QuiltApprox(Mechanism):
     name = "quilt-approx"
     theorem = "Song et al. 2017, Lemmas 4.8 and C.1; Birkhoff 1957 for boxes and for an adversary who knows records"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """The worst chain of the class decides."""
         refuse_own_secrets(problem)
         worst: WorstRecord | None = None
@@ -67,7 +67,7 @@ class QuiltApprox(Mechanism):
         if series.box is not None:
             side = box_contraction(series.box).side
             worst = worst_record_by_distance(side, side, problem.longest, objective)
-            return Finding(sigma=worst.value, quilt=worst)
+            return Calibrated(sigma=worst.value, quilt=worst)
         for chain in series.chains:
             if problem.adversary is Adversary.PUFFERFISH:
                 gap = eigen_gap(chain)
@@ -78,4 +78,4 @@ class QuiltApprox(Mechanism):
             worst = found if worst is None or found.value > worst.value else worst
         if worst is None:
             raise NotApplicableError("bounds influence by the mixing of a chain, and the class lists none")
-        return Finding(sigma=worst.value, quilt=worst)
+        return Calibrated(sigma=worst.value, quilt=worst)

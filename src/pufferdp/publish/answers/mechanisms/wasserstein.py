@@ -10,9 +10,9 @@ import numpy as np
 
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.leakage.laws.base import Logs, RecordLaws, pairs_of
-from pufferdp.leakage.laws.wasserstein import MOST_POINTS, Pairs, Worst, worst_flow
+from pufferdp.leakage.laws.wasserstein import MOST_POINTS, Pairs, WorstPair, worst_flow
 from pufferdp.publish.answers.laws import Given, answer_laws
-from pufferdp.publish.answers.problem import Finding, Mechanism, Problem, Transport, refuse_known_records
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, Transport, refuse_known_records
 
 _BATCH: Final = 2_000_000
 """Masses looked at together."""
@@ -24,7 +24,7 @@ class Wasserstein(Mechanism):
     name = "wasserstein"
     theorem = "Song et al. 2017, Theorem 3.2"
 
-    def find(self, problem: Problem) -> Finding:
+    def find(self, problem: Problem) -> Calibrated:
         """The worst pair of secrets under the worst belief."""
         refuse_known_records(problem)
         worst: Transport | None = None
@@ -39,9 +39,9 @@ class Wasserstein(Mechanism):
             worst = search.own_secrets() if problem.secrets is not None else search.records()
             paid = max(paid, search.paid)
         if worst is None:
-            return Finding(sigma=0.0, transport=Transport(distance=0.0, first=None, second=None))
+            return Calibrated(sigma=0.0, transport=Transport(distance=0.0, first=None, second=None))
         sigma = worst.distance / (problem.epsilon - paid) / problem.bound.lipschitz
-        return Finding(sigma=sigma, transport=replace(worst, paid=paid))  # whichever belief has the worst rounding
+        return Calibrated(sigma=sigma, transport=replace(worst, paid=paid))  # whichever belief has the worst rounding
 
 
 class _Search:
@@ -104,7 +104,7 @@ class _Search:
         points, unit, inexact = self.given.laws.points, self.given.unit, self.given.inexact
         first, second = np.concatenate(self._first), np.concatenate(self._second)
         floor = 0.0 if self.worst is None else max(0.0, (self.worst.distance - inexact) / unit)
-        found: Worst | None
+        found: WorstPair | None
         if points.ndim == 2:
             found = worst_flow(np.asarray(points, dtype=float), first, second, self.slack, floor)
         else:
