@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from pydantic import ValidationError
 
-from pufferdp import Charge, Ledger, LedgerError, PufferdpError, Query, verify
+from pufferdp import CertificateError, Charge, Ledger, LedgerError, PufferdpError, Query, verify
 from pufferdp.ledger import charge as hashes
 from pufferdp.ledger.history import import_ledger
 from pufferdp.ledger.totals import State
@@ -23,7 +24,11 @@ from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.fits.certificate import Fitted
 from pufferdp.publish.fits.kind import KIND as FITS
-from pufferdp.publish.kind import Made, differences, is_listed, kind_of, kinds
+from pufferdp.publish.flips.certificate import SeriesCertificate
+from pufferdp.publish.flips.design import FlipDesign
+from pufferdp.publish.flips.kind import KIND as FLIPS
+from pufferdp.publish.flips.kind import FlipKind, FlipProblem
+from pufferdp.publish.kind import Claims, Made, differences, is_listed, kind_of, kinds
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 Step = str | int
@@ -120,6 +125,40 @@ def test_every_leaf_of_a_certificate(name: str) -> None:
 
 def test_every_kind_of_certificate_is_here() -> None:
     assert {golden(name)["schema"] for name in CERTIFICATES} == {kind.schema for kind in kinds() if kind.schema}
+
+
+@pytest.mark.parametrize("name", ["charged-answer", "charged-flip", "charged-redaction", "charged-flow"])
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [("missing", "refusex", "missing is 'refusex'"), ("gap", "10min", "gap is '10min'"), ("gap", -1.0, "gap is -1")],
+)
+def test_no_kind_can_be_read_in_a_way_that_there_is_not(name: str, field: str, value: Any, words: str) -> None:
+    content = golden(name)
+    content["data"] |= {field: value} | ({"order": None} if value == "10min" else {"order": "t"})
+    found = verify({**content, "sha256": content_hash(content)})
+    assert any("cannot have been read like this" in text and words in text for text in found.problems), found.problems
+
+
+def test_a_field_that_nobody_checks_cannot_be_made() -> None:
+    """Neither one that is stated and not on the list, nor one without any claim."""
+    content = golden("charged-flip")
+    problem = FLIPS.problem(SeriesCertificate.model_validate(content))
+    design = FLIPS.solve(problem, lambda words: None)
+    made = Made(data=content["data"], ledger=content["ledger"], created=content["created"])
+    assert FLIPS.certify(problem, design, made).to_dict() == content
+
+    class Forgetful(FlipKind):
+        unprovable: ClassVar[Mapping[str, str]] = {k: v for k, v in FLIPS.unprovable.items() if k != "channel.length"}
+
+    class Silent(FlipKind):
+        def claims(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> Claims:
+            return {key: claim for key, claim in super().claims(problem, solution, made).items() if key != "once"}
+
+    with pytest.raises(CertificateError, match=r"channel\.length is stated"):
+        Forgetful().certify(problem, design, made)
+    with pytest.raises(ValidationError, match="once"):
+        Silent().certify(problem, design, made)
+    assert "once is a field that nothing is known about" in Silent().verify(content)[0]
 
 
 def test_what_follows_is_said_in_the_warnings() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics import checks
@@ -21,7 +21,7 @@ from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Calibrated
 from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.answers.release import AnswerPublication, Release, check_mechanism
+from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
 from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible
@@ -86,18 +86,24 @@ def release_fleet(
         dataset: everybody's data set is called so in the ledger, then a slash and the person.
         progress: called with a few words before each step.
     """
-    return FleetPublication(
+    asked = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    account, noise, told = Account(ledger, dataset), sampler or SystemSampler(), progress or silent
+    if not models:
+        raise ParameterError("there is no model; a fleet needs one for each person")
+    each = AnswerPublication(
         data=data,
-        models=models,
+        model=next(iter(models.values())),
         reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
-        query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
+        query=asked,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         mechanism=mechanism,
         beta=beta,
-        account=Account(ledger, dataset),
-        sampler=sampler or SystemSampler(),
-        progress=progress or silent,
+        account=Account(),
+        sampler=noise,
+    )
+    return FleetPublication(
+        data=data, models=models, each=each, account=account, sampler=noise, progress=told
     ).publish()
 
 
@@ -110,30 +116,26 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
     """The answers of all people on their way out."""
 
     models: Mapping[str, Model]
-    reading: Reading
-    query: Query
-    epsilon: float
-    adversary: Adversary
-    mechanism: str | None = None
-    beta: float = 0.05
+    each: AnswerPublication
+    """What is asked of everybody; the model is each person's own."""
 
     kind = KIND
 
+    def one(self, person: str) -> AnswerPublication:
+        """What is asked of one person."""
+        return replace(self.each, model=self.models[person])
+
     def check(self) -> None:
         """Refuse what would be refused for any one person."""
-        checks.probability(self.beta, "beta")
-        check_mechanism(self.mechanism)
-        if self.query.kind is QueryKind.FUNCTION:
+        if self.each.query.kind is QueryKind.FUNCTION:
             raise ParameterError(
                 "a function of one's own needs the records themselves; release it for one person at a time"
             )
-        if not self.models:
-            raise ParameterError("there is no model; a fleet needs one for each person")
         seen = set[int]()
         for person, model in self._chains().items():
             if id(model) not in seen:  # people may share one
                 seen.add(id(model))
-                self._one(person).check()
+                self.one(person).check()
         _coding(self._chains())
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
@@ -151,28 +153,14 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
             out[person] = series
         return out
 
-    def _one(self, person: str) -> AnswerPublication:
-        return AnswerPublication(
-            data=self.data,
-            model=self.models[person],
-            reading=self.reading,
-            query=self.query,
-            epsilon=self.epsilon,
-            adversary=self.adversary,
-            mechanism=self.mechanism,
-            beta=self.beta,
-            account=Account(),
-            sampler=self.sampler,
-        )
-
     def read(self) -> dict[str, Exact]:
         """Everybody's counts, in one reading."""
         self.progress("reading")
-        beliefs, layout = self._chains(), self.reading.layout
+        beliefs, layout = self._chains(), self.each.reading.layout
         coding = _coding(beliefs)
-        clip = self.query.clip if _reads_numbers(beliefs, self.query) else None
+        clip = self.each.query.clip if _reads_numbers(beliefs, self.each.query) else None
         people = open_series(self.data, layout).people(coding, clip=clip)
-        _check_people(people, beliefs, str(self.reading.by))
+        _check_people(people, beliefs, str(self.each.reading.by))
         return {
             person: exact_of(beliefs[person], _own(person, counts, coding, beliefs[person]), layout)
             for person, counts in people.items()
@@ -180,16 +168,16 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
 
     def problem(self, exact: dict[str, Exact]) -> Each:
         """A problem for each person with records."""
-        return {person: self._one(person).problem(read) for person, read in exact.items()}
+        return {person: self.one(person).problem(read) for person, read in exact.items()}
 
     def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
         """Chains in one pass, the rest one by one."""
         self.progress(f"calibrating {len(problem)} people")
-        together = _chains_together(problem) if self.mechanism in (None, QuiltExact.name) else {}
+        together = _chains_together(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
         out = {}
         for person, asked in problem.items():
             noise = together.get(person)
-            out[person] = self._one(person).solve(asked, exact[person]) if noise is None else noise
+            out[person] = self.one(person).solve(asked, exact[person]) if noise is None else noise
             if out[person].calibration.scale == 0:
                 refuse_impossible(self.models[person], exact[person])
         return out
@@ -203,7 +191,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         """Everybody's answer with a certificate of its own."""
         self.progress("drawing noise")
         releases = {
-            person: self._one(person).draw(asked, solution[person], exact[person], charged.each.get(person, Charged()))
+            person: self.one(person).draw(asked, solution[person], exact[person], charged.each.get(person, Charged()))
             for person, asked in problem.items()
         }
         return Fleet(releases=releases, absent=tuple(person for person in self.models if person not in exact))
