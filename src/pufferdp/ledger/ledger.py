@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, ParameterError, RefusedError
@@ -23,11 +23,9 @@ from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
 from pufferdp.ledger.totals import Rule, State, refuse_other_model
+from pufferdp.ledger.verify import LedgerCheck, check
 from pufferdp.models.chain_classes import Model
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.verify import LedgerCheck
 
 
 class Ledger:
@@ -159,9 +157,7 @@ class Ledger:
 
     def verify(self, head: str | None = None) -> LedgerCheck:
         """Recompute every hash and every charge; with ``head``, look for the row that a certificate names."""
-        from pufferdp.ledger.verify import check
-
-        return check(self, head)
+        return check(self.store, head)
 
     def _find(self, session: Session, name: str, lock: bool = False) -> tuple[dict[str, Any], State]:
         sql = "SELECT definition, state FROM ledger_datasets WHERE name = ?" + (self.store.locked if lock else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
@@ -17,14 +17,10 @@ from pufferdp.basics.plugins import plugins
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
-from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.store.base import Session, Store
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.chain_classes import Model
 from pufferdp.models.files.json import model_from_dict
-
-if TYPE_CHECKING:
-    from pufferdp.ledger.ledger import Ledger
-
 
 _MOST = 20
 """Problems that are told; a broken chain would have one for every row."""
@@ -53,14 +49,14 @@ class LedgerCheck:
         }
 
 
-def check(ledger: Ledger, head: str | None = None) -> LedgerCheck:
+def check(store: Store, head: str | None = None) -> LedgerCheck:
     """Recompute a ledger; with ``head``, the row of that hash must be there."""
     if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
         raise LedgerError(f"head is {head!r}; it must be the 64 hexadecimal digits of a certificate", value=head)
     found = _Check(head)
-    found.problems += ledger.store.problems()
+    found.problems += store.problems()
     if not found.problems:
-        with ledger.store.reading() as session:
+        with store.reading() as session:
             found.everything(session)
     if head is not None and not found.seen:
         found.problems.append(
