@@ -12,7 +12,6 @@ the log under the child's hands. So connections are closed before a fork, and op
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import threading
 import time
@@ -119,7 +118,7 @@ class SqliteStore(Store):
             except sqlite3.OperationalError as error:
                 if not _busy(error) or time.monotonic() > deadline:
                     raise
-                time.sleep(random.random() * _PAUSE)
+                time.sleep(_pause())
         if mode != "wal":
             raise LedgerError(
                 f"ledger {self.place!r} lies on a file system without shared memory, so that processes cannot share "
@@ -198,7 +197,7 @@ class SqliteStore(Store):
         connection.execute("PRAGMA busy_timeout = 0")
         try:
             if self._crowded:
-                time.sleep(random.random() * _PAUSE)
+                time.sleep(_pause())
             self._crowded = False
             while True:
                 try:
@@ -214,7 +213,7 @@ class SqliteStore(Store):
                         "if it stays busy look for a process that holds it",
                         value=self.place,
                     )
-                time.sleep(random.random() * _PAUSE / (1 + waited / _PATIENCE))
+                time.sleep(_pause() / (1 + waited / _PATIENCE))
         finally:
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
 
@@ -243,6 +242,11 @@ class SqliteStore(Store):
         if self._connection is not None:
             _LOST[self._path] = self._connection
             self._connection = None
+
+
+def _pause() -> float:
+    """Seconds before the next attempt, spread so that those who wait do not all look at once."""
+    return os.urandom(1)[0] / 256 * _PAUSE
 
 
 def _busy(error: sqlite3.OperationalError) -> bool:
