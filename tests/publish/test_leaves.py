@@ -61,7 +61,7 @@ def changed_values(value: Any) -> list[Any]:
     if isinstance(value, bool):
         return [not value, None]
     if isinstance(value, (int, float)):
-        return [value + 1, 2 * value + 3, str(value)]
+        return [value + 1, value - 2.5, str(value)]
     if isinstance(value, str):
         return [f"{value}x", "", None]
     if isinstance(value, list):
