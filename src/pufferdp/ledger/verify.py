@@ -101,7 +101,7 @@ class _Check:
             names.append(name)
             try:
                 self._dataset(session, name, definition, state)
-            except (PufferdpError, ValueError, TypeError, KeyError, AttributeError) as error:
+            except (PufferdpError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
                 self.problems.append(f"data set {name!r} cannot be read: {error}")
         for (other,) in session.rows("SELECT DISTINCT dataset FROM ledger_entries"):
             if other not in names:

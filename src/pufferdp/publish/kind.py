@@ -42,6 +42,9 @@ class Claim(ABC):
     words: str | None = field(default=None, kw_only=True)
     """What is wrong where it does not hold; ``{stated}`` and ``{true}`` stand for the numbers."""
 
+    rank: ClassVar[int] = 1
+    """Numbers and digests have 0: they are told first, because the words follow from them."""
+
     @abstractmethod
     def holds(self, stated: Any, true: Any) -> bool:
         """Whether one leaf is as it must be."""
@@ -77,10 +80,17 @@ class Exact(Claim):
         return canonical_json(stated) == canonical_json(true)
 
 
+class Digest(Exact):
+    """A digest of what everything else is recomputed for."""
+
+    rank = 0
+
+
 @dataclass(frozen=True)
 class Near(Claim):
     """The same but for rounding; whatever is no number exactly so."""
 
+    rank = 0
     rel: float = field(default=ROUNDING, kw_only=True)
     abs: float = field(default=0.0, kw_only=True)
 
@@ -152,7 +162,7 @@ class Part(Claim):
         """The first field that does not hold."""
         if (stated is None) != (self.claims is None):
             return self.words
-        return None if self.claims is None else _find(differences(self.claims, stated, path))
+        return None if self.claims is None else next(iter(differences(self.claims, stated, path)), None)
 
     def holds(self, stated: Any, true: Any) -> bool:
         """Whether the part is there where it must be."""
@@ -164,22 +174,26 @@ def written(claims: Claims) -> dict[str, Any]:
     return {key: claim.value if isinstance(claim, Claim) else written(claim) for key, claim in claims.items()}
 
 
-def differences(claims: Claims, stated: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Where a content is not as claimed. A field without a claim is one of them."""
+def differences(claims: Claims, stated: Mapping[str, Any], path: str = "") -> list[str]:
+    """Where a content is not as claimed, what decides first. A field without a claim is one of them."""
+    return [text for _, text in sorted(_differences(claims, stated, path), key=lambda found: found[0])]
+
+
+def _differences(claims: Claims, stated: Mapping[str, Any], path: str) -> Iterator[tuple[int, str]]:
     for key in stated.keys() - claims.keys():
-        yield f"{_join(path, key)} is a field that nothing is known about"
+        yield 1, f"{_join(path, key)} is a field that nothing is known about"
     for key, claim in claims.items():
         at = _join(path, key)
         if key not in stated:
-            yield f"{at} is missing; it is needed"
+            yield 1, f"{at} is missing; it is needed"
         elif isinstance(claim, Claim):
-            found = claim.difference(at, stated[key])
-            if found is not None:
-                yield found
+            text = claim.difference(at, stated[key])
+            if text is not None:
+                yield claim.rank, text
         elif not isinstance(stated[key], Mapping):
-            yield f"{at} is {_text(stated[key])}; it must have {', '.join(claim)}"
+            yield 1, f"{at} is {_text(stated[key])}; it must have {', '.join(claim)}"
         else:
-            yield from differences(claim, stated[key], at)
+            yield from _differences(claim, stated[key], at)
 
 
 def stated_paths(claims: Claims, path: str = "") -> Iterator[str]:
@@ -317,7 +331,7 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
         return problems, list(raw["warnings"])
 
-    def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> Iterator[str]:
+    def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
         """Where a certificate does not follow from what it states."""
         problem = self.problem(certificate, **more)
         solution = self.solve(problem, lambda words: None)
@@ -330,7 +344,7 @@ class Kind(ABC, Generic[P, S, C]):
             pufferdp=raw["pufferdp"],
             created=raw["created"],
         )
-        yield from differences(self.claims(problem, solution, made), {k: v for k, v in raw.items() if k != "sha256"})
+        return differences(self.claims(problem, solution, made), {k: v for k, v in raw.items() if k != "sha256"})
 
     def recheck(self, charge: Charge, model: Model | None) -> list[str] | None:
         """What is wrong with a charge as a ledger keeps it; None where nothing but its author's word can be had."""
@@ -338,7 +352,7 @@ class Kind(ABC, Generic[P, S, C]):
         if true is None:
             return None
         claims, stated = self._row_claims(json.loads(true.content)), json.loads(charge.content)
-        return list(differences(claims, stated))
+        return differences(claims, stated)
 
     def _row_claims(self, content: Mapping[str, Any], path: str = "") -> Claims:
         out: dict[str, Claim | Claims] = {}
@@ -405,7 +419,7 @@ def kind_of(schema: object) -> AnyKind:
 
 def model_claims(model: Model) -> dict[str, Claim | Claims]:
     """The model by value, as it is written, and its digest."""
-    digest = Exact(model_digest(model), words="model_sha256 is not the digest of the model")
+    digest = Digest(model_digest(model), words="model_sha256 is not the digest of the model")
     return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
 
 

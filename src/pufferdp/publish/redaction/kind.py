@@ -256,7 +256,10 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             records=facts["rows"],
             mark="",
             method=facts["method"],
-            stretches=[(first, [row for count, row in runs for _ in range(count)]) for first, runs in facts["blocks"]],
+            stretches=[
+                (checks.length(first, "first row of a block"), [row for count, row in runs for _ in range(count)])
+                for first, runs in facts["blocks"]
+            ],
         )
         if len(set(problem.private)) != len(problem.private) or len(problem.private) != len(problem.hiding.private):
             raise LedgerError("a redaction has one position for each private row, and no row twice")
