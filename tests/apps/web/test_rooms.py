@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import pufferdp
+from pufferdp.basics.words import up_to
 from tests.apps.web.conftest import DEMO, Served
 
 ROOMS = ("plan", "leakage", "redact", "ledger")
@@ -149,7 +150,7 @@ def test_leakage_follows_the_point(page: Any, pictures: Path) -> None:
     model = pufferdp.MarkovChain(transition=[[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]])
     ours = pufferdp.leakage_of(model, dp_epsilon=0.1, length=288, query="count:1")
     shown = "n => document.querySelector('#leakage tbody tr:last-child').innerText.includes(n)"
-    page.wait_for_function(shown, arg=ours._said(ours.exact))
+    page.wait_for_function(shown, arg=up_to(ours.exact))
     page.screenshot(path=pictures / "leakage.png")
 
 
