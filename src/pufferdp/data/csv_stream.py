@@ -60,7 +60,7 @@ def change_lines(
         if name not in names:
             raise DataError(f"there is no column {name!r}; the columns are {shorten(names)}", value=name)
     places, passed = [names.index(name) for name in wanted], Passed()
-    coder, said = _Coder(coding, layout), [*labels, "", ""]
+    coder, texts = _Coder(coding, layout), [*labels, "", ""]
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
     for columns in _columns(source, len(names), passed):
         codes = coder(columns[places[-1]], passed)
@@ -73,14 +73,14 @@ def change_lines(
         passed.missing += missing
         passed.records += len(codes) - missing
         passed.line += len(codes)
-        changed = map(said.__getitem__, change(codes).tolist())
+        changed = map(texts.__getitem__, change(codes).tolist())
         if plain and len(places) == 1:
             sink.write(("\n".join(changed) + "\n").encode())
             sink.flush()
             continue
         out = io.StringIO()
-        kept = [columns[p] for p in places[:-1]]
-        csv.writer(out, lineterminator="\n").writerows(zip(*kept, changed, strict=True))
+        row_keys = [columns[p] for p in places[:-1]]
+        csv.writer(out, lineterminator="\n").writerows(zip(*row_keys, changed, strict=True))
         sink.write(out.getvalue().encode())
         sink.flush()
     if not passed.records:
@@ -175,8 +175,8 @@ def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[S
         yield list(zip(*rows, strict=True))
 
 
-def _fields(line: int, found: int, width: int) -> DataError:
-    return DataError(f"line {line} has {found} fields; the header has {width}: give every line the same number")
+def _fields(line: int, count: int, width: int) -> DataError:
+    return DataError(f"line {line} has {count} fields; the header has {width}: give every line the same number")
 
 
 def _text(block: bytes, passed: Passed) -> str:

@@ -40,8 +40,8 @@ def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
     plain = layout if by_order else Layout(column=layout.column, missing=layout.missing)
     frame = coded(table_of(open_source(source, columns), plain), coding)
     people = ["person"] if by_order and layout.by is not None else []
-    (found,) = integers(frame.sort(*people, "order").select("code"))
-    return found.astype(np.int16)
+    (codes,) = integers(frame.sort(*people, "order").select("code"))
+    return codes.astype(np.int16)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,9 +56,9 @@ class FileRows:
     @files.reading()
     def of(cls, path: str | os.PathLike[str], layout: Layout) -> FileRows:
         """Read a file once: the column, and those that say whose and when a row is, as they are written."""
-        kept = {"when": layout.order, "person": layout.by}
+        row_keys = {"when": layout.order, "person": layout.by}
         columns = Columns(
-            roles={"value": layout.column, **{role: name for role, name in kept.items() if name is not None}},
+            roles={"value": layout.column, **{role: name for role, name in row_keys.items() if name is not None}},
             key="order",
         )
         connection = files.load_files(Path(path), columns)
@@ -95,11 +95,11 @@ class FileRows:
             self.connection.execute("INSERT INTO changed SELECT code FROM piece")
             self.connection.unregister("piece")
         names = {"person": self.layout.by, "when": self.layout.order}
-        said = ", ".join(literal(label) for label in labels)
-        kept = [f"{identifier(role)} AS {identifier(name)}" for role, name in names.items() if name is not None]
+        literals = ", ".join(literal(label) for label in labels)
+        row_keys = [f"{identifier(role)} AS {identifier(name)}" for role, name in names.items() if name is not None]
         name = identifier(self.layout.column)
-        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{said}])[code + 1] END AS {name}"
-        query = f"SELECT {', '.join([*kept, column])} FROM series POSITIONAL JOIN changed"
+        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{literals}])[code + 1] END AS {name}"
+        query = f"SELECT {', '.join([*row_keys, column])} FROM series POSITIONAL JOIN changed"
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
@@ -167,37 +167,37 @@ class Placement:
         return _kept(placed.select("row", "place", "code", "start", "record").sort("place"))
 
     @reading()
-    def find(self, asked: Sequence[int]) -> PlacedRows:
+    def find(self, private: Sequence[int]) -> PlacedRows:
         """Check every row of the source, and find those asked about."""
         counts = self.series.counts(self.coding)
         count = counts.records + counts.missing
-        for row in asked:
+        for row in private:
             if row > count:
                 raise ParameterError(
                     f"private row is {row}; the data has {count} rows, and they are counted from 1", value=row
                 )
         if self.plain and not counts.missing:
-            return PlacedRows(count=count, missing=0, chains=((1, count),), positions=tuple(asked))
+            return PlacedRows(count=count, missing=0, chains=((1, count),), positions=tuple(private))
         number = "order" if self.plain else "row"
         rows, places, there = integers(
-            self._frame.filter(nw.col(number).is_in(sorted(set(asked)))).select(number, "place", "record")
+            self._frame.filter(nw.col(number).is_in(sorted(set(private)))).select(number, "place", "record")
         )
         where = dict(zip(rows.tolist(), zip(places.tolist(), there.tolist(), strict=True), strict=True))
-        for row in asked:
+        for row in private:
             if not where[row][1]:
                 raise DataError(f"private row is {row}, and its value is missing; there is nothing to hide", value=row)
-        positions = [where[row][0] for row in asked]
+        positions = [where[row][0] for row in private]
         edges = self._frame.filter((nw.col("start") == 1) | (nw.col("record") == 0))
         cuts, record = integers(edges.select("place", "record"))
         order = np.argsort(cuts)
         cuts, record = cuts[order], record[order]
         # A chain runs from its start, or from behind a missing value, to the next of either.
-        found = set()
+        chains = set()
         for position in positions:
             at = int(np.searchsorted(cuts, position, side="right"))
             first = 1 if at == 0 else int(cuts[at - 1]) + (0 if record[at - 1] else 1)
-            found.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
-        return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(found)), positions=tuple(positions))
+            chains.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
+        return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(chains)), positions=tuple(positions))
 
     @reading()
     def look(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
@@ -220,8 +220,8 @@ def _kept(frame: Frame) -> Frame:
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
         native.create("pufferdp_placed")
-        kept: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
-        return kept
+        placed: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
+        return placed
     return frame.collect().lazy()
 
 
@@ -251,8 +251,8 @@ def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans:
 def _rewrite_memory(source: MemoryFile, column: str, spans: Sequence[Span], mark: str) -> MemoryFile:
     with source.parts() as parts, files.connect() as connection:
         scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
-        found = connection.execute(_query(connection, scan, column, spans, mark))
-        return source.written([name for name, *_ in found.description or ()], iter(found.fetchall()))
+        result = connection.execute(_query(connection, scan, column, spans, mark))
+        return source.written([name for name, *_ in result.description or ()], iter(result.fetchall()))
 
 
 def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:

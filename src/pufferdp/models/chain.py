@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.models.base import Lengths, Model, Ways
+from pufferdp.models.base import LayoutOptions, Lengths, Model
 from pufferdp.models.files.json import File, Row
 
 Start = str | Sequence[float] | Vector
@@ -111,7 +111,7 @@ class SeriesModel(Model):
             raise ParameterError("there is no chain; a release needs at least one record")
         return given
 
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """Records have positions, and no names."""
         if id is not None:
             raise ParameterError(

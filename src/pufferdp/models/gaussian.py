@@ -13,7 +13,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats, read_only
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
-from pufferdp.models.base import Lengths, Model, Ways, record_names, refuse_unnamed
+from pufferdp.models.base import LayoutOptions, Lengths, Model, record_names, refuse_unnamed
 from pufferdp.models.chain import number_array
 from pufferdp.models.files.json import File, Row
 from pufferdp.models.inference import connected
@@ -75,13 +75,13 @@ class NumberModel(Model):
                 )
         return given or ((n, 1),)
 
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column tells families apart, and one says which record a row is where records have names."""
         for name in ("order", "gap"):
-            if ways[name] is not None:
+            if layout[name] is not None:
                 raise ParameterError(
-                    f"{name} is {ways[name]!r}; it is for series, and families of numbers have no order: leave it out",
-                    value=ways[name],
+                    f"{name} is {layout[name]!r}; it is for series, and families of numbers have no order: leave it out",
+                    value=layout[name],
                 )
         if missing == "break":
             raise ParameterError(
@@ -212,8 +212,8 @@ class Gaussian(NumberModel):
         """The largest |correlation| between two of these records, rounded up."""
         part = self.covariance[np.ix_(component, component)]
         sd = np.sqrt(np.diag(part))
-        found = np.abs(part) / sd[:, None] / sd * (1 + 2.0**-50)  # two roots and two quotients
-        return min(1.0, float(found.max(where=~np.eye(len(part), dtype=bool), initial=0.0)))
+        correlations = np.abs(part) / sd[:, None] / sd * (1 + 2.0**-50)  # two roots and two quotients
+        return min(1.0, float(correlations.max(where=~np.eye(len(part), dtype=bool), initial=0.0)))
 
     def spread(self, component: Sequence[int]) -> float:
         """The largest over the least standard deviation of these records, rounded up; 1 where variances are equal."""

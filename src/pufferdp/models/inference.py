@@ -51,14 +51,14 @@ def connected(links: Sequence[Collection[int]], within: Collection[int] | None =
     left = set(range(len(links)) if within is None else within)
     out = []
     while left:
-        found, stack = set(), [min(left)]
+        component, stack = set(), [min(left)]
         while stack:
             v = stack.pop()
-            if v not in found:
-                found.add(v)
-                stack.extend(w for w in links[v] if w in left and w not in found)
-        left -= found
-        out.append(tuple(sorted(found)))
+            if v not in component:
+                component.add(v)
+                stack.extend(w for w in links[v] if w in left and w not in component)
+        left -= component
+        out.append(tuple(sorted(component)))
     return out
 
 

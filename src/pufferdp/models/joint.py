@@ -125,8 +125,8 @@ class JointTable(RecordModel):
 
     @cached_property
     def _possible(self) -> tuple[Outcomes, Law]:
-        kept = self.probabilities > 0
-        return read_only(self.listed[kept]), read_only(self.probabilities[kept])
+        positive = self.probabilities > 0
+        return read_only(self.listed[positive]), read_only(self.probabilities[positive])
 
     def given(self, known: Known) -> JointTable:
         """The belief of somebody who knows this of some records."""

@@ -202,8 +202,10 @@ class Pedigree(RecordModel):
         """The families of a file, or of the PED file that it names."""
         content = _PedigreeFile.model_validate(raw)
         if (content.members is None) == (content.ped is None):
-            found = "neither members nor ped is given" if content.members is None else "members and ped are both given"
-            raise ModelError(f"{found}; a pedigree has its members in this file or in a PED file")
+            problem = (
+                "neither members nor ped is given" if content.members is None else "members and ped are both given"
+            )
+            raise ModelError(f"{problem}; a pedigree has its members in this file or in a PED file")
         if content.ped is not None:
             family = cls.from_ped(beside(folder, content.ped), content.major_allele_frequency, values=content.values)
             return replace(family, fitted=content.fitted)

@@ -79,11 +79,11 @@ class NothingKnown:
         density = smoothed(self._points, self._logs, dp_loss)
         ratio = density[self._first] - density[self._second]
         pair, at = (int(n) for n in np.unravel_index(int(np.argmax(np.abs(ratio))), ratio.shape))
-        found = float(ratio[pair, at])
+        log_ratio = float(ratio[pair, at])
         both = (self._given[self._first[pair]], self._given[self._second[pair]])
-        (record, likelier), (_, other) = both if found > 0 else both[::-1]
-        who = Learner(record, (), likelier, other, float(self._points[at])) if found else None
-        return abs(found) + 2 * self._error, who
+        (record, likelier), (_, other) = both if log_ratio > 0 else both[::-1]
+        learner = Learner(record, (), likelier, other, float(self._points[at])) if log_ratio else None
+        return abs(log_ratio) + 2 * self._error, learner
 
 
 class TableLeakage:
@@ -109,7 +109,7 @@ class TableLeakage:
 
     def worst(self, dp_loss: float) -> tuple[float, Learner | None]:
         """The leakage and the adversary who reaches it; None where nothing leaks."""
-        return max((part.worst(dp_loss, self._everyone) for part in self._parts), key=lambda found: found[0])
+        return max((part.worst(dp_loss, self._everyone) for part in self._parts), key=lambda leakage: leakage[0])
 
 
 class _Component:
@@ -133,7 +133,7 @@ class _Component:
 
     def worst(self, dp_loss: float, everyone: bool) -> tuple[float, Learner | None]:
         """The largest log-ratio of two densities of the output, and who sees it."""
-        best, who = 0.0, None
+        best, learner = 0.0, None
         noisy = self._law[..., None] - dp_loss * np.abs(self._points - self._answers[..., None])
         whole = (tuple(range(len(self._records))), noisy, self._law)
         for shown, seen, law in _smaller(*whole) if everyone else [whole]:
@@ -151,8 +151,8 @@ class _Component:
                 ratio = high.max(axis=axis) - low.min(axis=axis)
                 if ratio.max() > best:
                     best, at = float(ratio.max()), np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-                    who = self._learner(shown, axis, at, high, low)
-        return best, who
+                    learner = self._learner(shown, axis, at, high, low)
+        return best, learner
 
     def _learner(self, shown: tuple[int, ...], axis: int, at: tuple[np.intp, ...], high: Logs, low: Logs) -> Learner:
         *states, output = (int(n) for n in at)

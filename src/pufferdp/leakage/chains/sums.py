@@ -184,17 +184,17 @@ class ChainLaws:
         """The laws given that one of these conditions holds: one for each start under which it can."""
         rows = []
         for start in self.starts:
-            found = [log_sum(list(self._forward(start, cell))[-1], axis=0) for cell in cells]
-            row = np.logaddexp.reduce(found)
+            laws = [log_sum(list(self._forward(start, cell))[-1], axis=0) for cell in cells]
+            row = np.logaddexp.reduce(laws)
             if np.isfinite(row).any():
                 rows.append(self._with_rest(row))
         return normal(np.array(rows)) if rows else None
 
     def total(self) -> Logs:
         """The law of the sum with nothing known; needs a definite start."""
-        found = self.event([{}])
-        assert found is not None
-        return np.asarray(found[0])
+        laws = self.event([{}])
+        assert laws is not None
+        return np.asarray(laws[0])
 
     def _with_rest(self, row: Logs) -> Logs:
         return row if self.rest is None else log_convolve(row, self.rest)

@@ -290,8 +290,8 @@ def _pass_records(
     return _Side(spans, tail, settles)
 
 
-def _union(one: _Span, other: _Span) -> _Span:
-    out = dict(one)
+def _union(span: _Span, other: _Span) -> _Span:
+    out = dict(span)
     for z, (low, high) in other.items():
         out[z] = (min(low, out[z][0]), max(high, out[z][1])) if z in out else (low, high)
     return out

@@ -47,14 +47,14 @@ def worst_of_each(
     """The worst record of each chain and its best quilt, as ``worst_record`` finds it with the score of quilts."""
     everyone = adversary is Adversary.BDP
     quick = [n for n, chain in enumerate(chains) if chain.size == 2 and _is_stationary(chain)]
-    found: list[WorstRecord | None] = [None] * len(chains)
+    worst: list[WorstRecord | None] = [None] * len(chains)
     for s in range(0, len(quick), _AT_ONCE):
         part = quick[s : s + _AT_ONCE]
         tables = np.stack([chains[n].transition for n in part])
         results = _Pass(tables, np.array([lengths[n] for n in part]), epsilon, everyone).results()
         for n, result in zip(part, results, strict=True):
-            found[n] = result
-    return [one or _alone(chains[n], lengths[n], epsilon, adversary) for n, one in enumerate(found)]
+            worst[n] = result
+    return [record or _alone(chains[n], lengths[n], epsilon, adversary) for n, record in enumerate(worst)]
 
 
 def _is_stationary(chain: MarkovChain) -> bool:

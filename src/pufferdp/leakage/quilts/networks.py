@@ -161,13 +161,13 @@ class _Search:
         return frozenset(self._reached(set(self.home) - far - fence))
 
     def _reached(self, among: set[int]) -> set[int]:
-        found, stack = {self.record}, [self.record]
+        records, stack = {self.record}, [self.record]
         while stack:
             for w in self.tree.links[stack.pop()]:
-                if w in among and w not in found:
-                    found.add(w)
+                if w in among and w not in records:
+                    records.add(w)
                     stack.append(w)
-        return found
+        return records
 
     def _grown(self) -> Iterator[frozenset[int]]:
         """Sets that hang together around the record, the lightest first."""

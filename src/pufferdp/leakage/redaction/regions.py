@@ -112,10 +112,10 @@ def independent_bound(chain: MarkovChain, length: int, private: int, epsilon: fl
     side = RedactionSide(chain.transition, length - p)
     if side.records == 0 or epsilon < peak(side, length - p):
         return 0.0
-    one = reach(side, epsilon) + p - 1
-    least = one
+    one_sided = reach(side, epsilon) + p - 1
+    least = one_sided
     if p > 1 and epsilon >= peak(side, p - 1) + peak(side, length - p):
-        least = min(one, 2 * reach(side, epsilon / 2) - (1 if printed else 2))
+        least = min(one_sided, 2 * reach(side, epsilon / 2) - (1 if printed else 2))
     return 1 - max(least, 1) / length
 
 

@@ -115,9 +115,9 @@ class BifBlocks:
             line += match[0].count("\n")
         yield Token("the end of the file", line, "end")
 
-    def fail(self, line: int, said: str) -> NoReturn:
+    def fail(self, line: int, problem: str) -> NoReturn:
         """Refuse the file for what stands on a line."""
-        raise ModelError(f"{self.path}, line {line}: {said}")
+        raise ModelError(f"{self.path}, line {line}: {problem}")
 
     def _take(self) -> Token:
         token = self._next
@@ -141,13 +141,13 @@ class BifBlocks:
 
     def _names(self, end: str, what: str) -> tuple[Token, ...]:
         """Names up to a closing mark; commas may stand between them."""
-        found = []
+        names = []
         while not self._at(end):
-            found.append(self._name(f"{what} or {end!r}"))
+            names.append(self._name(f"{what} or {end!r}"))
             if self._at(","):
                 self._take()
         self._take()
-        return tuple(found)
+        return tuple(names)
 
     def _property(self) -> bool:
         """Skip a property, if one is next: it says nothing about probabilities."""
@@ -295,8 +295,8 @@ def _node(file: BifBlocks, name: str) -> BifNode:
     shape = (*(len(domain) for domain in domains), len(variable.states))
     entries = math.prod(shape)
     if entries > MOST_ENTRIES:
-        said = f"{entries:,}" if entries < 10**15 else f"about 10^{math.floor(math.log10(entries))}"
-        file.fail(block.line, f"the table of {name!r} has {said} entries; at most {MOST_ENTRIES:,} are read")
+        size = f"{entries:,}" if entries < 10**15 else f"about 10^{math.floor(math.log10(entries))}"
+        file.fail(block.line, f"the table of {name!r} has {size} entries; at most {MOST_ENTRIES:,} are read")
     table = _rows(file, name, domains, shape) if block.table is None else _whole(file, name, block.table, shape)
     return BifNode(variable.line, name, variable.states, tuple(p.text for p in block.parents), table)
 
@@ -311,8 +311,8 @@ def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape:
     for row in block.rows:
         index = _index(file, name, row, domains)
         if index in seen:
-            said = f"row ({', '.join(row.states)}) of {name!r}"
-            file.fail(row.line, f"{said} is given twice, first on line {seen[index]}; leave one out")
+            row_name = f"row ({', '.join(row.states)}) of {name!r}"
+            file.fail(row.line, f"{row_name} is given twice, first on line {seen[index]}; leave one out")
         seen[index] = row.line
         table[index] = _law(file, name, row, shape[-1])
     if block.default is None and len(seen) < math.prod(shape[:-1]):
@@ -325,13 +325,13 @@ def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape:
 
 
 def _index(file: BifBlocks, name: str, row: Row, domains: Sequence[tuple[str, ...]]) -> tuple[int, ...]:
-    said = f"row ({', '.join(row.states)}) of {name!r}"
+    row_name = f"row ({', '.join(row.states)}) of {name!r}"
     if len(row.states) != len(domains):
-        file.fail(row.line, f"{said} names {len(row.states)} states; expected {len(domains)}, one for each parent")
+        file.fail(row.line, f"{row_name} names {len(row.states)} states; expected {len(domains)}, one for each parent")
     for parent, domain, state in zip(file.blocks[name].parents, domains, row.states, strict=True):
         if state not in domain:
             known = ", ".join(domain)
-            file.fail(row.line, f"{said}: {parent.text!r} has no state {state!r}; expected one of {known}")
+            file.fail(row.line, f"{row_name}: {parent.text!r} has no state {state!r}; expected one of {known}")
     return tuple(domain.index(state) for domain, state in zip(domains, row.states, strict=True))
 
 
