@@ -8,7 +8,6 @@ import io
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,6 +15,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.files import whole_file
 from pufferdp.data.layout import Coding, Layout, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS
@@ -28,7 +28,7 @@ _MISSING, _UNKNOWN = -1, -2
 
 @dataclass
 class Passed:
-    """What went through."""
+    """How much of a stream has gone through so far."""
 
     records: int = 0
     missing: int = 0
@@ -117,18 +117,12 @@ def check_lines(path: Path, layout: Layout, coding: Coding, labels: Sequence[str
 def change_file(
     path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
 ) -> Passed:
-    """The same from file to file, whole or not at all."""
-    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    """Change the lines of one file into another, which is written whole or not at all."""
     try:
-        with path.open("rb") as source, beside.open("wb") as sink:
-            passed = change_lines(source, sink, layout, coding, labels, change)
-        beside.replace(out)
+        with path.open("rb") as source, whole_file(out) as beside, beside.open("wb") as sink:
+            return change_lines(source, sink, layout, coding, labels, change)
     except OSError as error:
         raise DataError(f"out {str(out)!r} cannot be written: {error.strerror}", value=out) from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
-    return passed
 
 
 def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
@@ -194,7 +188,7 @@ class _Codes(dict[str, int]):
 
 
 class _Coder:
-    """Texts to states."""
+    """Turns texts into numbers of states, by name or by bin."""
 
     def __init__(self, coding: Coding, layout: Layout) -> None:
         self._coding, self._layout = coding, layout

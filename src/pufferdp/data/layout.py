@@ -171,7 +171,7 @@ class Counts:
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
 
     def with_histogram(self, histogram: tuple[int, ...]) -> Counts:
-        """The same counts under other states."""
+        """These counts with records counted in other states."""
         return replace(self, histogram=histogram)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.files import whole_file
 from pufferdp.data import files
 from pufferdp.data.expressions import MISSING, coded
 from pufferdp.data.files import reading
@@ -87,7 +87,7 @@ class FileRows:
     def write(
         self, path: str | os.PathLike[str], coding: Coding, labels: tuple[str, ...], change: Callable[[Codes], Codes]
     ) -> None:
-        """The same rows with changed states, as names; whole or not at all. Other columns are not written."""
+        """Write all rows with changed states, as names; whole or not at all. Other columns are not written."""
         self.connection.execute("CREATE OR REPLACE TEMP TABLE changed (code SMALLINT)")
         for codes in self.chunks(coding):
             piece: dict[str, Any] = {"code": change(codes)}
@@ -100,23 +100,10 @@ class FileRows:
         name = identifier(self.layout.column)
         column = f"CASE WHEN code < 0 THEN NULL ELSE ([{literals}])[code + 1] END AS {name}"
         query = f"SELECT {', '.join([*row_keys, column])} FROM series POSITIONAL JOIN changed"
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            self.connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({_options(target)})")
-            beside.replace(target)
+            _copy(self.connection, query, Path(path))
         except OSError as error:
             raise DataError(f"out {str(path)!r} cannot be written: {error.strerror}", value=path) from None
-        finally:
-            with suppress(OSError):
-                beside.unlink()
-
-
-def _options(path: Path) -> str:
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        return "FORMAT parquet"
-    return "FORMAT csv, HEADER" + (", COMPRESSION gzip" if name.endswith(".gz") else "")
 
 
 Span = tuple[int, int]
@@ -164,7 +151,7 @@ class Placement:
         keys = ["order"] if table.layout.by is None else ["person", "order"]
         place = nw.col("code").cum_count().over(order_by=keys)
         placed = self.series._linked(frame).with_columns(place=place.cast(nw.Int64))
-        return _kept(placed.select("row", "place", "code", "start", "record").sort("place"))
+        return _materialize(placed.select("row", "place", "code", "start", "record").sort("place"))
 
     @reading()
     def find(self, private: Sequence[int]) -> PlacedRows:
@@ -200,7 +187,7 @@ class Placement:
         return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(chains)), positions=tuple(positions))
 
     @reading()
-    def look(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
+    def states_at(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
         """Rows and states, as positions among the labels, of some stretches of the series, one after the other."""
         if not spans:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -215,8 +202,8 @@ class Placement:
         return rows, codes
 
 
-def _kept(frame: Frame) -> Frame:
-    """The same, computed once: sorting again for every question would cost as much as reading the data."""
+def _materialize(frame: Frame) -> Frame:
+    """A frame computed once: sorting again for every question would cost as much as reading the data."""
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
         native.create("pufferdp_placed")
@@ -236,7 +223,12 @@ def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Sp
     parts, connection = find_parts(Path(source)), files.connect()
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
-    _copy(connection, _query(connection, scan, column, spans, mark), Path(out))
+    query, target = _query(connection, scan, column, spans, mark), Path(out)
+    try:
+        with files.reading():
+            _copy(connection, query, target)
+    except OSError as error:
+        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None
 
 
 def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
@@ -288,19 +280,12 @@ def _hit(connection: duckdb.DuckDBPyConnection, spans: Sequence[Span]) -> str:
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:
+    """Write the rows of a query, in the format that the name of the file says."""
     name = target.name.lower()
     options = "FORMAT parquet" if name.endswith(".parquet") else "FORMAT csv, HEADER"
-    if ".tsv" in name:
+    if name.endswith((".tsv", ".tsv.gz")):
         options += ", DELIMITER '\t'"
     if name.endswith(".gz"):
         options += ", COMPRESSION gzip"
-    beside = target.with_name(f".{os.getpid()}.part.{target.name}")
-    try:
-        with files.reading():
-            connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")
-        beside.replace(target)
-    except OSError as error:
-        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
+    with whole_file(target) as beside:
+        connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")

@@ -62,7 +62,7 @@ class Series:
 
     @reading()
     def people(self, coding: Coding, *, clip: tuple[float, float] | None = None) -> dict[str, Counts]:
-        """The same for each person apart, by name and in sorted order. Without transitions."""
+        """Count records, chains and states of each person, by name and in sorted order. Without transitions."""
         frame, _, _ = self._tally(coding, clip)
         sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
         sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum())

@@ -47,8 +47,8 @@ class Spent:
         """The leakage that each quilt allows."""
         return np.asarray(np.asarray(nearby, dtype=float) * self.dp_loss + np.asarray(influence, dtype=float))
 
-    def one(self, nearby: float, influence: float) -> float:
-        """The same for one quilt."""
+    def scalar(self, nearby: float, influence: float) -> float:
+        """The leakage that a single quilt allows, without the cost of arrays."""
         return nearby * self.dp_loss + influence
 
     def most_nearby(self, value: float) -> float:
@@ -97,7 +97,7 @@ class Curve(ABC):
 
     @abstractmethod
     def _value(self, dp_loss: float) -> float:
-        """The curve above 0."""
+        """The bound at a DP loss above 0."""
 
     @abstractmethod
     def _most(self, epsilon: float) -> float:
@@ -106,7 +106,7 @@ class Curve(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Line(Curve):
-    """factor·tau + extra."""
+    """A straight line, factor·tau + extra."""
 
     factor: float
     extra: float = 0.0
@@ -160,7 +160,7 @@ class Absent(Curve):
 
     @property
     def applies(self) -> bool:
-        """It does not."""
+        """Never: there is only the reason why not."""
         return False
 
     def _value(self, dp_loss: float) -> float:

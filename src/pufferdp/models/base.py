@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.basics.files import found_text
+from pufferdp.basics.words import whole_number
 from pufferdp.models.inference import Factor, JunctionTree
 
 Law = npt.NDArray[np.float64]
@@ -233,7 +234,7 @@ class RecordModel(Model):
     @property
     @abstractmethod
     def records(self) -> tuple[str, ...]:
-        """Names of the records."""
+        """Names of the records, in the order of all laws and outcomes."""
 
     @property
     @abstractmethod
@@ -411,8 +412,7 @@ def refuse_many(count: int, what: str, records: int = 1) -> None:
     """Refuse a table of outcomes that would be too large."""
     most = most_outcomes(records)
     if count > most:
-        number = f"{count:,}" if count < 10**15 else f"about 10^{math.floor(math.log10(count))}"
-        raise ModelError(f"{what} has {number} joint states; at most {most:,} can be listed", value=count)
+        raise ModelError(f"{what} has {whole_number(count)} joint states; at most {most:,} can be listed", value=count)
 
 
 def record_names(value: object, count: int) -> tuple[str, ...]:

@@ -78,10 +78,11 @@ class NumberModel(Model):
     def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column tells families apart, and one says which record a row is where records have names."""
         for name in ("order", "gap"):
-            if layout[name] is not None:
+            value = layout[name]
+            if value is not None:
                 raise ParameterError(
-                    f"{name} is {layout[name]!r}; it is for series, and families of numbers have no order: leave it out",
-                    value=layout[name],
+                    f"{name} is {value!r}; it is for series, and families of numbers have no order: leave it out",
+                    value=value,
                 )
         if missing == "break":
             raise ParameterError(
@@ -178,7 +179,7 @@ class Gaussian(NumberModel):
 
     @property
     def family(self) -> int:
-        """Records in one copy."""
+        """How many records one copy of the law has."""
         return len(self.records)
 
     @property
@@ -188,7 +189,7 @@ class Gaussian(NumberModel):
 
     @property
     def normal(self) -> Gaussian:
-        """The belief itself."""
+        """Itself, the only belief."""
         return self
 
     def dependent(self, longest: int) -> int:
@@ -200,7 +201,7 @@ class Gaussian(NumberModel):
         return [(len(part), self.pearson(part), self.spread(part)) for part in self.components]
 
     def example(self, clip: tuple[float, float]) -> Gaussian:
-        """The law itself."""
+        """Itself: a single law is its own example."""
         return self
 
     @cached_property
@@ -229,7 +230,7 @@ class Gaussian(NumberModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Gaussian:
-        """The law of a file."""
+        """The law of a ``gaussian`` file."""
         content = _GaussianFile.model_validate(raw)
         names = None if content.records is None else [str(name) for name in content.records]
         table = number_array(content.covariance, "covariance")
@@ -295,7 +296,7 @@ class LimitedCorrelation(NumberModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> LimitedCorrelation:
-        """The class of a file."""
+        """The class of a ``limited_correlation`` file."""
         content = _LimitedFile.model_validate(raw)
         return cls(records=content.records, rho=content.rho, fitted=content.fitted)
 

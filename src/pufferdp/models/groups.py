@@ -95,12 +95,12 @@ class Groups(RecordModel):
 
     @cached_property
     def domains(self) -> tuple[tuple[str, ...], ...]:
-        """The same two states for every record."""
+        """Two states, which every record has."""
         return (self.states,) * sum(self.group_sizes)
 
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
-        """The groups."""
+        """The groups, by positions of their records."""
         ends = itertools.accumulate(self.group_sizes)
         return tuple(tuple(range(end - m, end)) for end, m in zip(ends, self.group_sizes, strict=True))
 
@@ -183,7 +183,7 @@ class AnyGroups(Model):
     largest: int
     """Most records in a group; anything may hold inside a group."""
     states: tuple[str, ...] = ("0", "1")
-    """Names of the states."""
+    """Names of the states; 0 and 1 stand for whatever numbers are in the data."""
     values: tuple[float, ...] | None = None
     """A number for each state: given by the state's name or in their order."""
     fitted: dict[str, Any] | None = None
@@ -196,7 +196,7 @@ class AnyGroups(Model):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the states."""
+        """Names of the states, which every record has."""
         return self.states
 
     @property
@@ -206,7 +206,7 @@ class AnyGroups(Model):
 
     @property
     def arbitrary(self) -> int:
-        """The largest group."""
+        """The largest group, within which nothing is believed."""
         return self.largest
 
     def dependent(self, longest: int) -> int:
@@ -247,7 +247,7 @@ class AnyGroups(Model):
         return [f"how many records there are ({records}), and their groups where --by names them"]
 
     def to_dict(self) -> dict[str, Any]:
-        """The largest size."""
+        """The largest size, and how the states are called."""
         return _to_dict(self, largest=self.largest, states=list(self.states))
 
     def __repr__(self) -> str:

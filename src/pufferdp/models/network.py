@@ -37,9 +37,9 @@ class Node:
     """One record of a network. Its table is checked by the network, which knows the parents' states."""
 
     name: str
-    """Name of the record."""
+    """Name of the record, by which children name it as a parent."""
     states: tuple[str, ...]
-    """Names of its states."""
+    """Names of its states, in the order of the last axis of the table."""
     parents: tuple[str, ...] = ()
     """Names of the records it depends on."""
     table: Law
@@ -65,7 +65,6 @@ class _NodeFile(File):
     table: list[Any]  # as deep as the node has parents; the node itself looks into it
 
     def build(self) -> Node:
-        """The node."""
         table = number_array(self.table, f"the table of node {self.name!r}")
         return Node(name=self.name, states=tuple(map(str, self.states)), parents=tuple(self.parents), table=table)
 

@@ -31,7 +31,7 @@ class Member:
     """One person of a pedigree, and the parents that are members too; an unknown parent is None."""
 
     id: str
-    """Name of the record."""
+    """Name of the record, by which children name a parent."""
     father: str | None = None
     mother: str | None = None
 
@@ -66,7 +66,6 @@ class _MemberFile(File):
     mother: str | int | None = None
 
     def build(self) -> Member:
-        """The member."""
         father, mother = (None if parent is None else str(parent) for parent in (self.father, self.mother))
         return Member(str(self.id), father, mother)
 
@@ -143,7 +142,7 @@ class Pedigree(RecordModel):
 
     @cached_property
     def network(self) -> BayesianNetwork:
-        """The same belief as a network: parents above their children."""
+        """The belief as a network: parents above their children."""
         return BayesianNetwork(
             nodes=tuple(
                 Node(name=m.id, states=GENOTYPES, parents=m.parents, table=_inherited(m, self.major_allele_frequency))

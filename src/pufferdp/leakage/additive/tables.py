@@ -29,14 +29,14 @@ class Learner:
     """Who learns most, and from what. Records and states are counted from 0."""
 
     record: int
-    """The record they want."""
+    """The record whose value they want to know."""
     known: tuple[tuple[int, int], ...]
     """Records they know and their states. Unless nothing is known, records that are independent of these and of the
     target are known as well, whatever they are."""
     likelier: int
-    """The state of the target that the output speaks for, and"""
+    """The state of the target that the output speaks for."""
     other: int
-    """the one it speaks against."""
+    """The state of the target that it speaks against."""
     output: float
     """The output they would like to see, in steps, without records that are known to them as independent."""
 
@@ -136,7 +136,7 @@ class _Component:
         best, learner = 0.0, None
         noisy = self._law[..., None] - dp_loss * np.abs(self._points - self._answers[..., None])
         whole = (tuple(range(len(self._records))), noisy, self._law)
-        for shown, seen, law in _smaller(*whole) if everyone else [whole]:
+        for shown, seen, law in _subsets(*whole) if everyone else [whole]:
             # Group privacy: the target and the unknown records together move the answer no farther than this.
             moves = sum(self._moves) - sum(self._moves[i] for i in shown) + max(self._moves[i] for i in shown)
             if dp_loss * moves <= best:
@@ -166,7 +166,7 @@ class _Component:
         )
 
 
-def _smaller(
+def _subsets(
     shown: tuple[int, ...], seen: Logs, law: Logs, least: int = 0
 ) -> Iterator[tuple[tuple[int, ...], Logs, Logs]]:
     """Every set of records, the others unknown: log P(records, output) and log P(records), one axis a record.
@@ -176,7 +176,7 @@ def _smaller(
     if len(shown) > 1:
         for axis in range(least, len(shown)):  # those before were forgotten in other calls: no set comes twice
             less = [np.logaddexp.reduce(table, axis=axis) for table in (seen, law)]
-            yield from _smaller(shown[:axis] + shown[axis + 1 :], less[0], less[1], axis)
+            yield from _subsets(shown[:axis] + shown[axis + 1 :], less[0], less[1], axis)
     yield shown, seen, law
 
 

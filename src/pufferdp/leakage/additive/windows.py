@@ -65,13 +65,15 @@ class Informed:
     left: int
     """Unknown records to the left of the target."""
     right: int
+    """Unknown records to the right of the target."""
     left_end: int | None
     """State of the known record left of the window; None where the window reaches the first record."""
     right_end: int | None
+    """State of the known record right of the window; None where the window reaches the last record."""
     likelier: int
-    """The state of the target that the output speaks for, and"""
+    """The state of the target that the output speaks for."""
     other: int
-    """the one it speaks against."""
+    """The state of the target that it speaks against."""
     output: int
     """The sum over the window, counted from the smallest possible, that an adversary would like to see."""
 

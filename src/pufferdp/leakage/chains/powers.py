@@ -279,7 +279,7 @@ class Ratios:
 
 
 def turned_pairs(size: int, pairs: Ints | None = None) -> Ints:
-    """The same pairs turned round: (x',x) for (x,x')."""
+    """Numbers of the pairs (x',x) for those of (x,x'); of all pairs without ``pairs``."""
     pairs = np.arange(size * size) if pairs is None else pairs
     return np.asarray(pairs % size * size + pairs // size)
 

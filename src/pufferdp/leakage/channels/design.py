@@ -56,7 +56,7 @@ def best_flips(
         low = largest(lambda h: losses(Flips(0.0, -h)).one, target)
         rho = _cheapest(high, -low, cost)
     else:
-        rho = _along(losses, target, cost)
+        rho = _frontier(losses, target, cost)
     while losses(Flips.of(*rho)).worst > epsilon:  # rounding of (ρ0, ρ1) themselves, where they are tiny
         rho = (min(0.5, rho[0] * (1 + 1e-12)), min(0.5, rho[1] * (1 + 1e-12)))
     return rho
@@ -102,7 +102,7 @@ def _cheapest(high: float, low: float, cost: tuple[float, float]) -> tuple[float
     return min(x, 0.5), min(y, 0.5)
 
 
-def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
+def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
     """Both ratios in both losses: the frontier, one ratio at a time."""
     from scipy import optimize
 
@@ -114,7 +114,7 @@ def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float
             return losses(Flips(high, -other)).worst
 
         # At −0 the loss is that of `high` alone, within the target; it rises with the other ratio.
-        reach = _within(worst, target)
+        reach = _largest_ratio(worst, target)
         seen[high] = _cheapest(high, -reach, cost)
         return cost[0] * seen[high][0] + cost[1] * seen[high][1]
 
@@ -125,7 +125,7 @@ def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float
     return min(seen.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
 
 
-def _within(loss: Callable[[float], float], target: float) -> float:
+def _largest_ratio(loss: Callable[[float], float], target: float) -> float:
     """The largest ratio up to ``target`` whose loss is within it; 0 is taken to be."""
     from scipy import optimize
 

@@ -51,7 +51,7 @@ class Bracket:
     lower: float
     """Reached by an output that was found."""
     upper: float
-    """Proved."""
+    """Proved for every output and every adversary of the kind."""
 
 
 def channel_loss(

@@ -44,8 +44,9 @@ class NoiseChainLoss:
     """What a release with correlated noise leaks: attained by some output, and at most."""
 
     lower: FlipLoss
+    """Attained by some output of the records that were passed."""
     upper: FlipLoss
-    """The same but for what endless series add beyond the records that were passed."""
+    """Proved; above ``lower`` by what longer series may add beyond the records that were passed."""
 
 
 def noise_chain_loss(data: MarkovChain, noise: MarkovChain, length: int | None, adversary: Adversary) -> NoiseChainLoss:

@@ -138,7 +138,7 @@ class Divergence:
     record: int
     """Position of the record, counted from 1."""
     state: int
-    """Number of its state."""
+    """The value that it has, as the number of a state, from 0."""
     exact: bool = True
     """False: an upper bound, because the model may take a start that comes closer."""
     reason: str | None = None

@@ -70,10 +70,10 @@ def _best(run: PrivateCluster, polished: int = POLISHED) -> Stretch:
             seen.append(value)
             candidates.append((first, polish(run, first, marks, free), free))
     best = max(candidates, key=lambda start: run.released(*start[:2]))
-    return _tidied(run, *_outwards(run, *best))
+    return _tidy(run, *_widen(run, *best))
 
 
-def _tidied(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
+def _tidy(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
     """Records that are hardly ever redacted are released, where that keeps the promise: the rule gets shorter."""
     small = (marks > 0) & (marks < HARDLY)
     rows = np.flatnonzero(small.any(axis=1))
@@ -86,7 +86,7 @@ def _tidied(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
     return first, marks
 
 
-def _outwards(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Stretch:
+def _widen(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Stretch:
     """Move the ends outwards as long as that helps: common values stay free there, and marks say less further away."""
     better = bool(free.any())
     while better:
@@ -354,13 +354,13 @@ def redesign_with(previous: Design, private: Sequence[int], epsilon: float, *, w
             value=earlier.leakage,
         )
     method = "window" if window else "3r-optimal"
-    parts = [_released(previous, hiding)] + ([] if window else [_towards(previous, optimal(hiding), hiding)])
+    parts = [_release_rows(previous, hiding)] + ([] if window else [_step_towards(previous, optimal(hiding), hiding)])
     designs = [design for part in parts if (design := design_of(hiding, method, part)) is not None]
     best = max([earlier, *designs], key=lambda design: design.utility)
     return Design(hiding=hiding, method=method, blocks=best.blocks)
 
 
-def _towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list[Block]:
+def _step_towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list[Block]:
     """The way from what was published to the joint design, as far as both together keep the promise."""
     out: list[Block] = []
     for b in previous.blocks:
@@ -371,7 +371,7 @@ def _towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list
     return out
 
 
-def _released(previous: Design, hiding: RedactionProblem) -> list[Block]:
+def _release_rows(previous: Design, hiding: RedactionProblem) -> list[Block]:
     """Whole records released, those farthest from a private one first, where that keeps the promise."""
     out: list[Block] = []
     for b in previous.blocks:

@@ -36,7 +36,7 @@ def beside(folder: Path | None, name: str) -> Path:
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model file."""
+    """The model of a JSON file; a BIF or PED file that it names is read from the same folder."""
     raw = read_json(path, "model file")
     try:
         return model_from_dict(raw, Path(path).parent)
