@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.orbits import Privacy, dobrushin, least_favourable, our_noise, poster_noise, radius, tilted
+from pufferdp.leakage.orbits import Privacy, dobrushin, least_favourable, our_noise, poster_noise, tilted
 from tests.oracles.chains import stationary
 from tests.oracles.flows import flow_law, two_chains, w1
 from tests.strategies import random_law, random_transition
@@ -25,6 +25,11 @@ def mixing(generator: np.random.Generator, k: int) -> np.ndarray:
         kernel = random_transition(generator, k)
         if dobrushin(kernel) < 0.95:
             return kernel
+
+
+def radius(kernel: np.ndarray, centre: np.ndarray) -> float:
+    """The largest total variation between rows of the same state: the least orbit around one that holds the other."""
+    return float(np.abs(kernel - centre).sum(axis=1).max()) / 2
 
 
 def moved(kernel: np.ndarray, eta: float, generator: np.random.Generator) -> np.ndarray:

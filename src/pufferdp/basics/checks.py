@@ -35,17 +35,21 @@ def _number(name: str, value: SupportsFloat | SupportsIndex | str) -> float:
         raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
 
 
-def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
-    """A privacy parameter: finite and above zero."""
-    number = _number(name, value)
-    if not math.isfinite(number) or number <= 0:
-        raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+def _checkable(name: str, number: float, value: object) -> float:
     if number < SMALLEST_EPSILON:
         raise ParameterError(
             f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
             value=value,
         )
     return number
+
+
+def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
+    """A privacy parameter: finite and above zero."""
+    number = _number(name, value)
+    if not math.isfinite(number) or number <= 0:
+        raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+    return _checkable(name, number, value)
 
 
 def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
@@ -57,12 +61,7 @@ def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
             "nothing: give a number between them, for example 0.1",
             value=value,
         )
-    if number < SMALLEST_EPSILON:
-        raise ParameterError(
-            f"{name} is {number:g}; below {SMALLEST_EPSILON:g} the promise is finer than rounding lets anyone check",
-            value=value,
-        )
-    return number
+    return _checkable(name, number, value)
 
 
 def radius(value: SupportsFloat | str, name: str = "eta") -> float:

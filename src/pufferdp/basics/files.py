@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pufferdp.basics.errors import ModelError, ParameterError
@@ -57,18 +58,26 @@ def check_file(path: str | os.PathLike[str], name: str, endings: tuple[str, ...]
         )
 
 
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """Another name in the same folder to write to, moved to ``target`` at the end, or removed where that fails."""
+    beside = target.with_name(f".{os.getpid()}.part.{target.name}")  # the ending stays: some writers go by it
+    try:
+        yield beside
+        beside.replace(target)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Write a file beside its place and move it there, so that nobody ever sees half of it."""
     check_file(path, "out")
     target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with beside.open("w", encoding="utf-8") as out:
+        with whole_file(target) as beside, beside.open("w", encoding="utf-8") as out:
             out.write(text)
             out.flush()
             os.fsync(out.fileno())
-        beside.replace(target)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=path) from None

@@ -46,16 +46,16 @@ def names(group: str) -> tuple[str, ...]:
 
 @cache
 def _registered(group: str) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    entries: dict[str, EntryPoint] = {}
     for entry in sorted(_installed().select(group=group), key=lambda entry: entry.name):
-        other = found.setdefault(entry.name, entry)
+        other = entries.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise ParameterError(
                 f"{entry.name!r} is registered twice in {group}: as {other.value!r} and as {entry.value!r}; "
                 "remove one of the packages",
                 value=entry.name,
             )
-    return found
+    return entries
 
 
 @cache

@@ -16,6 +16,11 @@ def number(value: float | None) -> str:
     return f"{value:.3e}"
 
 
+def whole_number(count: int, most: int = 10**15) -> str:
+    """A whole number in full, and from ``most`` on its power of ten."""
+    return f"{count:,}" if count < most else f"about 10^{math.floor(math.log10(count))}"
+
+
 def up_to(value: float | None, down: bool = False) -> str:
     """Four digits, rounded to the safe side: what is spent up, what is left down."""
     if value is None or value <= 0:

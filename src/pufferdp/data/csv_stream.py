@@ -8,7 +8,6 @@ import io
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,6 +15,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.files import whole_file
 from pufferdp.data.layout import Coding, Layout, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS
@@ -28,7 +28,7 @@ _MISSING, _UNKNOWN = -1, -2
 
 @dataclass
 class Passed:
-    """What went through."""
+    """How much of a stream has gone through so far."""
 
     records: int = 0
     missing: int = 0
@@ -60,7 +60,7 @@ def change_lines(
         if name not in names:
             raise DataError(f"there is no column {name!r}; the columns are {shorten(names)}", value=name)
     places, passed = [names.index(name) for name in wanted], Passed()
-    coder, said = _Coder(coding, layout), [*labels, "", ""]
+    coder, texts = _Coder(coding, layout), [*labels, "", ""]
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
     for columns in _columns(source, len(names), passed):
         codes = coder(columns[places[-1]], passed)
@@ -73,14 +73,14 @@ def change_lines(
         passed.missing += missing
         passed.records += len(codes) - missing
         passed.line += len(codes)
-        changed = map(said.__getitem__, change(codes).tolist())
+        changed = map(texts.__getitem__, change(codes).tolist())
         if plain and len(places) == 1:
             sink.write(("\n".join(changed) + "\n").encode())
             sink.flush()
             continue
         out = io.StringIO()
-        kept = [columns[p] for p in places[:-1]]
-        csv.writer(out, lineterminator="\n").writerows(zip(*kept, changed, strict=True))
+        row_keys = [columns[p] for p in places[:-1]]
+        csv.writer(out, lineterminator="\n").writerows(zip(*row_keys, changed, strict=True))
         sink.write(out.getvalue().encode())
         sink.flush()
     if not passed.records:
@@ -117,18 +117,12 @@ def check_lines(path: Path, layout: Layout, coding: Coding, labels: Sequence[str
 def change_file(
     path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
 ) -> Passed:
-    """The same from file to file, whole or not at all."""
-    beside = out.with_name(f".{out.name}.{os.getpid()}.part")
+    """Change the lines of one file into another, which is written whole or not at all."""
     try:
-        with path.open("rb") as source, beside.open("wb") as sink:
-            passed = change_lines(source, sink, layout, coding, labels, change)
-        beside.replace(out)
+        with path.open("rb") as source, whole_file(out) as beside, beside.open("wb") as sink:
+            return change_lines(source, sink, layout, coding, labels, change)
     except OSError as error:
         raise DataError(f"out {str(out)!r} cannot be written: {error.strerror}", value=out) from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
-    return passed
 
 
 def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
@@ -175,8 +169,8 @@ def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[S
         yield list(zip(*rows, strict=True))
 
 
-def _fields(line: int, found: int, width: int) -> DataError:
-    return DataError(f"line {line} has {found} fields; the header has {width}: give every line the same number")
+def _fields(line: int, count: int, width: int) -> DataError:
+    return DataError(f"line {line} has {count} fields; the header has {width}: give every line the same number")
 
 
 def _text(block: bytes, passed: Passed) -> str:
@@ -194,7 +188,7 @@ class _Codes(dict[str, int]):
 
 
 class _Coder:
-    """Texts to states."""
+    """Turns texts into numbers of states, by name or by bin."""
 
     def __init__(self, coding: Coding, layout: Layout) -> None:
         self._coding, self._layout = coding, layout

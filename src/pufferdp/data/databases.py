@@ -82,14 +82,14 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
 def _table_of(url: str) -> tuple[str, str]:
     """The address of the database, and the table that the URL names."""
     parts = urlsplit(url)
-    asked = parse_qsl(parts.query, keep_blank_values=True)
-    tables = [value for key, value in asked if key == "table"]
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    tables = [value for key, value in options if key == "table"]
     if len(tables) != 1 or not tables[0]:
         raise DataError(
             "the URL names no table; end it with ?table=NAME or ?table=SCHEMA.NAME, "
             "as in postgresql://user@host/database?table=visits"
         )
-    rest = urlencode([(key, value) for key, value in asked if key != "table"])
+    rest = urlencode([(key, value) for key, value in options if key != "table"])
     return urlunsplit(parts._replace(query=rest)), tables[0]
 
 
@@ -100,12 +100,12 @@ def _password(url: str) -> str:
 def _describe(server: Any, table: str) -> tuple[str, dict[str, tuple[str, str]]]:
     """The table as SQL writes it, and the type of each column: its name, and e for an enumeration."""
     # As it is written, or in small letters: PostgreSQL itself has made those of a name without quotes.
-    for said in (table, table.lower()):
-        spelling = ".".join(identifier(step) for step in said.split("."))
-        ((found, name),) = server.execute(
+    for written in (table, table.lower()):
+        spelling = ".".join(identifier(step) for step in written.split("."))
+        ((oid, name),) = server.execute(
             "SELECT to_regclass(%s)::oid, to_regclass(%s)::text", (spelling, spelling)
         ).fetchall()
-        if found is not None:
+        if oid is not None:
             break
     else:
         there = server.execute(
@@ -117,7 +117,7 @@ def _describe(server: Any, table: str) -> tuple[str, dict[str, tuple[str, str]]]
     kinds = server.execute(
         "SELECT attname, typname, typtype::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid "
         "WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
-        (found,),
+        (oid,),
     ).fetchall()
     return name, {column: (kind, sort) for column, kind, sort in kinds}
 
@@ -140,13 +140,13 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
         raise DataError(f"there is no file {path[:200]!r}; check the path", value=path)
     try:
         with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
-            kept = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
-            tables = [name for (name,) in database.execute(f"{kept} ORDER BY name")]
+            query = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
+            tables = [name for (name,) in database.execute(f"{query} ORDER BY name")]
             if table not in tables:
                 if table or len(tables) != 1:
-                    said = f"there is no table {table!r}" if table else "name a table"
+                    problem = f"there is no table {table!r}" if table else "name a table"
                     there = f"the tables are {shorten(tables)}" if tables else "it has no table"
-                    raise DataError(f"{said} of {path!r}, as in {path}::TABLE; {there}", value=table)
+                    raise DataError(f"{problem} of {path!r}, as in {path}::TABLE; {there}", value=table)
                 (table,) = tables
             names = [row[1] for row in database.execute(f"PRAGMA table_info({identifier(table)})")]
             check_columns(names, columns)
@@ -161,8 +161,8 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
         ) from None
 
 
-def _lines(found: Iterable[tuple[Any, ...]], columns: Columns) -> Iterator[bytes]:
-    for row in found:
+def _lines(rows: Iterable[tuple[Any, ...]], columns: Columns) -> Iterator[bytes]:
+    for row in rows:
         cells = []
         for cell, column in zip(row, columns.roles.values(), strict=True):
             if isinstance(cell, bytes):

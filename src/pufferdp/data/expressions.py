@@ -133,8 +133,8 @@ def _alike(table: Table, frame: Frame, edges: nw.Expr) -> Frame:
     """The rows at edges, and one row for all others with the same two states; count says how many it stands for."""
     where = ["place", "order"] if table.layout.by is None else ["place", "order", "person"]
     at_edge = [nw.when(edges).then(nw.col(name)).alias(name) for name in where]
-    kept = ["before", "code", "start", "record", "twin"]
-    return frame.select(*kept, *at_edge).group_by(*kept, *where).agg(nw.len().cast(nw.Int64).alias("count"))
+    keys = ["before", "code", "start", "record", "twin"]
+    return frame.select(*keys, *at_edge).group_by(*keys, *where).agg(nw.len().cast(nw.Int64).alias("count"))
 
 
 def in_order(table: Table, expression: nw.Expr) -> nw.Expr:

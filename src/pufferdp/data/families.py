@@ -77,8 +77,8 @@ def _numbers(frame: Frame, column: str, by: str | None) -> Frame:
         picked.append(nw.col("id"))
     frame = frame.select(*picked)
     count, missing = nw.len(), nw.col("value").is_null().cast(nw.Int64).sum()
-    ((found, lacking),) = rows(frame.select(count.alias("rows"), missing.alias("missing")))
-    if not found:
+    ((row_count, lacking),) = rows(frame.select(count.alias("rows"), missing.alias("missing")))
+    if not row_count:
         raise DataError("the data has no rows; at least one family is needed")
     if lacking:
         raise DataError(
@@ -112,11 +112,11 @@ def _check_ids(frame: Frame, id: str, by: str | None, records: Sequence[str]) ->
     if keys:
         which = nw.col("key").replace_strict(list(keys), list(keys.values()), default=UNKNOWN, return_dtype=nw.Int64)
     frame = frame.with_columns(record=which)
-    for (found,) in rows(frame.filter(nw.col("record") == UNKNOWN).select("id").head(1)):
+    for (stranger,) in rows(frame.filter(nw.col("record") == UNKNOWN).select("id").head(1)):
         raise DataError(
-            f"{shown(found)} in the id column {id!r} is not a record of the model; the records are "
+            f"{shown(stranger)} in the id column {id!r} is not a record of the model; the records are "
             f"{shorten(list(records))}: correct the id or drop the row",
-            value=found,
+            value=stranger,
         )
     counted = frame.group_by(*family, "record").agg(nw.len().alias("times"))
     for person, record in rows(counted.filter(nw.col("times") > 1).select(*(family or ["times"]), "record").head(1)):

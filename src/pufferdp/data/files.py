@@ -110,7 +110,7 @@ def memory_columns(source: MemoryFile) -> list[str]:
 
 
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:
-    """The same, read once into the table ``series`` of a database of its own."""
+    """The columns of files, read once into the table ``series`` of a database of its own."""
     connection, scan, parts = _scan(path, columns)
     if parts.text:
         _load_csv(connection, parts, columns)

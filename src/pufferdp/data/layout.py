@@ -71,12 +71,12 @@ class Columns:
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
         for role, name in self.roles.items():
-            said = option(role)
+            parameter = option(role)
             if not isinstance(name, str) or not name:
-                raise DataError(f"{said} is {name!r}; it must be the name of a column", value=name)
+                raise DataError(f"{parameter} is {name!r}; it must be the name of a column", value=name)
             if name in seen:
-                raise DataError(f"{seen[name]} and {said} are both {name!r}; they must differ", value=name)
-            seen[name] = said
+                raise DataError(f"{seen[name]} and {parameter} are both {name!r}; they must differ", value=name)
+            seen[name] = parameter
 
     @property
     def numbered(self) -> bool:
@@ -171,7 +171,7 @@ class Counts:
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
 
     def with_histogram(self, histogram: tuple[int, ...]) -> Counts:
-        """The same counts under other states."""
+        """These counts with records counted in other states."""
         return replace(self, histogram=histogram)
 
 

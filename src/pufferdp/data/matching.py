@@ -36,8 +36,8 @@ def comparable(kind: Any, role: str, column: str, what: str) -> Comparable:
     if kind.is_numeric():
         return Comparable(value=value, number=value.cast(nw.Float64), text=False)
     if isinstance(kind, nw.Boolean):
-        said = nw.when(~value.is_null()).then(nw.when(value).then(nw.lit("true")).otherwise(nw.lit("false")))
-        return Comparable(value=said, number=value.cast(nw.Int64).cast(nw.Float64), text=True)
+        text = nw.when(~value.is_null()).then(nw.when(value).then(nw.lit("true")).otherwise(nw.lit("false")))
+        return Comparable(value=text, number=value.cast(nw.Int64).cast(nw.Float64), text=True)
     if isinstance(kind, (nw.Categorical, nw.Enum)):
         return Comparable(value=value.cast(nw.String), number=None, text=True)
     if isinstance(kind, nw.String):

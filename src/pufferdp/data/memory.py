@@ -60,7 +60,7 @@ class MemoryFile:
                     os.unlink(path)
 
     def written(self, header: list[str], rows: Iterator[tuple[object, ...]]) -> MemoryFile:
-        """The same file with other rows; None becomes an empty field, which reads as missing again."""
+        """A file of this name with other rows; None becomes an empty field, which reads as missing again."""
         text = io.StringIO()
         out = csv.writer(text, delimiter="\t" if self.name.lower().endswith(".tsv") else ",", lineterminator="\n")
         out.writerow(header)

@@ -37,10 +37,10 @@ def find_parts(path: Path) -> Parts:
         raise DataError("the path of the data is empty; name a file", value=path)
     if os.path.isdir(path):
         # As Spark has it: what begins with _ or . is not data, unless it is the folder of a partition.
-        found = [part for part in sorted(path.rglob("*.parquet")) if not _hidden(part.relative_to(path))]
-        if not found:
+        files = [part for part in sorted(path.rglob("*.parquet")) if not _hidden(part.relative_to(path))]
+        if not files:
             raise DataError(f"the folder {name!r} holds no .parquet file; give a file or a folder of them")
-        paths, root = tuple(str(part) for part in found), path
+        paths, root = tuple(str(part) for part in files), path
     elif os.path.exists(path):  # Path.exists fails on names that are too long
         paths, root = (name,), path.parent
     elif paths := tuple(sorted(glob.glob(name, recursive=True))) if glob.has_magic(name) else ():

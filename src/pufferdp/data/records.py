@@ -79,15 +79,15 @@ def _check_size(frame: Frame, columns: Columns, size: int) -> None:
     ((count,),) = rows(frame.select(nw.len().alias("count")))
     if not count:
         raise DataError(f"the data has no rows; one for each of the {size} records of the model is needed")
-    found = f"the data has {count} rows and the model {size} records"
+    sizes = f"the data has {count} rows and the model {size} records"
     if count > size:
         raise DataError(
-            f"{found}; each record has one row: drop the rows that are too many, or use a model of all of them",
+            f"{sizes}; each record has one row: drop the rows that are too many, or use a model of all of them",
             value=count,
         )
     if columns.numbered and count < size:
         raise DataError(
-            f"{found}; in row order there must be as many: add the missing rows, "
+            f"{sizes}; in row order there must be as many: add the missing rows, "
             "or name the column that says which record a row is, with --id",
             value=count,
         )
@@ -102,13 +102,13 @@ def _cells(frame: Frame, columns: Columns) -> dict[str, _Cells]:
     }
     picked = [
         expression
-        for role, one in compared.items()
-        for expression in (one.value.alias(role), one.key.alias(f"{role}_key"))
+        for role, column in compared.items()
+        for expression in (column.value.alias(role), column.key.alias(f"{role}_key"))
     ]
     fetched = list(zip(*rows(frame.select(*picked)), strict=True))
     return {
-        role: _Cells(values=fetched[2 * place], keys=fetched[2 * place + 1], text=one.text)
-        for place, (role, one) in enumerate(compared.items())
+        role: _Cells(values=fetched[2 * place], keys=fetched[2 * place + 1], text=column.text)
+        for place, (role, column) in enumerate(compared.items())
     }
 
 

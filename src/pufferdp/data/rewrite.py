@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.files import whole_file
 from pufferdp.data import files
 from pufferdp.data.expressions import MISSING, coded
 from pufferdp.data.files import reading
@@ -40,8 +40,8 @@ def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
     plain = layout if by_order else Layout(column=layout.column, missing=layout.missing)
     frame = coded(table_of(open_source(source, columns), plain), coding)
     people = ["person"] if by_order and layout.by is not None else []
-    (found,) = integers(frame.sort(*people, "order").select("code"))
-    return found.astype(np.int16)
+    (codes,) = integers(frame.sort(*people, "order").select("code"))
+    return codes.astype(np.int16)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -56,9 +56,9 @@ class FileRows:
     @files.reading()
     def of(cls, path: str | os.PathLike[str], layout: Layout) -> FileRows:
         """Read a file once: the column, and those that say whose and when a row is, as they are written."""
-        kept = {"when": layout.order, "person": layout.by}
+        row_keys = {"when": layout.order, "person": layout.by}
         columns = Columns(
-            roles={"value": layout.column, **{role: name for role, name in kept.items() if name is not None}},
+            roles={"value": layout.column, **{role: name for role, name in row_keys.items() if name is not None}},
             key="order",
         )
         connection = files.load_files(Path(path), columns)
@@ -87,7 +87,7 @@ class FileRows:
     def write(
         self, path: str | os.PathLike[str], coding: Coding, labels: tuple[str, ...], change: Callable[[Codes], Codes]
     ) -> None:
-        """The same rows with changed states, as names; whole or not at all. Other columns are not written."""
+        """Write all rows with changed states, as names; whole or not at all. Other columns are not written."""
         self.connection.execute("CREATE OR REPLACE TEMP TABLE changed (code SMALLINT)")
         for codes in self.chunks(coding):
             piece: dict[str, Any] = {"code": change(codes)}
@@ -95,28 +95,15 @@ class FileRows:
             self.connection.execute("INSERT INTO changed SELECT code FROM piece")
             self.connection.unregister("piece")
         names = {"person": self.layout.by, "when": self.layout.order}
-        said = ", ".join(literal(label) for label in labels)
-        kept = [f"{identifier(role)} AS {identifier(name)}" for role, name in names.items() if name is not None]
+        literals = ", ".join(literal(label) for label in labels)
+        row_keys = [f"{identifier(role)} AS {identifier(name)}" for role, name in names.items() if name is not None]
         name = identifier(self.layout.column)
-        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{said}])[code + 1] END AS {name}"
-        query = f"SELECT {', '.join([*kept, column])} FROM series POSITIONAL JOIN changed"
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        column = f"CASE WHEN code < 0 THEN NULL ELSE ([{literals}])[code + 1] END AS {name}"
+        query = f"SELECT {', '.join([*row_keys, column])} FROM series POSITIONAL JOIN changed"
         try:
-            self.connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({_options(target)})")
-            beside.replace(target)
+            _copy(self.connection, query, Path(path))
         except OSError as error:
             raise DataError(f"out {str(path)!r} cannot be written: {error.strerror}", value=path) from None
-        finally:
-            with suppress(OSError):
-                beside.unlink()
-
-
-def _options(path: Path) -> str:
-    name = path.name.lower()
-    if name.endswith(".parquet"):
-        return "FORMAT parquet"
-    return "FORMAT csv, HEADER" + (", COMPRESSION gzip" if name.endswith(".gz") else "")
 
 
 Span = tuple[int, int]
@@ -164,43 +151,43 @@ class Placement:
         keys = ["order"] if table.layout.by is None else ["person", "order"]
         place = nw.col("code").cum_count().over(order_by=keys)
         placed = self.series._linked(frame).with_columns(place=place.cast(nw.Int64))
-        return _kept(placed.select("row", "place", "code", "start", "record").sort("place"))
+        return _materialize(placed.select("row", "place", "code", "start", "record").sort("place"))
 
     @reading()
-    def find(self, asked: Sequence[int]) -> PlacedRows:
+    def find(self, private: Sequence[int]) -> PlacedRows:
         """Check every row of the source, and find those asked about."""
         counts = self.series.counts(self.coding)
         count = counts.records + counts.missing
-        for row in asked:
+        for row in private:
             if row > count:
                 raise ParameterError(
                     f"private row is {row}; the data has {count} rows, and they are counted from 1", value=row
                 )
         if self.plain and not counts.missing:
-            return PlacedRows(count=count, missing=0, chains=((1, count),), positions=tuple(asked))
+            return PlacedRows(count=count, missing=0, chains=((1, count),), positions=tuple(private))
         number = "order" if self.plain else "row"
         rows, places, there = integers(
-            self._frame.filter(nw.col(number).is_in(sorted(set(asked)))).select(number, "place", "record")
+            self._frame.filter(nw.col(number).is_in(sorted(set(private)))).select(number, "place", "record")
         )
         where = dict(zip(rows.tolist(), zip(places.tolist(), there.tolist(), strict=True), strict=True))
-        for row in asked:
+        for row in private:
             if not where[row][1]:
                 raise DataError(f"private row is {row}, and its value is missing; there is nothing to hide", value=row)
-        positions = [where[row][0] for row in asked]
+        positions = [where[row][0] for row in private]
         edges = self._frame.filter((nw.col("start") == 1) | (nw.col("record") == 0))
         cuts, record = integers(edges.select("place", "record"))
         order = np.argsort(cuts)
         cuts, record = cuts[order], record[order]
         # A chain runs from its start, or from behind a missing value, to the next of either.
-        found = set()
+        chains = set()
         for position in positions:
             at = int(np.searchsorted(cuts, position, side="right"))
             first = 1 if at == 0 else int(cuts[at - 1]) + (0 if record[at - 1] else 1)
-            found.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
-        return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(found)), positions=tuple(positions))
+            chains.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
+        return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(chains)), positions=tuple(positions))
 
     @reading()
-    def look(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
+    def states_at(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
         """Rows and states, as positions among the labels, of some stretches of the series, one after the other."""
         if not spans:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -215,13 +202,13 @@ class Placement:
         return rows, codes
 
 
-def _kept(frame: Frame) -> Frame:
-    """The same, computed once: sorting again for every question would cost as much as reading the data."""
+def _materialize(frame: Frame) -> Frame:
+    """A frame computed once: sorting again for every question would cost as much as reading the data."""
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
         native.create("pufferdp_placed")
-        kept: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
-        return kept
+        placed: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
+        return placed
     return frame.collect().lazy()
 
 
@@ -236,7 +223,12 @@ def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Sp
     parts, connection = find_parts(Path(source)), files.connect()
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
-    _copy(connection, _query(connection, scan, column, spans, mark), Path(out))
+    query, target = _query(connection, scan, column, spans, mark), Path(out)
+    try:
+        with files.reading():
+            _copy(connection, query, target)
+    except OSError as error:
+        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None
 
 
 def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
@@ -251,8 +243,8 @@ def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans:
 def _rewrite_memory(source: MemoryFile, column: str, spans: Sequence[Span], mark: str) -> MemoryFile:
     with source.parts() as parts, files.connect() as connection:
         scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
-        found = connection.execute(_query(connection, scan, column, spans, mark))
-        return source.written([name for name, *_ in found.description or ()], iter(found.fetchall()))
+        result = connection.execute(_query(connection, scan, column, spans, mark))
+        return source.written([name for name, *_ in result.description or ()], iter(result.fetchall()))
 
 
 def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:
@@ -288,19 +280,12 @@ def _hit(connection: duckdb.DuckDBPyConnection, spans: Sequence[Span]) -> str:
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:
+    """Write the rows of a query, in the format that the name of the file says."""
     name = target.name.lower()
     options = "FORMAT parquet" if name.endswith(".parquet") else "FORMAT csv, HEADER"
-    if ".tsv" in name:
+    if name.endswith((".tsv", ".tsv.gz")):
         options += ", DELIMITER '\t'"
     if name.endswith(".gz"):
         options += ", COMPRESSION gzip"
-    beside = target.with_name(f".{os.getpid()}.part.{target.name}")
-    try:
-        with files.reading():
-            connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")
-        beside.replace(target)
-    except OSError as error:
-        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
+    with whole_file(target) as beside:
+        connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")

@@ -62,7 +62,7 @@ class Series:
 
     @reading()
     def people(self, coding: Coding, *, clip: tuple[float, float] | None = None) -> dict[str, Counts]:
-        """The same for each person apart, by name and in sorted order. Without transitions."""
+        """Count records, chains and states of each person, by name and in sorted order. Without transitions."""
         frame, _, _ = self._tally(coding, clip)
         sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
         sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum())
@@ -71,10 +71,10 @@ class Series:
             tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
         each = self._chains(frame).group_by("person", "length").agg(nw.len().alias("chains"), nw.col("twin").sum())
         lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
-        found = rows(each)
-        if any(row[3] for row in found):
+        chain_rows = rows(each)
+        if any(row[3] for row in chain_rows):
             self._lengths(frame)  # says which rows
-        for person, length, count, _ in found:
+        for person, length, count, _ in chain_rows:
             if length > 0:
                 lengths[_name(person)].append((int(length), int(count)))
         out: dict[str, Counts] = {}
@@ -106,16 +106,16 @@ class Series:
     @reading()
     def found_states(self) -> tuple[str, ...]:
         """The distinct values as text, numbers in numeric order."""
-        values = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
-        found = rows(values.head(MOST_STATES + 1))
-        if len(found) > MOST_STATES:
+        distinct = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
+        values = rows(distinct.head(MOST_STATES + 1))
+        if len(values) > MOST_STATES:
             raise DataError(
                 f"the column {self.table.layout.column!r} has more than {MOST_STATES} distinct values; "
                 "group them into states with --bins"
             )
-        if not found:
+        if not values:
             raise self._nothing()
-        return tuple(sorted({plain(value) for (value,) in found}, key=_natural))
+        return tuple(sorted({plain(value) for (value,) in values}, key=_natural))
 
     @reading()
     def number_range(self) -> tuple[float, float]:
@@ -153,7 +153,7 @@ class Series:
         if not table.exact:
             lost = lost | ~nw.col("order").is_finite().fill_null(False)
         nobody = nw.lit(False) if layout.by is None else nw.col("person").is_null()
-        found = rows(
+        by_code = rows(
             frame.with_columns(
                 total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip),
                 lost=lost.cast(nw.Int64),
@@ -162,17 +162,17 @@ class Series:
             .group_by("code")
             .agg(nw.len().alias("rows"), nw.col("total").sum(), nw.col("lost").sum(), nw.col("nobody").sum())
         )
-        if not found:
+        if not by_code:
             raise DataError("the data has no rows; at least one record is needed")
-        tally = {int(code): int(count) for code, count, *_ in found}
-        if any(row[3] for row in found):
+        tally = {int(code): int(count) for code, count, *_ in by_code}
+        if any(row[3] for row in by_code):
             raise DataError(
-                f"the order column {layout.order!r} is missing or infinite in {sum(row[3] for row in found)} rows; "
+                f"the order column {layout.order!r} is missing or infinite in {sum(row[3] for row in by_code)} rows; "
                 "every row needs a finite one: fill it in or drop those rows"
             )
-        if any(row[4] for row in found):
+        if any(row[4] for row in by_code):
             raise DataError(
-                f"the column {layout.by!r} is missing in {sum(row[4] for row in found)} rows; "
+                f"the column {layout.by!r} is missing in {sum(row[4] for row in by_code)} rows; "
                 "every row must belong to someone: fill it in or drop those rows"
             )
         if layout.missing == "refuse" and MISSING in tally:
@@ -186,7 +186,7 @@ class Series:
                 raise DataError(_unknown(value, where, coding), value=value)
         if not any(code >= 0 for code in tally):
             raise self._nothing()
-        return frame, tally, sum(int(row[2] or 0) for row in found if row[0] >= 0)
+        return frame, tally, sum(int(row[2] or 0) for row in by_code if row[0] >= 0)
 
     def _linked(self, frame: Frame) -> Frame:
         gap = self.table.layout.gap
@@ -202,22 +202,22 @@ class Series:
         """
         sums = nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()
         if pairs is None:
-            found = rows(self._chains(frame).group_by("length").agg(*sums))
+            groups = rows(self._chains(frame).group_by("length").agg(*sums))
         else:
             both = self._chains(frame, pairs=True).group_by("before", "code", "length")
             counted = rows(both.agg(*sums, nw.col("count").sum()))
-            found = [row[2:6] for row in counted]
+            groups = [row[2:6] for row in counted]
             for before, code, *_, count in counted:
                 if before is not None:
                     pairs[int(before)][int(code)] += int(count)
-        if any(row[3] for row in found):
+        if any(row[3] for row in groups):
             for _, where in self._first(self._linked(frame).filter(nw.col("twin") == 1)):
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
                 )
-        lengths = tuple(sorted((int(row[0]), int(row[1])) for row in found if row[0] > 0))
-        return lengths, sum(int(row[1] - row[2]) for row in found if row[0] > 0)
+        lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
+        return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)
 
     def _chains(self, frame: Frame, pairs: bool = False) -> Frame:
         """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
@@ -227,8 +227,8 @@ class Series:
     def _first(self, frame: Frame) -> list[tuple[Any, str]]:
         """The first row of a frame: its value and where it is."""
         names = ["value", "order"] if self.table.layout.by is None else ["value", "order", "person"]
-        found = rows(frame.select(*names).sort(*names[1:]).head(1))
-        return [(value, self.table.place(*where)) for value, *where in found]
+        first = rows(frame.select(*names).sort(*names[1:]).head(1))
+        return [(value, self.table.place(*where)) for value, *where in first]
 
     def _nothing(self) -> DataError:
         return DataError(f"every value of {self.table.layout.column!r} is missing; at least one record is needed")

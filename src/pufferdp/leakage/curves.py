@@ -47,8 +47,8 @@ class Spent:
         """The leakage that each quilt allows."""
         return np.asarray(np.asarray(nearby, dtype=float) * self.dp_loss + np.asarray(influence, dtype=float))
 
-    def one(self, nearby: float, influence: float) -> float:
-        """The same for one quilt."""
+    def scalar(self, nearby: float, influence: float) -> float:
+        """The leakage that a single quilt allows, without the cost of arrays."""
         return nearby * self.dp_loss + influence
 
     def most_nearby(self, value: float) -> float:
@@ -97,7 +97,7 @@ class Curve(ABC):
 
     @abstractmethod
     def _value(self, dp_loss: float) -> float:
-        """The curve above 0."""
+        """The bound at a DP loss above 0."""
 
     @abstractmethod
     def _most(self, epsilon: float) -> float:
@@ -106,7 +106,7 @@ class Curve(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Line(Curve):
-    """factor·tau + extra."""
+    """A straight line, factor·tau + extra."""
 
     factor: float
     extra: float = 0.0
@@ -160,7 +160,7 @@ class Absent(Curve):
 
     @property
     def applies(self) -> bool:
-        """It does not."""
+        """Never: there is only the reason why not."""
         return False
 
     def _value(self, dp_loss: float) -> float:
@@ -192,11 +192,11 @@ class _OtherKindError(NotApplicableError):
 
 def curve(name: str, model: Model, length: int | None = None, adversary: str = "bdp") -> Curve:
     """One curve by name; an absent one where it does not apply."""
-    who = checks.adversary(adversary)
+    kind = checks.adversary(adversary)
     if model.needs_length and length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     try:
-        return _MAKERS[name](model, length or 0, who)
+        return _MAKERS[name](model, length or 0, kind)
     except NotApplicableError as error:
         return Absent(name, "", str(error), foreign=isinstance(error, _OtherKindError))
 
@@ -224,9 +224,9 @@ def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") 
     return lowest(curves(model, length, adversary))
 
 
-def lowest(found: Mapping[str, Curve]) -> Lowest:
+def lowest(candidates: Mapping[str, Curve]) -> Lowest:
     """The lowest of some curves at every tau."""
-    applying = tuple(curve for curve in found.values() if curve.applies)
+    applying = tuple(curve for curve in candidates.values() if curve.applies)
     narrow = [curve.holds_for for curve in applying if curve.holds_for != EVERY_ALGORITHM]
     holds_for = narrow[0] if narrow else EVERY_ALGORITHM
     return Lowest("best", "the least of several upper bounds", applying, holds_for=holds_for)
@@ -274,11 +274,11 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
     normal = _numbers(model).normal
     if normal is None:
         raise NotApplicableError("needs one covariance matrix, and the class has many")
-    found = shift_factor(normal.covariance, adversary)
+    factor = shift_factor(normal.covariance, adversary)
     theorem = "1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), "
-    theorem += "over every adversary" if found.exact else "bounded (docs/theory/gaussian.md)"
-    many = f"too many records for every adversary: the factor is a proved bound, and one has {found.lower:.6g}"
-    return Line("gaussian-exact", theorem, found.upper, holds_for=CLIPPED, note="" if found.exact else many)
+    theorem += "over every adversary" if factor.exact else "bounded (docs/theory/gaussian.md)"
+    many = f"too many records for every adversary: the factor is a proved bound, and one has {factor.lower:.6g}"
+    return Line("gaussian-exact", theorem, factor.upper, holds_for=CLIPPED, note="" if factor.exact else many)
 
 
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:

@@ -52,11 +52,6 @@ def dobrushin(kernel: Matrix) -> float:
     return min(1.0, most / 2)
 
 
-def radius(kernel: Matrix, centre: Matrix) -> float:
-    """The largest total variation between rows of the same state: the least orbit around one that holds the other."""
-    return float(np.abs(kernel - centre).sum(axis=1).max()) / 2
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tilted:
     """A kernel made of tilted rows, K1(i,j) ∝ K0(i,j)^(1−theta_i)."""

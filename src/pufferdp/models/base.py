@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.basics.files import found_text
+from pufferdp.basics.words import whole_number
 from pufferdp.models.inference import Factor, JunctionTree
 
 Law = npt.NDArray[np.float64]
@@ -32,7 +33,7 @@ Evidence = Mapping[int, tuple[int, ...]]
 """The same in positions: for each record the states it may have."""
 Lengths = tuple[tuple[int, int], ...]
 """Independent chains or families: (length, how many of that length)."""
-Ways = Mapping[str, "str | float | None"]
+LayoutOptions = Mapping[str, "str | float | None"]
 """How rows are laid out: ``order``, ``by`` and ``gap``, each None where it was not given."""
 
 MOST_OUTCOMES: Final = 2**20
@@ -156,7 +157,7 @@ class Model(ABC):
         """The number of records: as given, or as known; ``divided`` names a query that divides by it."""
 
     @abstractmethod
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """Refuse ways of reading that do not go with the model, before any data is read."""
 
     def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
@@ -233,7 +234,7 @@ class RecordModel(Model):
     @property
     @abstractmethod
     def records(self) -> tuple[str, ...]:
-        """Names of the records."""
+        """Names of the records, in the order of all laws and outcomes."""
 
     @property
     @abstractmethod
@@ -326,15 +327,16 @@ class RecordModel(Model):
         """The records it knows; any other number is refused."""
         known = ((len(self.records), 1),)
         if given and given != known:
-            said = ", ".join(str(length) for length, count in given for _ in range(min(count, 10)))
+            listed = ", ".join(str(length) for length, count in given for _ in range(min(count, 10)))
             raise ParameterError(
-                f"length is {said}; the model knows its {len(self.records)} records: leave the length out", value=given
+                f"length is {listed}; the model knows its {len(self.records)} records: leave the length out",
+                value=given,
             )
         return known
 
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column says which record a row is; order, groups and gaps are for series."""
-        for name, value in ways.items():
+        for name, value in layout.items():
             if value is not None:
                 raise ParameterError(
                     f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
@@ -375,11 +377,11 @@ class RecordModel(Model):
         if len(set(records)) < len(records):
             twice = next(r for r in records if records.count(r) > 1)
             raise ModelError(f"record {twice!r} is named twice; a law has one axis for each record", value=records)
-        found = self.joint([self.position(r) for r in records], self.evidence(known))
-        total = float(found.sum())
+        joint = self.joint([self.position(r) for r in records], self.evidence(known))
+        total = float(joint.sum())
         if total <= 0:
             raise impossible(known)
-        return np.asarray(found / total)
+        return np.asarray(joint / total)
 
 
 def records_of(model: Model) -> RecordModel | None:
@@ -389,8 +391,8 @@ def records_of(model: Model) -> RecordModel | None:
 
 def impossible(known: Known) -> ModelError:
     """The error for what cannot be known, because it never happens."""
-    said = ", ".join(f"{r} = {s if isinstance(s, str) else ' or '.join(s)}" for r, s in known.items())
-    return ModelError(f"{said} has probability 0; nothing can be said given it", value=dict(known))
+    evidence = ", ".join(f"{r} = {s if isinstance(s, str) else ' or '.join(s)}" for r, s in known.items())
+    return ModelError(f"{evidence} has probability 0; nothing can be said given it", value=dict(known))
 
 
 def refuse_unnamed(records: Sequence[str]) -> None:
@@ -410,8 +412,7 @@ def refuse_many(count: int, what: str, records: int = 1) -> None:
     """Refuse a table of outcomes that would be too large."""
     most = most_outcomes(records)
     if count > most:
-        found = f"{count:,}" if count < 10**15 else f"about 10^{math.floor(math.log10(count))}"
-        raise ModelError(f"{what} has {found} joint states; at most {most:,} can be listed", value=count)
+        raise ModelError(f"{what} has {whole_number(count)} joint states; at most {most:,} can be listed", value=count)
 
 
 def record_names(value: object, count: int) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.models.base import Lengths, Model, Ways
+from pufferdp.models.base import LayoutOptions, Lengths, Model
 from pufferdp.models.files.json import File, Row
 
 Start = str | Sequence[float] | Vector
@@ -36,7 +36,7 @@ class Box(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the states."""
+        """Names of the states, in the order of rows and columns."""
 
 
 class SeriesModel(Model):
@@ -87,7 +87,7 @@ class SeriesModel(Model):
         return None
 
     def with_bins(self, edges: tuple[float, ...]) -> SeriesModel:
-        """The same belief, with bins that turn numbers into its states."""
+        """This belief, with bins that turn numbers into its states."""
         raise ParameterError(f"{self!r} takes no bins: read states instead of numbers", value=edges)
 
     def dependent(self, longest: int) -> int:
@@ -98,7 +98,7 @@ class SeriesModel(Model):
         return 1 if forgetful and all(forgetful) else longest
 
     def group_size(self, longest: int) -> int:
-        """A whole chain."""
+        """A whole chain, even where records are independent."""
         return longest
 
     def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
@@ -111,7 +111,7 @@ class SeriesModel(Model):
             raise ParameterError("there is no chain; a release needs at least one record")
         return given
 
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """Records have positions, and no names."""
         if id is not None:
             raise ParameterError(
@@ -173,7 +173,7 @@ class ChainFile(StatesFile):
     start: str | Row = "stationary"
 
     def build(self) -> MarkovChain:
-        """The chain."""
+        """The chain that the file describes, checked."""
         table = number_array(self.transition, "transition")
         return MarkovChain(transition=table, start=self.start, **self.common())
 
@@ -220,7 +220,7 @@ class MarkovChain(SeriesModel):
 
     @property
     def size(self) -> int:
-        """Number of states."""
+        """How many states the table has, named or not."""
         return len(self.transition)
 
     @property
@@ -235,11 +235,11 @@ class MarkovChain(SeriesModel):
 
     @property
     def chain(self) -> MarkovChain:
-        """The only belief."""
+        """Itself, the only belief."""
         return self
 
     def with_bins(self, edges: tuple[float, ...]) -> MarkovChain:
-        """The same chain with bins."""
+        """This chain, for numbers that bins turn into its states."""
         return replace(self, bins=edges)
 
     def takes(self, paths: Sequence[npt.NDArray[np.int64]]) -> bool:
@@ -255,7 +255,7 @@ class MarkovChain(SeriesModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovChain:
-        """The chain of a file."""
+        """The chain of a ``markov_chain`` file."""
         return ChainFile.model_validate(raw).build()
 
     @property

@@ -58,23 +58,18 @@ class MarkovClass(SeriesModel):
         return self.models
 
     @property
-    def size(self) -> int:
-        """Number of states."""
-        return self.models[0].size
-
-    @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the states."""
+        """Names of the states, which all chains share."""
         return self.models[0].labels
 
     @property
     def values(self) -> tuple[float, ...] | None:
-        """A number for each state."""
+        """A number for each state, which all chains share."""
         return self.models[0].values
 
     @property
     def bins(self) -> tuple[float, ...] | None:
-        """Edges of the bins."""
+        """Edges of the bins, which all chains share."""
         return self.models[0].bins
 
     @property
@@ -83,7 +78,7 @@ class MarkovClass(SeriesModel):
         return next((m.fitted for m in self.models if m.fitted is not None), None)
 
     def with_bins(self, edges: tuple[float, ...]) -> MarkovClass:
-        """The same chains with bins."""
+        """These chains, for numbers that bins turn into their states."""
         return MarkovClass(models=tuple(replace(m, bins=edges) for m in self.models))
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,7 +87,7 @@ class MarkovClass(SeriesModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovClass:
-        """The chains of a file."""
+        """The chains of a ``markov_class`` file; an error says which of them is wrong."""
         chains = []
         for n, content in enumerate(_ClassFile.model_validate(raw).models, start=1):
             try:
@@ -126,11 +121,11 @@ class MarkovInterval(SeriesModel):
     high: Matrix
     """Upper bounds of the entries."""
     states: tuple[str, ...] | None = None
-    """Names of the states."""
+    """Names of the states; without them states are 0..k-1."""
     values: tuple[float, ...] | None = None
     """A number for each state."""
     bins: tuple[float, ...] | None = None
-    """Edges of the bins."""
+    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the class was estimated from, if it was."""
 
@@ -165,7 +160,7 @@ class MarkovInterval(SeriesModel):
 
     @property
     def size(self) -> int:
-        """Number of states."""
+        """How many states the tables have, named or not."""
         return len(self.low)
 
     @property
@@ -175,7 +170,7 @@ class MarkovInterval(SeriesModel):
 
     @property
     def box(self) -> MarkovInterval:
-        """The class itself."""
+        """Itself, which is given by bounds."""
         return self
 
     @property
@@ -203,7 +198,7 @@ class MarkovInterval(SeriesModel):
         return MarkovChain(transition=np.stack(rows), start="any", states=self.states)
 
     def with_bins(self, edges: tuple[float, ...]) -> MarkovInterval:
-        """The same box with bins."""
+        """This box, for numbers that bins turn into its states."""
         return replace(self, bins=edges)
 
     def to_dict(self) -> dict[str, Any]:
@@ -212,7 +207,7 @@ class MarkovInterval(SeriesModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovInterval:
-        """The box of a file."""
+        """The box of a ``markov_interval`` file."""
         content = _IntervalFile.model_validate(raw)
         low, high = number_array(content.low, "low"), number_array(content.high, "high")
         return cls(low=low, high=high, **content.common())
@@ -242,7 +237,7 @@ class BinaryInterval(SeriesModel):
     values: tuple[float, ...] | None = None
     """A number for each state."""
     bins: tuple[float, ...] | None = None
-    """Edges of the bins."""
+    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the class was estimated from, if it was."""
 
@@ -257,11 +252,6 @@ class BinaryInterval(SeriesModel):
         object.__setattr__(self, "states", state_names(self.states, 2))
         object.__setattr__(self, "values", state_values(self.values, 2))
         object.__setattr__(self, "bins", bin_edges(self.bins, 2, self.states))
-
-    @property
-    def size(self) -> int:
-        """Number of states."""
-        return 2
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -285,7 +275,7 @@ class BinaryInterval(SeriesModel):
 
     @property
     def deciding(self) -> tuple[MarkovChain, ...]:
-        """The corners."""
+        """The corners, one of which has the worst quilt of the class."""
         return self.corners
 
     @property
@@ -303,7 +293,7 @@ class BinaryInterval(SeriesModel):
         return MarkovChain(transition=np.stack(rows), start="any", states=self.states)
 
     def with_bins(self, edges: tuple[float, ...]) -> BinaryInterval:
-        """The same class with bins."""
+        """This class, for numbers that bins turn into its states."""
         return replace(self, bins=edges)
 
     def to_dict(self) -> dict[str, Any]:
@@ -312,13 +302,13 @@ class BinaryInterval(SeriesModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> BinaryInterval:
-        """The class of a file."""
+        """The class of a ``binary_interval`` file."""
         content = _BinaryFile.model_validate(raw)
         return cls(low=content.low, high=content.high, **content.common())
 
     @property
     def box(self) -> MarkovInterval:
-        """The same class as bounds on every entry."""
+        """Bounds on every entry, that of leaving a state included."""
         a, b = self.low, self.high
         return MarkovInterval(
             low=np.array([[a, 1 - b], [1 - b, a]]), high=np.array([[b, 1 - a], [1 - a, b]]), states=self.states

@@ -13,7 +13,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats, read_only
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
-from pufferdp.models.base import Lengths, Model, Ways, record_names, refuse_unnamed
+from pufferdp.models.base import LayoutOptions, Lengths, Model, record_names, refuse_unnamed
 from pufferdp.models.chain import number_array
 from pufferdp.models.files.json import File, Row
 from pufferdp.models.inference import connected
@@ -75,13 +75,14 @@ class NumberModel(Model):
                 )
         return given or ((n, 1),)
 
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column tells families apart, and one says which record a row is where records have names."""
         for name in ("order", "gap"):
-            if ways[name] is not None:
+            value = layout[name]
+            if value is not None:
                 raise ParameterError(
-                    f"{name} is {ways[name]!r}; it is for series, and families of numbers have no order: leave it out",
-                    value=ways[name],
+                    f"{name} is {value!r}; it is for series, and families of numbers have no order: leave it out",
+                    value=value,
                 )
         if missing == "break":
             raise ParameterError(
@@ -178,7 +179,7 @@ class Gaussian(NumberModel):
 
     @property
     def family(self) -> int:
-        """Records in one copy."""
+        """How many records one copy of the law has."""
         return len(self.records)
 
     @property
@@ -188,7 +189,7 @@ class Gaussian(NumberModel):
 
     @property
     def normal(self) -> Gaussian:
-        """The belief itself."""
+        """Itself, the only belief."""
         return self
 
     def dependent(self, longest: int) -> int:
@@ -200,7 +201,7 @@ class Gaussian(NumberModel):
         return [(len(part), self.pearson(part), self.spread(part)) for part in self.components]
 
     def example(self, clip: tuple[float, float]) -> Gaussian:
-        """The law itself."""
+        """Itself: a single law is its own example."""
         return self
 
     @cached_property
@@ -212,8 +213,8 @@ class Gaussian(NumberModel):
         """The largest |correlation| between two of these records, rounded up."""
         part = self.covariance[np.ix_(component, component)]
         sd = np.sqrt(np.diag(part))
-        found = np.abs(part) / sd[:, None] / sd * (1 + 2.0**-50)  # two roots and two quotients
-        return min(1.0, float(found.max(where=~np.eye(len(part), dtype=bool), initial=0.0)))
+        correlations = np.abs(part) / sd[:, None] / sd * (1 + 2.0**-50)  # two roots and two quotients
+        return min(1.0, float(correlations.max(where=~np.eye(len(part), dtype=bool), initial=0.0)))
 
     def spread(self, component: Sequence[int]) -> float:
         """The largest over the least standard deviation of these records, rounded up; 1 where variances are equal."""
@@ -229,7 +230,7 @@ class Gaussian(NumberModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Gaussian:
-        """The law of a file."""
+        """The law of a ``gaussian`` file."""
         content = _GaussianFile.model_validate(raw)
         names = None if content.records is None else [str(name) for name in content.records]
         table = number_array(content.covariance, "covariance")
@@ -295,7 +296,7 @@ class LimitedCorrelation(NumberModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> LimitedCorrelation:
-        """The class of a file."""
+        """The class of a ``limited_correlation`` file."""
         content = _LimitedFile.model_validate(raw)
         return cls(records=content.records, rho=content.rho, fitted=content.fitted)
 

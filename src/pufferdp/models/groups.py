@@ -17,11 +17,11 @@ from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.models.base import (
     Evidence,
     Law,
+    LayoutOptions,
     Lengths,
     Model,
     Outcomes,
     RecordModel,
-    Ways,
     label_values,
     named_states,
     record_names,
@@ -95,12 +95,12 @@ class Groups(RecordModel):
 
     @cached_property
     def domains(self) -> tuple[tuple[str, ...], ...]:
-        """The same two states for every record."""
+        """Two states, which every record has."""
         return (self.states,) * sum(self.group_sizes)
 
     @cached_property
     def components(self) -> tuple[tuple[int, ...], ...]:
-        """The groups."""
+        """The groups, by positions of their records."""
         ends = itertools.accumulate(self.group_sizes)
         return tuple(tuple(range(end - m, end)) for end, m in zip(ends, self.group_sizes, strict=True))
 
@@ -117,13 +117,13 @@ class Groups(RecordModel):
         refuse_many(2 ** len(records), "a law of these records")
         if any(not states for states in evidence.values()):
             return np.zeros((2,) * len(records))
-        asked = set(records)
+        wanted = set(records)
         fixed = {i: states[0] for i, states in evidence.items() if len(set(states)) == 1}
         axes: list[int] = []
         table = np.ones(())
-        for g in sorted({self.group_of(i) for i in asked | set(fixed)}):
+        for g in sorted({self.group_of(i) for i in wanted | set(fixed)}):
             inside = [i for i in records if self.group_of(i) == g]
-            known = [x for i, x in fixed.items() if self.group_of(i) == g and i not in asked]
+            known = [x for i, x in fixed.items() if self.group_of(i) == g and i not in wanted]
             law, told, least = self.positives[g], len(inside) + len(known), sum(known)
             by_ones = np.array([law @ shares(len(law) - 1, told, least + t) for t in range(len(inside) + 1)])
             ones = np.indices((2,) * len(inside)).sum(axis=0) if inside else 0
@@ -183,7 +183,7 @@ class AnyGroups(Model):
     largest: int
     """Most records in a group; anything may hold inside a group."""
     states: tuple[str, ...] = ("0", "1")
-    """Names of the states."""
+    """Names of the states; 0 and 1 stand for whatever numbers are in the data."""
     values: tuple[float, ...] | None = None
     """A number for each state: given by the state's name or in their order."""
     fitted: dict[str, Any] | None = None
@@ -196,7 +196,7 @@ class AnyGroups(Model):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the states."""
+        """Names of the states, which every record has."""
         return self.states
 
     @property
@@ -206,7 +206,7 @@ class AnyGroups(Model):
 
     @property
     def arbitrary(self) -> int:
-        """The largest group."""
+        """The largest group, within which nothing is believed."""
         return self.largest
 
     def dependent(self, longest: int) -> int:
@@ -219,13 +219,13 @@ class AnyGroups(Model):
             raise ParameterError(f"a {divided} divides by the number of records; give it with --length")
         return given
 
-    def check_reading(self, ways: Ways, missing: str, id: str | None) -> None:
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column says who is together, and nothing may cut a group: each piece would pass for one of its own."""
         if id is not None:
             raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
-        if ways["gap"] is not None:
-            raise ParameterError(f"gap is {ways['gap']!r}; it is for series, and a group has no gaps: leave it out")
-        if missing == "break" and ways["by"] is not None:
+        if layout["gap"] is not None:
+            raise ParameterError(f"gap is {layout['gap']!r}; it is for series, and a group has no gaps: leave it out")
+        if missing == "break" and layout["by"] is not None:
             raise ParameterError("missing is 'break'; a group is not cut where a value is missing: drop those rows")
 
     def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
@@ -247,7 +247,7 @@ class AnyGroups(Model):
         return [f"how many records there are ({records}), and their groups where --by names them"]
 
     def to_dict(self) -> dict[str, Any]:
-        """The largest size."""
+        """The largest size, and how the states are called."""
         return _to_dict(self, largest=self.largest, states=list(self.states))
 
     def __repr__(self) -> str:
@@ -265,10 +265,10 @@ def _to_dict(model: Groups | AnyGroups, **own: Any) -> dict[str, Any]:
 def shares(members: int, told: int, ones: int) -> Law:
     """For j = 0..members ones in a group: the share of choices in which told members are as told, with these ones."""
     # Whole numbers of any length divide to the nearest double, so nothing overflows and nothing is lost.
-    found, rest = np.zeros(members + 1), _choices(members - told)
+    share, rest = np.zeros(members + 1), _choices(members - told)
     for s, count in enumerate(rest):
-        found[s + ones] = count / _choices(members)[s + ones]
-    return read_only(found)
+        share[s + ones] = count / _choices(members)[s + ones]
+    return read_only(share)
 
 
 @lru_cache(maxsize=64)
@@ -317,8 +317,8 @@ def _sizes(value: object) -> tuple[int, ...]:
 
 def _positives(value: object, sizes: tuple[int, ...]) -> tuple[Law, ...]:
     if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != len(sizes):
-        found = len(value) if isinstance(value, (Sequence, np.ndarray)) else "no"
-        raise ModelError(f"positives has {found} laws; there are {len(sizes)} groups, one law each", value=value)
+        count = len(value) if isinstance(value, (Sequence, np.ndarray)) else "no"
+        raise ModelError(f"positives has {count} laws; there are {len(sizes)} groups, one law each", value=value)
     laws = []
     for g, (given, m) in enumerate(zip(value, sizes, strict=True), start=1):
         law = number_array(given, f"law {g} of positives")

@@ -18,6 +18,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.basics.words import whole_number
 
 MOST_ENTRIES: Final = 2**23
 """No table of the elimination may have more entries: 64 MiB."""
@@ -51,14 +52,14 @@ def connected(links: Sequence[Collection[int]], within: Collection[int] | None =
     left = set(range(len(links)) if within is None else within)
     out = []
     while left:
-        found, stack = set(), [min(left)]
+        component, stack = set(), [min(left)]
         while stack:
             v = stack.pop()
-            if v not in found:
-                found.add(v)
-                stack.extend(w for w in links[v] if w in left and w not in found)
-        left -= found
-        out.append(tuple(sorted(found)))
+            if v not in component:
+                component.add(v)
+                stack.extend(w for w in links[v] if w in left and w not in component)
+        left -= component
+        out.append(tuple(sorted(component)))
     return out
 
 
@@ -126,10 +127,9 @@ class JunctionTree:
     def _refuse_large(self, scope: Sequence[int], v: int) -> None:
         entries = self._states(scope)
         if entries > MOST_ENTRIES:
-            size = f"{entries:,}" if entries < 10**12 else f"about 10^{math.floor(math.log10(entries))}"
             raise NotApplicableError(
-                f"exact inference needs a table of {size} entries around record {self.names[v]!r}; "
-                f"the limit is {MOST_ENTRIES:,}",
+                f"exact inference needs a table of {whole_number(entries, 10**12)} entries around record "
+                f"{self.names[v]!r}; the limit is {MOST_ENTRIES:,}",
                 value=self.names[v],
             )
 

@@ -57,7 +57,7 @@ class JointTable(RecordModel):
     file_type: ClassVar[str | None] = "joint"
 
     names: tuple[str, ...]
-    """Names of the records."""
+    """Names of the records, in the order of the columns of outcomes."""
     states: tuple[str, ...]
     """The values every record may take, as text."""
     listed: Outcomes
@@ -97,12 +97,12 @@ class JointTable(RecordModel):
 
     @property
     def records(self) -> tuple[str, ...]:
-        """Names of the records."""
+        """Names of the records, in the order of the columns of outcomes."""
         return self.names
 
     @cached_property
     def domains(self) -> tuple[tuple[str, ...], ...]:
-        """The same values for every record."""
+        """The values, which every record may take."""
         return (self.states,) * len(self.names)
 
     @cached_property
@@ -125,8 +125,8 @@ class JointTable(RecordModel):
 
     @cached_property
     def _possible(self) -> tuple[Outcomes, Law]:
-        kept = self.probabilities > 0
-        return read_only(self.listed[kept]), read_only(self.probabilities[kept])
+        positive = self.probabilities > 0
+        return read_only(self.listed[positive]), read_only(self.probabilities[positive])
 
     def given(self, known: Known) -> JointTable:
         """The belief of somebody who knows this of some records."""
@@ -158,7 +158,7 @@ class JointTable(RecordModel):
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> JointTable:
-        """The table of a file."""
+        """The table of a ``joint`` file."""
         content = _JointFile.model_validate(raw)
         return cls(
             values=content.values,

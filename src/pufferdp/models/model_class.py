@@ -57,12 +57,12 @@ class ModelClass(RecordModel):
 
     @property
     def records(self) -> tuple[str, ...]:
-        """Names of the records."""
+        """Names of the records, which all models share."""
         return self.models[0].records
 
     @property
     def domains(self) -> tuple[tuple[str, ...], ...]:
-        """The states of each record."""
+        """The states of each record, which all models share."""
         return self.models[0].domains
 
     @property

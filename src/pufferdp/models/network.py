@@ -37,9 +37,9 @@ class Node:
     """One record of a network. Its table is checked by the network, which knows the parents' states."""
 
     name: str
-    """Name of the record."""
+    """Name of the record, by which children name it as a parent."""
     states: tuple[str, ...]
-    """Names of its states."""
+    """Names of its states, in the order of the last axis of the table."""
     parents: tuple[str, ...] = ()
     """Names of the records it depends on."""
     table: Law
@@ -65,7 +65,6 @@ class _NodeFile(File):
     table: list[Any]  # as deep as the node has parents; the node itself looks into it
 
     def build(self) -> Node:
-        """The node."""
         table = number_array(self.table, f"the table of node {self.name!r}")
         return Node(name=self.name, states=tuple(map(str, self.states)), parents=tuple(self.parents), table=table)
 
@@ -174,8 +173,8 @@ class BayesianNetwork(RecordModel):
         while path[-1] not in path[:-1]:
             path.append(next(u for u in self.parents[path[-1]] if u in left))
         cycle = path[path.index(path[-1]) :][::-1]
-        said = " -> ".join(self.records[v] for v in cycle)
-        raise ModelError(f"the parents go round in a circle: {said}; take one of these links out", value=said)
+        circle = " -> ".join(self.records[v] for v in cycle)
+        raise ModelError(f"the parents go round in a circle: {circle}; take one of these links out", value=circle)
 
     @cached_property
     def factors(self) -> tuple[Factor, ...]:
@@ -206,11 +205,11 @@ class BayesianNetwork(RecordModel):
         for v in self.order:
             # A row always goes on to one row or more, so their number never falls again.
             chances = law[:, None] * self.nodes[v].table[tuple(rows[:, u] for u in self.parents[v])]
-            kept, states = np.nonzero(chances)
-            if len(kept) > most_outcomes(len(self.nodes)):
+            origins, states = np.nonzero(chances)
+            if len(origins) > most_outcomes(len(self.nodes)):
                 refuse_many(math.prod(self.sizes), "the network", len(self.nodes))
-            law = chances[kept, states]
-            rows = rows[kept]
+            law = chances[origins, states]
+            rows = rows[origins]
             rows[:, v] = states
         return rows, law
 
@@ -230,8 +229,8 @@ class BayesianNetwork(RecordModel):
         """The network of a file, or of the BIF file that it names."""
         content = _NetworkFile.model_validate(raw)
         if (content.nodes is None) == (content.bif is None):
-            found = "neither nodes nor bif is given" if content.nodes is None else "nodes and bif are both given"
-            raise ModelError(f"{found}; a network has its nodes in this file or in a BIF file")
+            problem = "neither nodes nor bif is given" if content.nodes is None else "nodes and bif are both given"
+            raise ModelError(f"{problem}; a network has its nodes in this file or in a BIF file")
         if content.bif is not None:
             network = cls.from_bif(beside(folder, content.bif), values=content.values)
             return replace(network, fitted=content.fitted)

@@ -31,7 +31,7 @@ class Member:
     """One person of a pedigree, and the parents that are members too; an unknown parent is None."""
 
     id: str
-    """Name of the record."""
+    """Name of the record, by which children name a parent."""
     father: str | None = None
     mother: str | None = None
 
@@ -66,7 +66,6 @@ class _MemberFile(File):
     mother: str | int | None = None
 
     def build(self) -> Member:
-        """The member."""
         father, mother = (None if parent is None else str(parent) for parent in (self.father, self.mother))
         return Member(str(self.id), father, mother)
 
@@ -143,7 +142,7 @@ class Pedigree(RecordModel):
 
     @cached_property
     def network(self) -> BayesianNetwork:
-        """The same belief as a network: parents above their children."""
+        """The belief as a network: parents above their children."""
         return BayesianNetwork(
             nodes=tuple(
                 Node(name=m.id, states=GENOTYPES, parents=m.parents, table=_inherited(m, self.major_allele_frequency))
@@ -202,8 +201,10 @@ class Pedigree(RecordModel):
         """The families of a file, or of the PED file that it names."""
         content = _PedigreeFile.model_validate(raw)
         if (content.members is None) == (content.ped is None):
-            found = "neither members nor ped is given" if content.members is None else "members and ped are both given"
-            raise ModelError(f"{found}; a pedigree has its members in this file or in a PED file")
+            problem = (
+                "neither members nor ped is given" if content.members is None else "members and ped are both given"
+            )
+            raise ModelError(f"{problem}; a pedigree has its members in this file or in a PED file")
         if content.ped is not None:
             family = cls.from_ped(beside(folder, content.ped), content.major_allele_frequency, values=content.values)
             return replace(family, fitted=content.fitted)

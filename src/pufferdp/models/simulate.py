@@ -172,7 +172,7 @@ def _draw(laws: Law, generator: np.random.Generator) -> Outcomes:
 
 
 def _draw_alike(law: Law, size: int, generator: np.random.Generator) -> Outcomes:
-    """The same for one law and many draws."""
+    """Many draws from one law, never a state of probability 0."""
     reached = law.cumsum()
     drawn = np.searchsorted(reached, generator.random(size) * reached[-1], side="right")
     return np.asarray(np.minimum(drawn, np.flatnonzero(law)[-1]), dtype=np.int64)

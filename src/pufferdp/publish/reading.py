@@ -16,7 +16,7 @@ from pufferdp.data.families import read_families
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
-from pufferdp.models.base import Lengths, Model, RecordModel, Ways, records_of
+from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, bin_names, chains_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.publish.answers.queries import Query
@@ -54,9 +54,9 @@ def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str
     return _of_series(data, model, query, layout)
 
 
-def check_reading(model: Model, ways: Ways, missing: str, id: str | None) -> None:
+def check_reading(model: Model, layout: LayoutOptions, missing: str, id: str | None) -> None:
     """Refuse ways of reading (order, by, gap) that do not go with the model, before any data is read."""
-    model.check_reading(ways, missing, id)
+    model.check_reading(layout, missing, id)
 
 
 def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]]) -> None:

@@ -87,7 +87,7 @@ def test_thousands_of_pairs_against_fractions():
         first, second = (np.concatenate([logs_of(pair[side]) for pair in pairs]) for side in (0, 1))
         compared = Pairs(points, first, second, SLACK)
         candidates = np.unique(abs(points[:, None] - points[None, :])).tolist()
-        within = np.array([compared.within(float(c), np.arange(50)) for c in candidates])
+        within = np.array([compared.within_distance(float(c), np.arange(50)) for c in candidates])
         assert (within[1:] >= within[:-1]).all()
         for (p, q), fits in zip(pairs, within.T, strict=True):
             exact, ours = w_infinity(points, p, q), candidates[int(np.argmax(fits))]

@@ -330,12 +330,12 @@ def shift_factor(covariance: Floats, adversary: Adversary) -> ShiftFactor:
         return ShiftFactor(1.0, 1.0, 0, tuple(range(1, n)), True)
     lower, upper, exact = _WorstRecord(), 1.0, True
     for where in connected([np.flatnonzero(row).tolist() for row in sigma]):
-        found = _of_component(sigma[np.ix_(where, where)], adversary)
-        if found.lower > lower.value:
-            target, known = int(where[found.target]), tuple(int(where[j]) for j in found.known)
-            lower = _WorstRecord(found.lower, target, known)
-        if found.upper > upper:
-            upper, exact = found.upper, found.exact
+        part = _of_component(sigma[np.ix_(where, where)], adversary)
+        if part.lower > lower.value:
+            target, known = int(where[part.target]), tuple(int(where[j]) for j in part.known)
+            lower = _WorstRecord(part.lower, target, known)
+        if part.upper > upper:
+            upper, exact = part.upper, part.exact
     return ShiftFactor(1 + lower.value, upper, lower.target, lower.known, exact)
 
 

@@ -120,8 +120,8 @@ def _standard(mean: Floats, sd: Floats, low: float, high: float) -> tuple[Floats
 
 def _clipped_mean(mean: Floats, sd: Floats, low: float, high: float) -> Floats:
     below, above, at_low, at_high = _standard(mean, sd, low, high)
-    found = low * below + high * above + mean * (1 - below - above) + sd * (at_low - at_high)
-    return np.asarray(np.where(sd > 0, found, np.clip(mean, low, high)))
+    mixture = low * below + high * above + mean * (1 - below - above) + sd * (at_low - at_high)
+    return np.asarray(np.where(sd > 0, mixture, np.clip(mean, low, high)))
 
 
 def _clipped_square(mean: Floats, sd: Floats, low: float, high: float) -> Floats:

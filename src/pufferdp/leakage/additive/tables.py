@@ -29,14 +29,14 @@ class Learner:
     """Who learns most, and from what. Records and states are counted from 0."""
 
     record: int
-    """The record they want."""
+    """The record whose value they want to know."""
     known: tuple[tuple[int, int], ...]
     """Records they know and their states. Unless nothing is known, records that are independent of these and of the
     target are known as well, whatever they are."""
     likelier: int
-    """The state of the target that the output speaks for, and"""
+    """The state of the target that the output speaks for."""
     other: int
-    """the one it speaks against."""
+    """The state of the target that it speaks against."""
     output: float
     """The output they would like to see, in steps, without records that are known to them as independent."""
 
@@ -79,11 +79,11 @@ class NothingKnown:
         density = smoothed(self._points, self._logs, dp_loss)
         ratio = density[self._first] - density[self._second]
         pair, at = (int(n) for n in np.unravel_index(int(np.argmax(np.abs(ratio))), ratio.shape))
-        found = float(ratio[pair, at])
+        log_ratio = float(ratio[pair, at])
         both = (self._given[self._first[pair]], self._given[self._second[pair]])
-        (record, likelier), (_, other) = both if found > 0 else both[::-1]
-        who = Learner(record, (), likelier, other, float(self._points[at])) if found else None
-        return abs(found) + 2 * self._error, who
+        (record, likelier), (_, other) = both if log_ratio > 0 else both[::-1]
+        learner = Learner(record, (), likelier, other, float(self._points[at])) if log_ratio else None
+        return abs(log_ratio) + 2 * self._error, learner
 
 
 class TableLeakage:
@@ -109,7 +109,7 @@ class TableLeakage:
 
     def worst(self, dp_loss: float) -> tuple[float, Learner | None]:
         """The leakage and the adversary who reaches it; None where nothing leaks."""
-        return max((part.worst(dp_loss, self._everyone) for part in self._parts), key=lambda found: found[0])
+        return max((part.worst(dp_loss, self._everyone) for part in self._parts), key=lambda leakage: leakage[0])
 
 
 class _Component:
@@ -133,10 +133,10 @@ class _Component:
 
     def worst(self, dp_loss: float, everyone: bool) -> tuple[float, Learner | None]:
         """The largest log-ratio of two densities of the output, and who sees it."""
-        best, who = 0.0, None
+        best, learner = 0.0, None
         noisy = self._law[..., None] - dp_loss * np.abs(self._points - self._answers[..., None])
         whole = (tuple(range(len(self._records))), noisy, self._law)
-        for shown, seen, law in _smaller(*whole) if everyone else [whole]:
+        for shown, seen, law in _subsets(*whole) if everyone else [whole]:
             # Group privacy: the target and the unknown records together move the answer no farther than this.
             moves = sum(self._moves) - sum(self._moves[i] for i in shown) + max(self._moves[i] for i in shown)
             if dp_loss * moves <= best:
@@ -151,8 +151,8 @@ class _Component:
                 ratio = high.max(axis=axis) - low.min(axis=axis)
                 if ratio.max() > best:
                     best, at = float(ratio.max()), np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-                    who = self._learner(shown, axis, at, high, low)
-        return best, who
+                    learner = self._learner(shown, axis, at, high, low)
+        return best, learner
 
     def _learner(self, shown: tuple[int, ...], axis: int, at: tuple[np.intp, ...], high: Logs, low: Logs) -> Learner:
         *states, output = (int(n) for n in at)
@@ -166,7 +166,7 @@ class _Component:
         )
 
 
-def _smaller(
+def _subsets(
     shown: tuple[int, ...], seen: Logs, law: Logs, least: int = 0
 ) -> Iterator[tuple[tuple[int, ...], Logs, Logs]]:
     """Every set of records, the others unknown: log P(records, output) and log P(records), one axis a record.
@@ -176,7 +176,7 @@ def _smaller(
     if len(shown) > 1:
         for axis in range(least, len(shown)):  # those before were forgotten in other calls: no set comes twice
             less = [np.logaddexp.reduce(table, axis=axis) for table in (seen, law)]
-            yield from _smaller(shown[:axis] + shown[axis + 1 :], less[0], less[1], axis)
+            yield from _subsets(shown[:axis] + shown[axis + 1 :], less[0], less[1], axis)
     yield shown, seen, law
 
 

@@ -65,13 +65,15 @@ class Informed:
     left: int
     """Unknown records to the left of the target."""
     right: int
+    """Unknown records to the right of the target."""
     left_end: int | None
     """State of the known record left of the window; None where the window reaches the first record."""
     right_end: int | None
+    """State of the known record right of the window; None where the window reaches the last record."""
     likelier: int
-    """The state of the target that the output speaks for, and"""
+    """The state of the target that the output speaks for."""
     other: int
-    """the one it speaks against."""
+    """The state of the target that it speaks against."""
     output: int
     """The sum over the window, counted from the smallest possible, that an adversary would like to see."""
 
@@ -110,15 +112,15 @@ class WindowLeakage:
         if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
             return Leakage(0.0, self._all_records(dp_loss), None)
         if self.adversary is Adversary.DP:
-            found = self._windows(dp_loss, 0)
-            return replace(found, upper=found.lower)
+            leakage = self._windows(dp_loss, 0)
+            return replace(leakage, upper=leakage.lower)
         widest = int(min(self.length - 1, self._width(_MOST), deepest))
         wide = min(max(self._needed, self._width(_FIRST)), widest)
         while True:
-            found = self._windows(dp_loss, wide)
-            if wide == widest or found.upper - found.lower <= _CLOSED * max(found.lower, 1e-3):
+            leakage = self._windows(dp_loss, wide)
+            if wide == widest or leakage.upper - leakage.lower <= _CLOSED * max(leakage.lower, 1e-3):
                 self._needed = wide
-                return found
+                return leakage
             wide = min(int(wide * 1.4) + 1, widest)
 
     def _width(self, ratios: float) -> int:
@@ -137,7 +139,7 @@ class WindowLeakage:
         fall = np.exp(-dp_loss * np.arange(top + 1))  # how the density of the noise falls, at whole steps
         rows, known = self._left_sides(fall, wide)
         fits = self._fits(wide)
-        best, who = 1.0, None
+        best, adversary = 1.0, None
         edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
         for first_left, first_right, density, possible in self._densities(rows, fall, wide):
             rights, lefts = len(density), density.shape[-1] // (k + 1)
@@ -148,28 +150,28 @@ class WindowLeakage:
                 with np.errstate(divide="ignore", invalid="ignore"):
                     ratio = density[:, :, x] / density[:, :, y]
                     largest = ((x, y, ratio.max(axis=2)), (y, x, 1 / ratio.min(axis=2)))
-                for one, other, most in largest:
+                for likelier, other, most in largest:
                     shift = np.where(both, most.reshape(both.shape), 0.0)
                     place = int(np.argmax(shift))
                     if shift.flat[place] > best:
                         best = float(shift.flat[place])
                         right, v, left, u = (int(i) for i in np.unravel_index(place, shift.shape))
                         seen = ratio[right, v, :, left * (k + 1) + u]
-                        seen = seen if one == x else 1 / seen
+                        seen = seen if likelier == x else 1 / seen
                         at = int(np.argmax(seen >= best * (1 - 1e-12)))  # the first: beyond the support all are alike
                         ends = (None if u == k else u, None if v == k else v)
-                        who = Informed(first_left + left, first_right + right, *ends, one, other, at)
+                        adversary = Informed(first_left + left, first_right + right, *ends, likelier, other, at)
                     widest_left, widest_right = first_left + lefts > wide, first_right + rights > wide
                     if widest_left:
-                        edge["left"][one, other] = max(edge["left"][one, other], shift[:, :, -1, :k].max())
+                        edge["left"][likelier, other] = max(edge["left"][likelier, other], shift[:, :, -1, :k].max())
                     if widest_right:
-                        edge["right"][one, other] = max(edge["right"][one, other], shift[-1, :k].max())
+                        edge["right"][likelier, other] = max(edge["right"][likelier, other], shift[-1, :k].max())
                     if widest_left and widest_right:
-                        edge["both"][one, other] = shift[-1, :k, -1, :k].max()
+                        edge["both"][likelier, other] = shift[-1, :k, -1, :k].max()
         lower = math.log(best)
         if wide >= self.length - 1:
-            return Leakage(lower, lower, who)
-        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(dp_loss))), who)
+            return Leakage(lower, lower, adversary)
+        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(dp_loss))), adversary)
 
     def _left_sides(self, fall: Floats, wide: int) -> tuple[Floats, Mask]:
         """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].
@@ -203,8 +205,8 @@ class WindowLeakage:
             last = min(first + lefts, wide + 1) - 1
             top = int(self.steps.max()) * (last + wide + 1)  # no sum of these windows is larger
             part = rows[:, : top + 1, first * (k + 1) : (last + 1) * (k + 1)]
-            for found in self._right_sides(part, fall, wide):
-                yield first, *found
+            for side in self._right_sides(part, fall, wide):
+                yield first, *side
 
     def _right_sides(self, rows: Floats, fall: Floats, wide: int) -> Iterator[tuple[int, Floats, Mask]]:
         """Densities of the noisy sum over windows with these left sides, some right sides at a time.

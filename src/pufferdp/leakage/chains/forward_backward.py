@@ -50,7 +50,7 @@ def posterior(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix
 
 
 def _two_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix) -> Floats:
-    """The same with ratios of two weights: every table is positive, so no ratio leaves the range of doubles."""
+    """Both passes with ratios of two weights: every table is positive, so no ratio leaves the range of doubles."""
     (p, q), (r, s) = np.asarray(transition).tolist()
     n = len(outputs)
     blocks, length = _shape(n)

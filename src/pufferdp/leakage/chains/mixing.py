@@ -27,7 +27,7 @@ class ByDistance:
         return self.influence(np.asarray(distances))[:, None]
 
     def peaks(self, distances: Ints) -> Floats:
-        """The bound itself."""
+        """The bound, which is the largest over pairs because all share it."""
         return self.influence(np.asarray(distances))
 
     def along(self, low: int, high: int, pair: int) -> Floats:
@@ -94,7 +94,7 @@ class Contraction:
     """
 
     diameter: float
-    """Δ of the block."""
+    """Δ, the diameter in the Hilbert metric of what a block maps to."""
     block: int
     """Steps in a block: the first power that is positive."""
 
@@ -108,7 +108,7 @@ class Contraction:
 
     @property
     def side(self) -> ByDistance:
-        """The same bound for a left and a right end."""
+        """Either end of a quilt: the metric does not tell left from right."""
         return ByDistance(self.bound)
 
 

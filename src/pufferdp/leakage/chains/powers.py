@@ -201,13 +201,13 @@ class Ratios:
             return self._ratios(way, n, seen, None)[pairs]
         logs = self.powers.log(n)
         logs = logs.T if seen is None else logs if seen.all() else logs[seen]
-        found = largest_ratios(logs, pairs)
+        ratios = largest_ratios(logs, pairs)
         self.work += logs.size * (self.size if pairs is None else 1)
         if pairs is None:
             if len(self._full) > self._keep:
                 self._full.clear()
-            self._full[key] = found
-        return found
+            self._full[key] = ratios
+        return ratios
 
     def rows(self, way: str, distances: Ints, seen: Mask | None) -> Floats | None:
         """All pairs at many distances from one table, for small chains; None where the table would be large or deep."""
@@ -232,11 +232,11 @@ class Ratios:
         Two columns (or rows) of P^n are carried along instead of whole powers, in blocks that double.
         """
         key = (way, pair, b"" if seen is None else seen.tobytes())
-        kept = self._lines.get(key)
-        if kept is None or kept[0] > low or kept[0] + len(kept[1]) <= high:
+        saved_line = self._lines.get(key)
+        if saved_line is None or saved_line[0] > low or saved_line[0] + len(saved_line[1]) <= high:
             low_, high_ = low, high
-            if kept is not None:
-                low_, high_ = min(low, kept[0]), max(high, kept[0] + len(kept[1]) - 1)
+            if saved_line is not None:
+                low_, high_ = min(low, saved_line[0]), max(high, saved_line[0] + len(saved_line[1]) - 1)
             if high_ < _TABLE:  # short lines are made whole, so that the next search finds them
                 low_, high_ = 1, (1 << high_.bit_length()) - 1
             line = self._line(way, pair, low_, high_, seen)
@@ -245,11 +245,11 @@ class Ratios:
                 line = self._line(way, pair, low, high, seen)
             if line is None:
                 return None
-            if sum(len(one[1]) for one in self._lines.values()) > _LINES:
+            if sum(len(saved[1]) for saved in self._lines.values()) > _LINES:
                 self._lines.clear()
-            kept = self._lines[key] = (low_, *line)
-        part = slice(low - kept[0], high + 1 - kept[0])
-        return np.asarray(kept[1][part]), np.asarray(kept[2][part])
+            saved_line = self._lines[key] = (low_, *line)
+        part = slice(low - saved_line[0], high + 1 - saved_line[0])
+        return np.asarray(saved_line[1][part]), np.asarray(saved_line[2][part])
 
     def _line(self, way: str, pair: int, low: int, high: int, seen: Mask | None) -> tuple[Floats, Floats] | None:
         x, y = divmod(pair, self.size)
@@ -279,7 +279,7 @@ class Ratios:
 
 
 def turned_pairs(size: int, pairs: Ints | None = None) -> Ints:
-    """The same pairs turned round: (x',x) for (x,x')."""
+    """Numbers of the pairs (x',x) for those of (x,x'); of all pairs without ``pairs``."""
     pairs = np.arange(size * size) if pairs is None else pairs
     return np.asarray(pairs % size * size + pairs // size)
 

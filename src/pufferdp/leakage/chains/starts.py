@@ -111,7 +111,7 @@ class StationaryStart:
         self._tilt = _tilt(chain.stationary, chain.stationary)
 
     def tilt(self, nodes: NodeRange) -> Floats:
-        """The same everywhere."""
+        """What the stationary law adds, whatever the range: no record has another law."""
         return self._tilt
 
 

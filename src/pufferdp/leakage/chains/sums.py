@@ -79,7 +79,7 @@ def chain_total(
     # The law is real, so half of the roots are enough.
     half = np.arange(points // 2 + 1)
     short = _is_short(chain.size, lengths)
-    transform = _passed if short else _raised
+    transform = _record_by_record if short else _raised
     together = max(1, _CHUNK // (chain.size * (1 if short else chain.size + len(lengths))))
     parts = []
     for at in range(0, len(half), together):
@@ -121,8 +121,8 @@ def _raised(chain: MarkovChain, lengths: Sequence[tuple[int, int]], z: Transform
     return np.asarray(np.prod(rows.sum(axis=2) ** [count for _, count in lengths], axis=1))
 
 
-def _passed(chain: MarkovChain, lengths: Sequence[tuple[int, int]], z: Transform) -> Transform:
-    """The same, one record after the other, for all rows of ``z`` at once."""
+def _record_by_record(chain: MarkovChain, lengths: Sequence[tuple[int, int]], z: Transform) -> Transform:
+    """E[z^S] for all rows of ``z`` at once, a step of the chain at a time: cheaper for short chains."""
     out, rows, at = np.ones(len(z), dtype=complex), _start(chain) * z, 1
     transition = chain.transition.astype(complex)
     for length, count in sorted(lengths):
@@ -184,17 +184,17 @@ class ChainLaws:
         """The laws given that one of these conditions holds: one for each start under which it can."""
         rows = []
         for start in self.starts:
-            found = [log_sum(list(self._forward(start, cell))[-1], axis=0) for cell in cells]
-            row = np.logaddexp.reduce(found)
+            laws = [log_sum(list(self._forward(start, cell))[-1], axis=0) for cell in cells]
+            row = np.logaddexp.reduce(laws)
             if np.isfinite(row).any():
                 rows.append(self._with_rest(row))
         return normal(np.array(rows)) if rows else None
 
     def total(self) -> Logs:
         """The law of the sum with nothing known; needs a definite start."""
-        found = self.event([{}])
-        assert found is not None
-        return np.asarray(found[0])
+        laws = self.event([{}])
+        assert laws is not None
+        return np.asarray(laws[0])
 
     def _with_rest(self, row: Logs) -> Logs:
         return row if self.rest is None else log_convolve(row, self.rest)

@@ -64,15 +64,15 @@ def _two_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matr
     else:
         added = np.take(says + shifts[0], np.ascontiguousarray(places))
     first = math.log(start[0]) - math.log(start[1]) - shifts[0]  # nothing was before it: no step, no shift
-    found = _differences(added, [step[:2] for step in steps], first)
+    differences = _differences(added, [step[:2] for step in steps], first)
     # What each difference says of the state before a step: 1 for state 0, -1 for state 1, 0 for "the same".
-    decided = np.empty(found.shape, dtype=np.int8)
+    decided = np.empty(differences.shape, dtype=np.int8)
     for half in (0, 1):
         low, high, _ = steps[half]
-        np.subtract(found[half::2] >= high, found[half::2] < low, out=decided[half::2], dtype=np.int8)
+        np.subtract(differences[half::2] >= high, differences[half::2] < low, out=decided[half::2], dtype=np.int8)
     # The last record has nobody after it: the larger weight decides.
     last = (n - 1) % length, (n - 1) // length
-    decided[last] = 1 if found[last] >= 0 else -1
+    decided[last] = 1 if differences[last] >= 0 else -1
     flat = decided.T.ravel()[:n]
     known = np.flatnonzero(flat)
     named = flat[known] < 0

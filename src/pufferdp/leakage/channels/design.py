@@ -50,16 +50,16 @@ def best_flips(
             "correct the model"
         )
     if adversary is Adversary.DP:
-        found = _cheapest(target, -target, cost)
+        rho = _cheapest(target, -target, cost)
     elif all(np.linalg.det(chain.transition) >= 0 for chain in chains):
         high = largest(lambda h: losses(Flips(h, 0.0)).zero, target)
         low = largest(lambda h: losses(Flips(0.0, -h)).one, target)
-        found = _cheapest(high, -low, cost)
+        rho = _cheapest(high, -low, cost)
     else:
-        found = _along(losses, target, cost)
-    while losses(Flips.of(*found)).worst > epsilon:  # rounding of (ρ0, ρ1) themselves, where they are tiny
-        found = (min(0.5, found[0] * (1 + 1e-12)), min(0.5, found[1] * (1 + 1e-12)))
-    return found
+        rho = _frontier(losses, target, cost)
+    while losses(Flips.of(*rho)).worst > epsilon:  # rounding of (ρ0, ρ1) themselves, where they are tiny
+        rho = (min(0.5, rho[0] * (1 + 1e-12)), min(0.5, rho[1] * (1 + 1e-12)))
+    return rho
 
 
 def largest(loss: Callable[[float], float], target: float) -> float:
@@ -89,15 +89,20 @@ def _cheapest(high: float, low: float, cost: tuple[float, float]) -> tuple[float
     # a·ρ0 + b·ρ1 ≥ c, one line each.
     lines = ((s, 1.0, s), (1.0, t, t), (-1.0, 0.0, -0.5), (0.0, -1.0, -0.5))
     corners = [(-math.expm1(-high) * t / -math.expm1(low - high), -math.expm1(low) * s / -math.expm1(low - high))]
-    for one, two in itertools.combinations(lines, 2):
-        if (one, two) != (lines[0], lines[1]) and (det := one[0] * two[1] - one[1] * two[0]) != 0:
-            corners.append(((one[2] * two[1] - one[1] * two[2]) / det, (one[0] * two[2] - one[2] * two[0]) / det))
+    for first, second in itertools.combinations(lines, 2):
+        if (first, second) != (lines[0], lines[1]) and (det := first[0] * second[1] - first[1] * second[0]) != 0:
+            corners.append(
+                (
+                    (first[2] * second[1] - first[1] * second[2]) / det,
+                    (first[0] * second[2] - first[2] * second[0]) / det,
+                )
+            )
     inside = [p for p in corners if all(a * p[0] + b * p[1] >= c - 1e-15 for a, b, c in lines)]
     x, y = min(inside, key=lambda p: cost[0] * p[0] + cost[1] * p[1])
     return min(x, 0.5), min(y, 0.5)
 
 
-def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
+def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float, float]) -> tuple[float, float]:
     """Both ratios in both losses: the frontier, one ratio at a time."""
     from scipy import optimize
 
@@ -109,7 +114,7 @@ def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float
             return losses(Flips(high, -other)).worst
 
         # At −0 the loss is that of `high` alone, within the target; it rises with the other ratio.
-        reach = _within(worst, target)
+        reach = _largest_ratio(worst, target)
         seen[high] = _cheapest(high, -reach, cost)
         return cost[0] * seen[high][0] + cost[1] * seen[high][1]
 
@@ -120,7 +125,7 @@ def _along(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[float
     return min(seen.values(), key=lambda p: cost[0] * p[0] + cost[1] * p[1])
 
 
-def _within(loss: Callable[[float], float], target: float) -> float:
+def _largest_ratio(loss: Callable[[float], float], target: float) -> float:
     """The largest ratio up to ``target`` whose loss is within it; 0 is taken to be."""
     from scipy import optimize
 

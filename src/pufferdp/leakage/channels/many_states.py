@@ -51,7 +51,7 @@ class Bracket:
     lower: float
     """Reached by an output that was found."""
     upper: float
-    """Proved."""
+    """Proved for every output and every adversary of the kind."""
 
 
 def channel_loss(
@@ -111,15 +111,15 @@ def _possible(chain: MarkovChain, table: Floats) -> tuple[MarkovChain, Floats]:
     there = chain.stationary > 0
     if chain.given_start is not None:
         if not there.all():
-            gone = ", ".join(name for name, kept in zip(chain.labels, there, strict=True) if not kept)
+            gone = ", ".join(name for name, occurs in zip(chain.labels, there, strict=True) if not occurs)
             raise NotApplicableError(
                 f"start is given, and the chain leaves {gone} for good; with more than two states use a chain that "
                 'comes back to every state, or start "stationary"'
             )
         return chain, table[:, (table > 0).any(axis=0)]
     table = table[there]
-    kept = MarkovChain(transition=chain.transition[np.ix_(there, there)])
-    return kept, table[:, (table > 0).any(axis=0)]
+    restricted = MarkovChain(transition=chain.transition[np.ix_(there, there)])
+    return restricted, table[:, (table > 0).any(axis=0)]
 
 
 def _own(table: Floats) -> Floats:
@@ -164,7 +164,7 @@ def _side(
     fading = known.T if moving and not everyone else np.empty((0, k))
     sure = bool((nothing > 0).all())
     bases, upper = starts.copy(), _Upper(starts, steps, block, deep)
-    found = [_Search(start, k) for start in starts]
+    searches = [_Search(start, k) for start in starts]
     side = _ChannelSide([], [], np.full((k, k), np.inf))
     met_low, met_high = np.full((k, k), -np.inf), np.full((k, k), -np.inf)
     ever = np.full((k, k), -np.inf)
@@ -172,9 +172,9 @@ def _side(
     for m in range(most + 1):
         # A value that a start rules out is no secret there.
         alive = (bases[:, :, None] > 0) & (bases[:, None, :] > 0)
-        said = np.where(alive, _ratios(bases), 0.0)
-        low = np.where(alive, np.array([s.best for s in found]) - said, -np.inf)
-        high = np.where(alive, upper.now - said, -np.inf)
+        prior = np.where(alive, _ratios(bases), 0.0)
+        low = np.where(alive, np.array([s.best for s in searches]) - prior, -np.inf)
+        high = np.where(alive, upper.now - prior, -np.inf)
         side.lower.append(np.maximum(low[0], met_low))
         side.upper.append(np.maximum(high[0], met_high))
         ever = np.maximum(ever, side.upper[-1])
@@ -182,13 +182,13 @@ def _side(
             met_high = np.maximum(met_high, high[1:].max(axis=0))
             met_low = np.maximum(met_low, low[1:].max(axis=0)) if sure else met_low
         if (records is None or records > _MOST) and (m % 4 == 3 or m == most):
-            tail = upper.tail(np.concatenate([said, _ratios(fading)]), bool(alive.all() and (fading > 0).all()))
+            tail = upper.tail(np.concatenate([prior, _ratios(fading)]), bool(alive.all() and (fading > 0).all()))
             if m == most or (tail <= np.maximum(ever, met_high) + SLACK).all():
                 side.ever = np.maximum(np.maximum(ever, met_high), tail)
                 break
         bases, fading = bases @ moves.T, fading @ moves.T
         upper.step()
-        for s in found:
+        for s in searches:
             s.step(steps)
     return side
 
@@ -217,7 +217,7 @@ class _Upper:
         else:
             self._past.append(_cone(self._block, self._past[-self._deep]))
 
-    def tail(self, said: Floats, alive: bool) -> Floats:
+    def tail(self, prior: Floats, alive: bool) -> Floats:
         """A bound for this and every larger distance; infinite where none is found.
 
         ``said``: what each start says by itself, and what each known value does.
@@ -233,7 +233,7 @@ class _Upper:
             if (wider <= bound).all():
                 # What a known value says by itself only fades: mediants of the ratios before. So does what a start
                 # says: a mediant of those.
-                return np.asarray(bound + np.max(-said, axis=0))
+                return np.asarray(bound + np.max(-prior, axis=0))
             bound = wider + 0.3 * SLACK
         return nothing
 
@@ -264,8 +264,8 @@ def _ratios(vectors: Floats) -> Floats:
     """Log w(x)/w(y) along the last axis; 0/0 counts as -inf."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(vectors)
-        found = logs[..., :, None] - logs[..., None, :]
-    return np.asarray(np.where(np.isnan(found), -np.inf, found))
+        ratios = logs[..., :, None] - logs[..., None, :]
+    return np.asarray(np.where(np.isnan(ratios), -np.inf, ratios))
 
 
 def _products(steps: Floats, deep: int) -> Floats:

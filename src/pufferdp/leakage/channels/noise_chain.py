@@ -44,8 +44,9 @@ class NoiseChainLoss:
     """What a release with correlated noise leaks: attained by some output, and at most."""
 
     lower: FlipLoss
+    """Attained by some output of the records that were passed."""
     upper: FlipLoss
-    """The same but for what endless series add beyond the records that were passed."""
+    """Proved; above ``lower`` by what longer series may add beyond the records that were passed."""
 
 
 def noise_chain_loss(data: MarkovChain, noise: MarkovChain, length: int | None, adversary: Adversary) -> NoiseChainLoss:
@@ -290,8 +291,8 @@ def _pass_records(
     return _Side(spans, tail, settles)
 
 
-def _union(one: _Span, other: _Span) -> _Span:
-    out = dict(one)
+def _union(span: _Span, other: _Span) -> _Span:
+    out = dict(span)
     for z, (low, high) in other.items():
         out[z] = (min(low, out[z][0]), max(high, out[z][1])) if z in out else (low, high)
     return out

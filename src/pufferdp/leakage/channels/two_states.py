@@ -49,7 +49,7 @@ class Rows:
 
     @classmethod
     def of(cls, table: Matrix) -> Rows:
-        """From an array."""
+        """Entries and their logarithms, from a two-by-two array."""
         a, b, c, d = (float(v) for v in table.ravel())
         return cls(a, b, c, d, (log(a), log(b), log(c), log(d)))
 
@@ -266,7 +266,7 @@ class FlipLoss:
 
     @property
     def worst(self) -> float:
-        """The loss."""
+        """The larger of the two: the most that any output says about a record."""
         return max(self.zero, self.one)
 
     def __or__(self, other: FlipLoss) -> FlipLoss:
@@ -294,8 +294,8 @@ def flip_loss(chain: MarkovChain, flips: Flips, length: int | None, adversary: A
         else _before(chain, flips, positions, everyone, length)
     )
     records = range(positions.first, (positions.first if positions.once else length) + 1) if length else None
-    zero = _together(before.zero, before.far[0], after.zero, after.far[0], records, length)
-    one = _together(before.one, before.far[1], after.one, after.far[1], records, length)
+    zero = _combine(before.zero, before.far[0], after.zero, after.far[0], records, length)
+    one = _combine(before.one, before.far[1], after.one, after.far[1], records, length)
     return FlipLoss(channel.zero + zero, channel.one + one)
 
 
@@ -412,7 +412,7 @@ def _run(
     return side
 
 
-def _together(
+def _combine(
     left: list[float], left_far: float, right: list[float], right_far: float, records: range | None, length: int | None
 ) -> float:
     """The worst record: before it and after it are as many records as the series has."""

@@ -55,9 +55,9 @@ def log_convolve(a: Logs, b: Logs) -> Logs:
     for _ in range(_MOST_TILTS):
         if not missing.any():
             return out
-        found = _tilted(a, b, tilt)
-        take = missing & (found > np.log(_VALID))
-        out[take] = found[take] - tilt * np.flatnonzero(take) + _offset(a, b, tilt)
+        tilted = _tilted(a, b, tilt)
+        take = missing & (tilted > np.log(_VALID))
+        out[take] = tilted[take] - tilt * np.flatnonzero(take) + _offset(a, b, tilt)
         missing &= ~take
         if missing.any():
             tilt = _tilt_for(a, b, int(np.flatnonzero(missing)[np.count_nonzero(missing) // 2]))
@@ -204,8 +204,8 @@ class GroupLaws:
 
     def event(self, cells: Sequence[Cell]) -> Logs | None:
         """The laws given that one of these conditions holds."""
-        found = [row for row in (self._law(cell) for cell in cells) if row is not None]
-        return normal(np.logaddexp.reduce(found)[None]) if found else None
+        laws = [row for row in (self._law(cell) for cell in cells) if row is not None]
+        return normal(np.logaddexp.reduce(laws)[None]) if laws else None
 
     def _key(self, g: int) -> bytes:
         return self.model.positives[g].tobytes()

@@ -47,10 +47,10 @@ def side_by_side(model: RecordModel, belief: RecordModel) -> Iterator[tuple[npt.
 
 def _same_records(model: RecordModel, belief: RecordModel) -> list[int]:
     """Where the belief has the records of the model; refused where records or states differ."""
-    for who, has, other in (("belief", belief, model), ("model", model, belief)):
+    for side, has, other in (("belief", belief, model), ("model", model, belief)):
         missing = [r for r in other.records if r not in has.records]
         if missing:
-            raise ModelError(f"the {who} has no record {missing[0]!r}; model and belief must have the same records")
+            raise ModelError(f"the {side} has no record {missing[0]!r}; model and belief must have the same records")
     order = [belief.position(record) for record in model.records]
     for i, j in enumerate(order):
         if set(model.domains[i]) != set(belief.domains[j]):
@@ -138,7 +138,7 @@ class Divergence:
     record: int
     """Position of the record, counted from 1."""
     state: int
-    """Number of its state."""
+    """The value that it has, as the number of a state, from 0."""
     exact: bool = True
     """False: an upper bound, because the model may take a start that comes closer."""
     reason: str | None = None
@@ -182,8 +182,8 @@ def outcome_divergence(outcomes: npt.NDArray[np.int64], belief: Vector, model: V
             given = states == a
             value = divergence_given(belief, model, given)
             if np.isinf(value):
-                who = ("belief", "model") if (given & (belief > 0) & (model <= 0)).any() else ("model", "belief")
-                reason = f"the {who[0]} holds an outcome possible that the {who[1]} rules out"
+                sides = ("belief", "model") if (given & (belief > 0) & (model <= 0)).any() else ("model", "belief")
+                reason = f"the {sides[0]} holds an outcome possible that the {sides[1]} rules out"
                 return Divergence(value, i + 1, int(a), reason=reason)
             if value > worst.value:
                 worst = Divergence(value, i + 1, int(a))
@@ -219,13 +219,13 @@ def chain_divergence(belief: MarkovChain, model: MarkovChain, length: int) -> Di
     value, record, state, done = 0.0, 1, 0, 0
     for up, down, (tilt_up, tilt_down) in zip(forth, back, tilts, strict=True):
         with np.errstate(invalid="ignore"):
-            found = np.where(up > -np.inf, np.maximum(up + tilt_up, down + tilt_down), -np.inf)
-        best = float(found.max())
+            divergences = np.where(up > -np.inf, np.maximum(up + tilt_up, down + tilt_down), -np.inf)
+        best = float(divergences.max())
         if best > value + _TIE * max(1.0, value):  # of records that tie, the first: rounding must not choose
-            i, state = divmod(int(np.argmax(np.isclose(found.T, best, rtol=_TIE, atol=_TIE))), belief.size)
+            i, state = divmod(int(np.argmax(np.isclose(divergences.T, best, rtol=_TIE, atol=_TIE))), belief.size)
             record = done + i + 1
         value = max(value, best)
-        done += found.shape[1]
+        done += divergences.shape[1]
     return Divergence(value, record, state, exact=value == 0 or not model.any_start)
 
 

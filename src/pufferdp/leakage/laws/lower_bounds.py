@@ -71,7 +71,7 @@ def _gap(low: Floats, high: Floats) -> float:
 
 
 def apart_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) -> int:
-    """The same for a chain whose first record decides all others; 0 where moves are random."""
+    """The largest distance for a chain whose first record decides all others; 0 where moves are random."""
     if not ((chain.transition == 0) | (chain.transition == 1)).all():
         return 0
     law = chain.stationary if chain.given_start is None else chain.given_start

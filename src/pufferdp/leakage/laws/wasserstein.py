@@ -50,20 +50,20 @@ class Pairs:
 
     def worst(self, floor: float = 0.0) -> WorstPair | None:
         """The largest distance, if it passes ``floor``."""
-        found, reached = None, floor
+        worst, reached = None, floor
         left = np.arange(len(self.first))
         if floor == 0 and len(left):
             # A good guess first: one look at all pairs is then often the last.
             guess = int(np.argmax(self._shift))
             reached = self._distance(guess, 0)
-            found = WorstPair(reached, guess) if reached > 0 else None
-        left = left[~self.within(reached, left)]
+            worst = WorstPair(reached, guess) if reached > 0 else None
+        left = left[~self.within_distance(reached, left)]
         while len(left):
             pair = int(left[np.argmax(self._shift[left])])
             reached = self._distance(pair, int(np.searchsorted(self._candidates, reached, side="right")))
-            found = WorstPair(reached, pair)
-            left = left[~self.within(reached, left)]
-        return found
+            worst = WorstPair(reached, pair)
+            left = left[~self.within_distance(reached, left)]
+        return worst
 
     @cached_property
     def _shift(self) -> Logs:
@@ -78,16 +78,16 @@ class Pairs:
     def _distance(self, pair: int, low: int) -> float:
         """The distance of one pair, which is the candidate number ``low`` or a later one."""
         candidates, high = self._candidates, len(self._candidates) - 1
-        one = np.array([pair])
+        index = np.array([pair])
         while low < high:
             middle = (low + high) // 2
-            if self.within(float(candidates[middle]), one)[0]:
+            if self.within_distance(float(candidates[middle]), index)[0]:
                 high = middle
             else:
                 low = middle + 1
         return float(candidates[low])
 
-    def within(self, distance: float, pairs: npt.NDArray[np.int64]) -> Mask:
+    def within_distance(self, distance: float, pairs: npt.NDArray[np.int64]) -> Mask:
         """Whether each of these pairs is at most this far apart."""
         first, last = _windows(self.points, distance)
         out = np.ones(len(pairs), dtype=bool)
@@ -184,28 +184,28 @@ def worst_flow(
     """The largest distance among pairs of laws (row n against row n), if it passes ``floor``."""
     lengths = np.abs(points[:, None, :] - points[None, :, :]).sum(axis=-1)
     candidates = np.unique(lengths)
-    found, reached = None, floor
+    worst, reached = None, floor
     for pair, (f, g) in enumerate(zip(first, second, strict=True)):
         supply, demand = [_whole(p) for p in f], [_whole(p) for p in g]
-        if _within(lengths <= reached, supply, demand, slack):
+        if _transportable(lengths <= reached, supply, demand, slack):
             continue
         low, high = int(np.searchsorted(candidates, reached, side="right")), len(candidates) - 1
         while low < high:
             middle = (low + high) // 2
-            if _within(lengths <= candidates[middle], supply, demand, slack):
+            if _transportable(lengths <= candidates[middle], supply, demand, slack):
                 high = middle
             else:
                 low = middle + 1
         reached = float(candidates[low])
-        found = WorstPair(reached, pair)
-    return found
+        worst = WorstPair(reached, pair)
+    return worst
 
 
 def _whole(log_mass: float) -> int:
     return 0 if np.isneginf(log_mass) else max(1, int(Fraction(float(np.exp(log_mass))) * _ONE))
 
 
-def _within(near: npt.NDArray[np.bool_], supply: list[int], demand: list[int], slack: float) -> bool:
+def _transportable(near: npt.NDArray[np.bool_], supply: list[int], demand: list[int], slack: float) -> bool:
     more = Fraction(1 + slack)
     return _fits(near, supply, [int(d * more) for d in demand]) and _fits(
         near.T, demand, [int(s * more) for s in supply]

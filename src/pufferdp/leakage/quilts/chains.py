@@ -75,7 +75,7 @@ class _Search:
         self.ratios = ratios_of(chain)
         self.start = start_of(chain, self.ratios, length)
         self.everyone = adversary is Adversary.BDP
-        self.trivial = BestQuilt(objective.one(length, 0.0), None, None, length, 0.0)
+        self.trivial = BestQuilt(objective.scalar(length, 0.0), None, None, length, 0.0)
         self._known: list[tuple[int, int]] = []  # two-sided quilts that were best somewhere
         self._right_known: list[int] = []  # distances of right ends that were best without a left end
         self._interior: BestQuilt | None = None
@@ -86,28 +86,28 @@ class _Search:
         best, reached, aside = None, floor, floor
         number = itertools.count()  # breaks ties, first come first served
         ranges = [(-self.trivial.value, next(number), nodes, self.trivial) for nodes in self.first_ranges()]
-        for i, found in self.likely():
-            if found.value > reached:
-                best, reached = _worst(i, found), found.value
+        for i, quilt in self.likely_records():
+            if quilt.value > reached:
+                best, reached = _worst(i, quilt), quilt.value
         most_work = self.ratios.work + _MOST_WORK
         steps, most_steps = 0, max(_MOST_STEPS, 4 * self.length if self.length <= 500 else 0)
         while ranges and -ranges[0][0] > reached * (1 + _CLOSE):
             _, _, nodes, bound = heapq.heappop(ranges)
             if steps > most_steps or self.ratios.work > most_work:
                 return _worst(nodes.first, bound)  # the highest bound that is left holds for all records
-            found = self.look(nodes, reached * (1 + _CLOSE))
+            quilt = self.best_quilt(nodes, reached * (1 + _CLOSE))
             steps += 1
-            if found.value <= reached * (1 + _CLOSE):
-                aside = max(aside, found.value)
+            if quilt.value <= reached * (1 + _CLOSE):
+                aside = max(aside, quilt.value)
             elif nodes.single:
-                best, reached = _worst(nodes.first, found), found.value
+                best, reached = _worst(nodes.first, quilt), quilt.value
             else:
                 for part in _split(nodes, best.node if best else None):
-                    heapq.heappush(ranges, (-found.value, next(number), part, found))
+                    heapq.heappush(ranges, (-quilt.value, next(number), part, quilt))
         # Records set aside within _CLOSE of the worst count with their bound.
         return replace(best, value=max(best.value, aside)) if best else None
 
-    def likely(self) -> Iterator[tuple[int, BestQuilt]]:
+    def likely_records(self) -> Iterator[tuple[int, BestQuilt]]:
         """Records that are likely to be the worst. Only a start for the search: what it misses, the search finds.
 
         The middle first. Quilts without a left end serve early records and get worse towards the middle, the others
@@ -116,19 +116,19 @@ class _Search:
         low, high, reached, peak, nearby = 1, self.length, -np.inf, 1, 0
         while low <= high:
             i = (low + high) // 2 if high <= 8 * low or high == self.length else int((low * high) ** 0.5)
-            found = self.look(NodeRange(i, i, 1), reached * 1.002)
-            if found.value > reached * 1.002:
-                yield i, found
-                reached, peak, nearby = found.value, i, found.nearby
+            quilt = self.best_quilt(NodeRange(i, i, 1), reached * 1.002)
+            if quilt.value > reached * 1.002:
+                yield i, quilt
+                reached, peak, nearby = quilt.value, i, quilt.nearby
             if self.start.same_everywhere or reached >= self.trivial.value:
                 return
-            low, high = (i + 1, high) if found.left is None else (low, i - 1)
+            low, high = (i + 1, high) if quilt.left is None else (low, i - 1)
         # Then uphill from the best of these, where that is a short way: one step changes it by about 1/nearby.
         for step in (1, -1) if nearby < 1000 else ():
             i = peak + step
-            while 1 <= i <= self.length and (found := self.look(NodeRange(i, i, 1), reached)).value > reached:
-                yield i, found
-                i, reached = i + step, found.value
+            while 1 <= i <= self.length and (quilt := self.best_quilt(NodeRange(i, i, 1), reached)).value > reached:
+                yield i, quilt
+                i, reached = i + step, quilt.value
 
     def first_ranges(self) -> Iterator[NodeRange]:
         """Records before the supports repeat one by one, then one range for each set in their cycle."""
@@ -139,26 +139,26 @@ class _Search:
         for i in range(alone, min(last, alone + supports.period - 1) + 1):
             yield NodeRange(i, i + (last - i) // supports.period * supports.period, supports.period)
 
-    def look(self, nodes: NodeRange, enough: float) -> BestQuilt:
+    def best_quilt(self, nodes: NodeRange, enough: float) -> BestQuilt:
         """The best quilt of one record, or one that bounds every record of a range; any within ``enough`` will do."""
         best, reach, most = self.trivial, self.reach(nodes), self.length - nodes.first
         left, right = self.sides(nodes)
         to_left, to_right = reach > 0 and self.useful(left, reach), most > 0 and self.useful(right, most)
-        for known in self.quick(nodes, left if to_left else None, right if to_right else None, reach):
+        for known in self.cheap_quilts(nodes, left if to_left else None, right if to_right else None, reach):
             best = known if known.value < best.value else best
             if best.value <= enough:
                 return best
         if nodes.single and to_left and to_right:
-            best = self.smaller(best, self.two_sided(nodes.first, left, right, best.value))
+            best = self.better_quilt(best, self.two_sided(nodes.first, left, right, best.value))
         return best
 
     def useful(self, side: LeftSide | RightSide, farthest: int) -> bool:
         """Influence is least at the farthest end: a side that is too much even there has no quilts at all."""
         if self._known or self.ratios.powers.positive(1):  # such chains have quilts, so the question is not worth it
             return True
-        return self.objective.one(1, float(side.peaks(np.array([farthest]))[0])) < self.trivial.value
+        return self.objective.scalar(1, float(side.peaks(np.array([farthest]))[0])) < self.trivial.value
 
-    def quick(
+    def cheap_quilts(
         self, nodes: NodeRange, left: LeftSide | None, right: RightSide | None, reach: int
     ) -> Iterator[BestQuilt]:
         """Quilts that are cheap to find: those known to be good, equal distances, and one-sided ones."""
@@ -168,28 +168,28 @@ class _Search:
             for a, b in reversed(self._known[-6:]):
                 if a <= reach and b <= most:
                     influence = float((left.at(np.array([a]), None) + right.at(np.array([b]), None)).max())
-                    found = BestQuilt(self.objective.one(a + b - 1, influence), a, b, a + b - 1, influence)
-                    yield self.with_slack(found)
-                    limit = min(limit, found.value)
+                    quilt = BestQuilt(self.objective.scalar(a + b - 1, influence), a, b, a + b - 1, influence)
+                    yield self.with_slack(quilt)
+                    limit = min(limit, quilt.value)
             if not self._known:
-                found = diagonal(left, right, self.objective, min(reach, most), limit)
-                yield self.with_slack(found)
-                limit = min(limit, found.value)
+                quilt = diagonal(left, right, self.objective, min(reach, most), limit)
+                yield self.with_slack(quilt)
+                limit = min(limit, quilt.value)
         if right:
             inside, farthest = nodes.last - 1, self.length - nodes.first
             for b in self._right_known[-2:]:
                 if b <= farthest:
                     influence = float(right.peaks(np.array([b]))[0])
-                    found = BestQuilt(self.objective.one(inside + b, influence), None, b, inside + b, influence)
-                    yield self.with_slack(found)
-                    limit = min(limit, found.value)
+                    quilt = BestQuilt(self.objective.scalar(inside + b, influence), None, b, inside + b, influence)
+                    yield self.with_slack(quilt)
+                    limit = min(limit, quilt.value)
             # A range only wants a bound, and a distance that was best nearby is nearly as good as the best.
             if nodes.single or not self._right_known:
-                found = one_sided(right, self.objective, inside, farthest, True, limit)
-                if found.right is not None and found.right not in self._right_known:
-                    self._right_known.append(found.right)
-                yield self.with_slack(found)
-                limit = min(limit, found.value)
+                quilt = one_sided(right, self.objective, inside, farthest, True, limit)
+                if quilt.right is not None and quilt.right not in self._right_known:
+                    self._right_known.append(quilt.right)
+                yield self.with_slack(quilt)
+                limit = min(limit, quilt.value)
         if left:
             yield self.with_slack(one_sided(left, self.objective, self.length - nodes.first, reach, False, limit))
 
@@ -229,30 +229,30 @@ class _Search:
         """How far to the left a quilt's end may be for every record of the range."""
         return self.length if self.start.same_everywhere and not nodes.single else nodes.first - 1
 
-    def smaller(self, best: BestQuilt, found: BestQuilt) -> BestQuilt:
+    def better_quilt(self, best: BestQuilt, quilt: BestQuilt) -> BestQuilt:
         """The better of two, remembered if it is two-sided."""
-        if found.value >= best.value or (found.left is None and found.right is None):
+        if quilt.value >= best.value or (quilt.left is None and quilt.right is None):
             return best
-        if found.left and found.right and (found.left, found.right) not in self._known:
-            self._known.append((found.left, found.right))
-        return self.with_slack(found)
+        if quilt.left and quilt.right and (quilt.left, quilt.right) not in self._known:
+            self._known.append((quilt.left, quilt.right))
+        return self.with_slack(quilt)
 
-    def with_slack(self, found: BestQuilt) -> BestQuilt:
-        """The same quilt with the rounding of its influence counted against it."""
-        if found.left is None and found.right is None:
+    def with_slack(self, quilt: BestQuilt) -> BestQuilt:
+        """A quilt with the rounding of its influence counted against it."""
+        if quilt.left is None and quilt.right is None:
             return self.trivial
-        slack = sum(self.ratios.powers.slack(n) for n in (found.left, found.right) if n) * (3 if self.everyone else 2)
-        influence = found.influence + slack
-        return replace(found, influence=influence, value=self.objective.one(found.nearby, influence))
+        slack = sum(self.ratios.powers.slack(n) for n in (quilt.left, quilt.right) if n) * (3 if self.everyone else 2)
+        influence = quilt.influence + slack
+        return replace(quilt, influence=influence, value=self.objective.scalar(quilt.nearby, influence))
 
 
 def worst_record_by_distance(left: QuiltSide, right: QuiltSide, length: int, objective: Objective) -> WorstRecord:
-    """The same where the influence depends on the distances alone.
+    """Max over records, min over quilts, where the influence depends on the distances alone.
 
     A record's value is then min(two-sided, no left end, no right end, trivial). Without a left end it rises along the
     chain, without a right end it falls, so the worst record is where the two meet.
     """
-    trivial = BestQuilt(objective.one(length, 0.0), None, None, length, 0.0)
+    trivial = BestQuilt(objective.scalar(length, 0.0), None, None, length, 0.0)
     middle = two_sided(left, right, objective, (length, length), trivial.value)
 
     def at(i: int) -> tuple[BestQuilt, BestQuilt]:
@@ -263,21 +263,21 @@ def worst_record_by_distance(left: QuiltSide, right: QuiltSide, length: int, obj
         )
 
     low, high = 1, length
-    if objective.one(length // 2, 0.0) >= middle.value:
+    if objective.scalar(length // 2, 0.0) >= middle.value:
         low = high = (length + 1) // 2
     while low < high:  # the last record that does at least as well without a left end as without a right end
         i = (low + high + 1) // 2
         no_left, no_right = at(i)
         low, high = (i, high) if no_left.value <= no_right.value else (low, i - 1)
     around = [(i, min(*at(i), key=lambda f: f.value)) for i in (low, min(low + 1, length))]
-    node, found = max(around, key=lambda pair: pair[1].value)
-    if found.left is None and found.right is None:  # nothing one-sided is below the limit
-        found = middle if middle.left is not None else trivial
-    return _worst(node, found)
+    node, quilt = max(around, key=lambda pair: pair[1].value)
+    if quilt.left is None and quilt.right is None:  # nothing one-sided is below the limit
+        quilt = middle if middle.left is not None else trivial
+    return _worst(node, quilt)
 
 
-def _worst(node: int, found: BestQuilt) -> WorstRecord:
-    return WorstRecord(found.value, node, found.left, found.right, found.nearby, found.influence)
+def _worst(node: int, quilt: BestQuilt) -> WorstRecord:
+    return WorstRecord(quilt.value, node, quilt.left, quilt.right, quilt.nearby, quilt.influence)
 
 
 def _pairs_of(support: Mask) -> Mask:
@@ -337,7 +337,7 @@ def worst_first(
 
 
 def _bounds(transitions: Floats, length: int, objective: Objective, everyone: bool) -> Floats:
-    best = np.full(len(transitions), objective.one(length, 0.0))
+    best = np.full(len(transitions), objective.scalar(length, 0.0))
     still = np.arange(len(transitions))  # chains that a wider quilt may still help
     power, distance = transitions, 1
     while True:

@@ -47,14 +47,14 @@ def worst_of_each(
     """The worst record of each chain and its best quilt, as ``worst_record`` finds it with the score of quilts."""
     everyone = adversary is Adversary.BDP
     quick = [n for n, chain in enumerate(chains) if chain.size == 2 and _is_stationary(chain)]
-    found: list[WorstRecord | None] = [None] * len(chains)
+    worst: list[WorstRecord | None] = [None] * len(chains)
     for s in range(0, len(quick), _AT_ONCE):
         part = quick[s : s + _AT_ONCE]
         tables = np.stack([chains[n].transition for n in part])
         results = _Pass(tables, np.array([lengths[n] for n in part]), epsilon, everyone).results()
         for n, result in zip(part, results, strict=True):
-            found[n] = result
-    return [one or _alone(chains[n], lengths[n], epsilon, adversary) for n, one in enumerate(found)]
+            worst[n] = result
+    return [record or _search_alone(chains[n], lengths[n], epsilon, adversary) for n, record in enumerate(worst)]
 
 
 def _is_stationary(chain: MarkovChain) -> bool:
@@ -70,11 +70,11 @@ def sigmas(transitions: Floats, lengths: Ints, epsilon: float, adversary: Advers
         run = _Pass(transitions[part], lengths[part], epsilon, everyone)
         out[part] = run.best
         for n in np.flatnonzero(run.open) + s:
-            out[n] = _alone(MarkovChain(transition=transitions[n]), int(lengths[n]), epsilon, adversary).value
+            out[n] = _search_alone(MarkovChain(transition=transitions[n]), int(lengths[n]), epsilon, adversary).value
     return out
 
 
-def _alone(chain: MarkovChain, length: int, epsilon: float, adversary: Adversary) -> WorstRecord:
+def _search_alone(chain: MarkovChain, length: int, epsilon: float, adversary: Adversary) -> WorstRecord:
     worst = worst_record(chain, length, Score(epsilon), adversary)
     assert worst is not None
     return worst
@@ -107,28 +107,28 @@ class _Pass:
         self._lengths, self._middle = lengths, (lengths + 1) // 2
         self._score, self._everyone = Score(epsilon), everyone
         count, none = len(transitions), np.zeros(len(transitions), dtype=np.int64)
-        self._found = _Best(self._score(lengths, 0.0), none, none.copy(), np.zeros(count))
+        self._quilts = _Best(self._score(lengths, 0.0), none, none.copy(), np.zeros(count))
         leaves = self._tables[1:3] > 0
         # A state that is never left is the only value there is, and then nothing can be told apart.
         constant = leaves[0] ^ leaves[1]
         self.open: Mask = ((self._tables > 0) & (self._tables < _TINY)).any(axis=0) & ~constant
         self._constant(np.flatnonzero(constant))
         at = np.flatnonzero(~constant & ~self.open)
-        alone = self._alike(at)
-        self._apart(at[alone[at].max(axis=1, initial=-np.inf) < self.best[at]])
+        alone = self._equal_distances(at)
+        self._unequal_distances(at[alone[at].max(axis=1, initial=-np.inf) < self.best[at]])
         if everyone:
             self._near_the_ends(at)
 
     @property
     def best(self) -> Floats:
         """σ of each chain that is not ``open``."""
-        return self._found.value
+        return self._quilts.value
 
     def results(self) -> list[WorstRecord | None]:
         """The worst record of each chain; None where it must be searched alone."""
-        left, right = self._found.left, self._found.right
+        left, right = self._quilts.left, self._quilts.right
         inside = np.where(right > 0, right - 1 + np.where(left > 0, left, self._middle), self._lengths)
-        columns = (self.best, self._middle, left, right, inside, self._found.influence, self.open)
+        columns = (self.best, self._middle, left, right, inside, self._quilts.influence, self.open)
         return [
             None if skip else WorstRecord(value, node, a or None, b or None, nearby, influence)
             for value, node, a, b, nearby, influence, skip in zip(*(c.tolist() for c in columns), strict=True)
@@ -140,9 +140,9 @@ class _Pass:
             fits = at[self._lengths[at] > left + right]
             slack = np.full(len(fits), (left + right) * self._slack(1))
             inside = left if left else self._middle[fits]
-            self._found.improve(fits, self._score(inside, slack), left, right, slack)
+            self._quilts.improve(fits, self._score(inside, slack), left, right, slack)
 
-    def _alike(self, at: Ints) -> Floats:
+    def _equal_distances(self, at: Ints) -> Floats:
         """Quilts with one end, or both equally far; returns U for each pair of values alone, which is never above U."""
         alone = np.full((len(self.best), 2), np.inf)
         distances = _Distances(self._tables[:, at], self._everyone)
@@ -151,15 +151,15 @@ class _Pass:
             most = influence.max(axis=0)
             for pair in (0, 1):
                 alone[at, pair] = np.minimum(alone[at, pair], self._score(2 * n - 1, 2 * influence[pair]))
-            self._found.improve(at, self._score(self._middle[at] + n - 1, most), 0, n, most)
-            self._found.improve(at, self._score(2 * n - 1, 2 * most), n, n, 2 * most)
+            self._quilts.improve(at, self._score(self._middle[at] + n - 1, most), 0, n, most)
+            self._quilts.improve(at, self._score(2 * n - 1, 2 * most), n, n, 2 * most)
             least = np.minimum(2 * n + 1, self._middle[at] + n)
             keep = self._score(least, 0.0) < self.best[at]
             at = at[keep]
             distances.step(keep)
         return alone
 
-    def _apart(self, at: Ints) -> None:
+    def _unequal_distances(self, at: Ints) -> None:
         """Quilts whose ends are not equally far, where neither pair of values decides alone."""
         widest = np.ceil(self._score.most_nearby(1.0) * self.best[at]).astype(np.int64)
         self.open[at[widest > _WIDEST]] = True
@@ -199,7 +199,7 @@ class _Pass:
                 which, each = values.argmin(axis=1), np.arange(len(row))
                 ends = numbers[places[each, which // high]], numbers[places[each, which % high]]
                 left, right = np.maximum(*ends), np.minimum(*ends)
-                self._found.improve(at[row], values[each, which], left, right, influence[each, which])
+                self._quilts.improve(at[row], values[each, which], left, right, influence[each, which])
 
     def _near_the_ends(self, at: Ints) -> None:
         """Leave alone those for which a quilt that ends with the chain, beyond which nothing is known, may be better.

@@ -47,7 +47,7 @@ class NetworkQuilt:
     value: float
     """The objective at the active quilt: the noise multiplier σ for a score."""
     node: str
-    """The record."""
+    """Name of the record that decides."""
     ends: tuple[str, ...]
     """The records of the quilt."""
     nearby: float
@@ -80,13 +80,13 @@ def worst_network_record(tree: JunctionTree, weights: tuple[float, ...], objecti
 
 
 class _Search:
-    """Quilts of one record."""
+    """The search for the best quilt of one record, which can be halted and resumed."""
 
     def __init__(
         self, tree: JunctionTree, weights: Sequence[float], objective: Objective, record: int, home: tuple[int, ...]
     ) -> None:
         self.tree, self.weights, self.objective, self.record, self.home = tree, weights, objective, record, home
-        value = objective.one(_weight(weights, home), 0.0)
+        value = objective.scalar(_weight(weights, home), 0.0)
         self.best = (value, frozenset[int](), _weight(weights, home), 0.0)
         self.skipped, self.work, self.done = 0, 0, False
         self._seen: set[frozenset[int]] = set()
@@ -117,7 +117,7 @@ class _Search:
     def _try(self, inside: frozenset[int]) -> None:
         nearby = _weight(self.weights, inside)
         ends = self._boundary(inside)
-        if inside in self._seen or self.objective.one(nearby, 0.0) >= self.best[0]:
+        if inside in self._seen or self.objective.scalar(nearby, 0.0) >= self.best[0]:
             return
         self._seen.add(inside)
         states = math.prod(self.tree.sizes[v] for v in ends)
@@ -132,7 +132,7 @@ class _Search:
             return
         finally:
             self.work += self.tree.work - before + _QUESTION
-        value = self.objective.one(nearby, influence)
+        value = self.objective.scalar(nearby, influence)
         if value < self.best[0]:
             self.best = (value, ends, nearby, influence)
 
@@ -161,20 +161,20 @@ class _Search:
         return frozenset(self._reached(set(self.home) - far - fence))
 
     def _reached(self, among: set[int]) -> set[int]:
-        found, stack = {self.record}, [self.record]
+        records, stack = {self.record}, [self.record]
         while stack:
             for w in self.tree.links[stack.pop()]:
-                if w in among and w not in found:
-                    found.add(w)
+                if w in among and w not in records:
+                    records.add(w)
                     stack.append(w)
-        return found
+        return records
 
     def _grown(self) -> Iterator[frozenset[int]]:
         """Sets that hang together around the record, the lightest first."""
         heap: list[tuple[float, int, tuple[int, ...]]] = [(self.weights[self.record], 1, (self.record,))]
         known = {frozenset((self.record,))}
         while True:
-            if not heap or self.objective.one(heap[0][0], 0.0) >= self.best[0]:
+            if not heap or self.objective.scalar(heap[0][0], 0.0) >= self.best[0]:
                 return
             _, _, members = heapq.heappop(heap)
             inside = frozenset(members)

@@ -39,8 +39,8 @@ class Objective(Protocol):
     def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
         """The value of quilts with so many records inside and so much influence on their ends."""
 
-    def one(self, nearby: float, influence: float) -> float:
-        """The same for one quilt, without the cost of arrays."""
+    def scalar(self, nearby: float, influence: float) -> float:
+        """The value of a single quilt, without the cost of arrays."""
 
     def most_nearby(self, value: float) -> float:
         """The largest ``nearby`` with which a quilt of no influence at all stays below ``value``."""
@@ -61,8 +61,8 @@ class Score:
         # 1e-290 only keeps the division quiet where the result is infinite anyway.
         return np.asarray(np.where(room > 0, np.asarray(nearby, dtype=float) / np.maximum(room, 1e-290), np.inf))
 
-    def one(self, nearby: float, influence: float) -> float:
-        """The same for one quilt."""
+    def scalar(self, nearby: float, influence: float) -> float:
+        """The noise that a single quilt needs, without the cost of arrays."""
         return nearby / (self.epsilon - influence) if influence < self.epsilon else np.inf
 
     def most_nearby(self, value: float) -> float:
@@ -230,7 +230,7 @@ def _by_pairs(left: QuiltSide, right: QuiltSide, objective: Objective, cells: In
         if relaxed.left is None or relaxed.right is None:
             return best
         influence = float(_influence(left, right, np.array([relaxed.left]), np.array([relaxed.right]))[0])
-        value = objective.one(relaxed.nearby, influence)
+        value = objective.scalar(relaxed.nearby, influence)
         if value < best.value:
             best = BestQuilt(value, relaxed.left, relaxed.right, relaxed.nearby, influence)
         pair = _deciding(left, right, relaxed.left, relaxed.right)
@@ -268,7 +268,7 @@ def _relaxed(left: _Table, right: _Table, objective: Objective, cells: Ints, lim
         dp_loss = objective.price(best.value)
         m, n = int(np.argmin(a * dp_loss + left.values[:, 0])), int(np.argmin(b * dp_loss + right.values[:, 0]))
         nearby, influence = int(a[m] + b[n] - 1), float(left.values[m, 0] + right.values[n, 0])
-        value = objective.one(nearby, influence)
+        value = objective.scalar(nearby, influence)
         if not value < best.value:
             return best
         best = BestQuilt(value, int(a[m]), int(b[n]), nearby, influence)
@@ -281,14 +281,14 @@ def _cut(objective: Objective, best: BestQuilt) -> int:
 def diagonal(left: QuiltSide, right: QuiltSide, objective: Objective, most: int, limit: float) -> BestQuilt:
     """A first good quilt below ``limit``: equal distances 1, 2, 4, … until the records inside alone cost more."""
     best, distance, deciding = BestQuilt(limit, None, None, 0, np.inf), 1, np.array([0])
-    while distance <= most and objective.one(2 * distance - 1, 0.0) < best.value:
+    while distance <= most and objective.scalar(2 * distance - 1, 0.0) < best.value:
         at = np.array([distance])
         # One pair first: where it alone is too much, the others need not be asked.
         alone = float((left.at(at, deciding) + right.at(at, deciding))[0, 0])
-        if distance == 1 or objective.one(2 * distance - 1, alone) < best.value:
+        if distance == 1 or objective.scalar(2 * distance - 1, alone) < best.value:
             every = (left.at(at, None) + right.at(at, None))[0]
             deciding = np.array([int(np.argmax(every))])
-            value = objective.one(2 * distance - 1, float(every.max()))
+            value = objective.scalar(2 * distance - 1, float(every.max()))
             if value < best.value:
                 best = BestQuilt(value, distance, distance, 2 * distance - 1, float(every.max()))
         distance *= 2
@@ -348,18 +348,18 @@ class _ChainSide(ABC):
 
     def at(self, distances: Ints, pairs: Ints | None) -> Floats:
         """One row a distance, one column a pair."""
-        quick = self._quick(distances)
-        if quick is not None:
-            return quick if pairs is None else quick[:, pairs]
-        return np.stack([self._one(int(n), pairs) for n in distances])
+        table = self._from_tables(distances)
+        if table is not None:
+            return table if pairs is None else table[:, pairs]
+        return np.stack([self._at_distance(int(n), pairs) for n in distances])
 
     @abstractmethod
-    def _quick(self, distances: Ints) -> Floats | None:
+    def _from_tables(self, distances: Ints) -> Floats | None:
         """All pairs at many distances, or None where there is no table for them."""
 
     @abstractmethod
-    def _one(self, distance: int, pairs: Ints | None) -> Floats:
-        """One distance."""
+    def _at_distance(self, distance: int, pairs: Ints | None) -> Floats:
+        """These pairs at one distance, all where ``pairs`` is None."""
 
 
 class LeftSide(_ChainSide):
@@ -380,8 +380,8 @@ class LeftSide(_ChainSide):
         self._steady = steady  # up to this distance the same values are possible
         self._beyond = beyond  # distance of the farthest record on the left; None for K empty
 
-    def _quick(self, distances: Ints) -> Floats | None:
-        """The same from tables, where the values possible at the end do not change and none is ruled out."""
+    def _from_tables(self, distances: Ints) -> Floats | None:
+        """From tables only where the values possible at the end do not change and none is ruled out."""
         seen = self._seen(1) if int(distances.max()) + 1 <= self._steady else None
         rows = None if seen is None else self._ratios.rows("backward", distances, seen)
         if rows is None:
@@ -414,7 +414,7 @@ class LeftSide(_ChainSide):
             return np.asarray(steady)
         return np.append(steady, self.at(np.arange(line_high + 1, high + 1), np.array([pair]))[:, 0])
 
-    def _one(self, distance: int, pairs: Ints | None) -> Floats:
+    def _at_distance(self, distance: int, pairs: Ints | None) -> Floats:
         valid = self._valid if pairs is None else self._valid[pairs]
         beyond = self._marginal if pairs is None else self._marginal[pairs]
         if self._beyond is not None and distance < self._beyond:
@@ -435,8 +435,8 @@ class RightSide(_ChainSide):
         super().__init__()
         self._ratios, self._valid, self._beyond = ratios, valid, beyond
 
-    def _quick(self, distances: Ints) -> Floats | None:
-        """The same from tables, where no value is ruled out."""
+    def _from_tables(self, distances: Ints) -> Floats | None:
+        """From tables only where no value is ruled out."""
         rows = self._ratios.rows("forward", distances, None)
         if rows is None or self._beyond is None:
             return None if rows is None else np.where(self._valid, rows, -np.inf)
@@ -457,7 +457,7 @@ class RightSide(_ChainSide):
         beyond = np.where(np.arange(low + 1, high + 2) <= self._beyond, line[1][1:], 0.0)
         return np.maximum(line[0][:-1] + np.maximum(beyond, 0.0), 0.0)
 
-    def _one(self, distance: int, pairs: Ints | None) -> Floats:
+    def _at_distance(self, distance: int, pairs: Ints | None) -> Floats:
         valid = self._valid if pairs is None else self._valid[pairs]
         total = self._ratios.forward(distance, pairs)
         if self._beyond is not None:

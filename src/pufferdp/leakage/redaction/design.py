@@ -23,8 +23,6 @@ from pufferdp.leakage.redaction.sides import ANY, RedactionSide
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 
-METHODS = ("window", "3r-relaxed", "3r-numerical", "3r-optimal")
-
 
 def redactable(model: Model) -> MarkovChain:
     """The model, if it is a chain that starts in its stationary law; otherwise a refusal with the way out."""
@@ -104,7 +102,7 @@ class RedactionProblem:
         return RedactionSide(self.chain.reversal, left, near[0]), RedactionSide(self.chain.transition, right, near[1])
 
     def only(self, *private: int) -> RedactionProblem:
-        """The same with other private records."""
+        """The promise to hide other records of the series, from the same adversary."""
         return RedactionProblem(
             chain=self.chain,
             length=self.length,
@@ -126,7 +124,7 @@ class Block:
 
     @property
     def last(self) -> int:
-        """Its last record."""
+        """Its last record, counted from 1."""
         return self.first + len(self.marks) - 1
 
 
@@ -206,7 +204,7 @@ def leakage_about(hiding: RedactionProblem, record: int, block: Block) -> float:
 
 
 def leakages(hiding: RedactionProblem, record: int, first: int, marks: Matrix) -> Matrix:
-    """The same for several designs of one block: leading axes of ``marks`` are designs."""
+    """The exact leakage about one private record, of several designs: leading axes of ``marks`` are designs."""
     left, right = hiding.sides(record)
     at = record - first
     if hiding.chain.size == 1:
@@ -280,7 +278,7 @@ def designs_of(
 
 
 def restrict_to(hiding: RedactionProblem, first: int, last: int) -> RedactionProblem:
-    """The same promise for one chain, its records counted from 1."""
+    """The part of a promise that is about one chain, its records counted from 1."""
     return RedactionProblem(
         chain=hiding.chain,
         length=last - first + 1,

@@ -83,8 +83,8 @@ def windows(run: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
             f"more than {MOST_DISTANCE} records would have to be redacted; raise epsilon, or keep the series back",
             value=epsilon,
         )
-    found = {(left.records, low[1]), (low[0], right.records), (half[0], half[1])}
-    total = min(sum(pair) for pair in found) + more
+    pairs = {(left.records, low[1]), (low[0], right.records), (half[0], half[1])}
+    total = min(sum(pair) for pair in pairs) + more
     most = [
         max(min(side.records, total - other), least)
         for side, other, least in zip(run.sides, low[::-1], low, strict=True)
@@ -96,8 +96,8 @@ def windows(run: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
         while j > low[1] and fits(i, j - 1):
             j -= 1
         if fits(i, j) and i + j <= total:
-            found.add((i, j))
-    return sorted((pair for pair in found if sum(pair) <= total), key=lambda pair: (sum(pair), abs(pair[0] - pair[1])))
+            pairs.add((i, j))
+    return sorted((pair for pair in pairs if sum(pair) <= total), key=lambda pair: (sum(pair), abs(pair[0] - pair[1])))
 
 
 def _window_fits(run: PrivateCluster, most: list[int]) -> Callable[[int, int], bool]:
@@ -143,7 +143,7 @@ def numerical(hiding: RedactionProblem) -> Design:
 
 def best_of(run: PrivateCluster, designs: Iterator[Stretch]) -> Stretch:
     """The design that releases most."""
-    return max(designs, key=lambda one: run.released(*one))
+    return max(designs, key=lambda design: run.released(*design))
 
 
 def splits(run: PrivateCluster) -> list[tuple[float, float]]:

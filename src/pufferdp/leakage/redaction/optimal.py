@@ -61,19 +61,19 @@ def optimal(hiding: RedactionProblem) -> Design:
 
 
 def _best(run: PrivateCluster, polished: int = POLISHED) -> Stretch:
-    starts = sorted(_starts(run), key=lambda one: -run.released(*one[:2]))
-    kept: list[tuple[int, Matrix, Mask]] = []
+    starts = sorted(_starts(run), key=lambda start: -run.released(*start[:2]))
+    candidates: list[tuple[int, Matrix, Mask]] = []
     seen: list[float] = []
     for first, marks, free in starts:
         value = run.released(first, marks)
-        if len(kept) < polished and not any(abs(value - other) < 1e-9 for other in seen):
+        if len(candidates) < polished and not any(abs(value - other) < 1e-9 for other in seen):
             seen.append(value)
-            kept.append((first, polish(run, first, marks, free), free))
-    best = max(kept, key=lambda one: run.released(*one[:2]))
-    return _tidied(run, *_outwards(run, *best))
+            candidates.append((first, polish(run, first, marks, free), free))
+    best = max(candidates, key=lambda start: run.released(*start[:2]))
+    return _tidy(run, *_widen(run, *best))
 
 
-def _tidied(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
+def _tidy(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
     """Records that are hardly ever redacted are released, where that keeps the promise: the rule gets shorter."""
     small = (marks > 0) & (marks < HARDLY)
     rows = np.flatnonzero(small.any(axis=1))
@@ -86,7 +86,7 @@ def _tidied(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
     return first, marks
 
 
-def _outwards(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Stretch:
+def _widen(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Stretch:
     """Move the ends outwards as long as that helps: common values stay free there, and marks say less further away."""
     better = bool(free.any())
     while better:
@@ -102,10 +102,10 @@ def _outwards(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Str
             if not run.keeps(first - left, wider + OPEN * rise):
                 continue
             start = wider + run.least(first - left, wider, rise, OPEN, rounds=3) * rise
-            found = polish(run, first - left, start, open_, FEW)
-            if run.released(first - left, found) > run.released(first, marks) + 1e-4:
-                found = polish(run, first - left, found, open_)
-                first, marks, free, better = first - left, found, open_, True
+            polished = polish(run, first - left, start, open_, FEW)
+            if run.released(first - left, polished) > run.released(first, marks) + 1e-4:
+                polished = polish(run, first - left, polished, open_)
+                first, marks, free, better = first - left, polished, open_, True
                 break
     return first, marks
 
@@ -136,10 +136,10 @@ def _starts(run: PrivateCluster) -> Iterator[tuple[int, Matrix, Mask]]:
     pairs += [pair for pair in around if 0 <= pair[0] <= most[0] and 0 <= pair[1] <= most[1] and pair not in pairs]
     reach = [max(pair[side] for pair in pairs) + run.last - run.first for side in (0, 1)]
     wholes = [run.wholes(reach[n], n) for n in (0, 1)]
-    said = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
+    entries = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
     looked: set[tuple[int, int, bytes]] = set()
     for pair in pairs:
-        needs = _needs(run, pair, wholes, said)
+        needs = _needs(run, pair, wholes, entries)
         for share in _shares(needs, pair, long):
             # A value fits where its share is enough, to rounding; whatever is tried is checked by the exact leakage.
             allowed = (needs[0] <= share + 1e-12), (needs[1] <= 1 - share + 1e-12)
@@ -182,7 +182,7 @@ def _entries(side: RedactionSide, most: int) -> Matrix:
 
 
 def _needs(
-    run: PrivateCluster, pair: tuple[int, int], wholes: list[Matrix], said: list[Matrix]
+    run: PrivateCluster, pair: tuple[int, int], wholes: list[Matrix], entries: list[Matrix]
 ) -> tuple[Matrix, Matrix]:
     """How much of the slack of a window each value at each distance needs to be seen, on each side: 0 to 1, or more."""
     middle = run.last - run.first
@@ -193,7 +193,7 @@ def _needs(
         there = nothing if other == run.sides[1 - n].records else wholes[1 - n][other + middle]
         slack = np.maximum(run.hiding.epsilon - here - there, 0.0)[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            more = said[n][:own] - here[..., None]
+            more = entries[n][:own] - here[..., None]
             share = np.where(more <= 0, 0.0, more / slack)
         out.append(np.asarray(share.max(axis=(1, 2))))
     return out[0], out[1]
@@ -297,14 +297,14 @@ def _programme(run: PrivateCluster, first: int, marks: Matrix, free: Mask, trust
         limits[len(rows) + n, count + budget : count + budget + 2] = 1.0
     now = marks[free]
     reach = [(max(-trust, -q), min(trust, 1 - q)) for q in now]
-    found = linprog(
+    solution = linprog(
         np.concatenate([gain, np.zeros(extra)]),
         A_ub=limits,
         b_ub=np.concatenate([bounds, np.full(len(budgets), run.hiding.epsilon)]),
         bounds=reach + [(None, None)] * extra,
         method="highs",
     )
-    return None if found.x is None else np.asarray(found.x[:count])
+    return None if solution.x is None else np.asarray(solution.x[:count])
 
 
 def _binding(run: PrivateCluster, first: int, marks: Matrix) -> list[int]:
@@ -354,13 +354,13 @@ def redesign_with(previous: Design, private: Sequence[int], epsilon: float, *, w
             value=earlier.leakage,
         )
     method = "window" if window else "3r-optimal"
-    parts = [_released(previous, hiding)] + ([] if window else [_towards(previous, optimal(hiding), hiding)])
-    found = [design for part in parts if (design := design_of(hiding, method, part)) is not None]
-    best = max([earlier, *found], key=lambda design: design.utility)
+    parts = [_release_rows(previous, hiding)] + ([] if window else [_step_towards(previous, optimal(hiding), hiding)])
+    designs = [design for part in parts if (design := design_of(hiding, method, part)) is not None]
+    best = max([earlier, *designs], key=lambda design: design.utility)
     return Design(hiding=hiding, method=method, blocks=best.blocks)
 
 
-def _towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list[Block]:
+def _step_towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list[Block]:
     """The way from what was published to the joint design, as far as both together keep the promise."""
     out: list[Block] = []
     for b in previous.blocks:
@@ -371,7 +371,7 @@ def _towards(previous: Design, wanted: Design, hiding: RedactionProblem) -> list
     return out
 
 
-def _released(previous: Design, hiding: RedactionProblem) -> list[Block]:
+def _release_rows(previous: Design, hiding: RedactionProblem) -> list[Block]:
     """Whole records released, those farthest from a private one first, where that keeps the promise."""
     out: list[Block] = []
     for b in previous.blocks:

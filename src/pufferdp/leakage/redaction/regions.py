@@ -7,7 +7,7 @@ Maßny et al. 2024 (3R). Their bound for data-independent designs has 2Δ*(ε/2)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,11 +27,6 @@ def pointwise(side: RedactionSide, distances: int) -> Matrix:
     return np.asarray(np.nan_to_num(side.influences(distances), nan=0.0, posinf=np.inf).max(axis=(1, 2)))
 
 
-def max_influence(side: RedactionSide, distances: int) -> Vector:
-    """The largest influence on any value at each distance from 1."""
-    return np.asarray(pointwise(side, distances).max(axis=1))
-
-
 def reach(side: RedactionSide, budget: float) -> int:
     """Δ*: the smallest distance at which no value is influenced by more than the budget; one beyond the side if none.
 
@@ -39,13 +34,18 @@ def reach(side: RedactionSide, budget: float) -> int:
     """
     if side.records == 0 or peak(side, side.records) > budget:
         return side.records + 1
+    return _least(lambda distance: peak(side, distance) <= budget, side.records)
+
+
+def _least(holds: Callable[[int], bool], most: int) -> int:
+    """The least number from 1 on for which something holds that then goes on to hold, and at ``most`` does."""
     step = 1
-    while step < side.records and peak(side, step) > budget:
+    while step < most and not holds(step):
         step *= 2
-    low, high = step // 2, min(step, side.records)
+    low, high = step // 2, min(step, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if peak(side, middle) <= budget else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
@@ -71,13 +71,8 @@ class Regions:
 
     @property
     def medium(self) -> Ints:
-        """Distances in M."""
+        """Distances in M, where some values may be released and others not."""
         return np.asarray(np.flatnonzero(self.allowed.any(axis=1)) + 1)
-
-    @property
-    def large(self) -> Ints:
-        """Distances in L."""
-        return np.asarray(np.flatnonzero(~self.allowed.any(axis=1)) + 1)
 
 
 def regions(side: RedactionSide, budget: float) -> Regions:
@@ -112,10 +107,10 @@ def independent_bound(chain: MarkovChain, length: int, private: int, epsilon: fl
     side = RedactionSide(chain.transition, length - p)
     if side.records == 0 or epsilon < peak(side, length - p):
         return 0.0
-    one = reach(side, epsilon) + p - 1
-    least = one
+    one_sided = reach(side, epsilon) + p - 1
+    least = one_sided
     if p > 1 and epsilon >= peak(side, p - 1) + peak(side, length - p):
-        least = min(one, 2 * reach(side, epsilon / 2) - (1 if printed else 2))
+        least = min(one_sided, 2 * reach(side, epsilon / 2) - (1 if printed else 2))
     return 1 - max(least, 1) / length
 
 
@@ -168,7 +163,7 @@ class PrivateCluster:
         return np.asarray(self.leakage(first, marks) <= self.hiding.epsilon)
 
     def blocks(self, first: int, marks: Matrix) -> tuple[Block, ...]:
-        """The design as blocks."""
+        """The design in blocks, the records that it surely releases left out."""
         return blocks_of(self.hiding, first, marks)
 
     def released(self, first: int, marks: Matrix) -> float:
@@ -220,16 +215,9 @@ def runs(hiding: RedactionProblem) -> Iterator[PrivateCluster]:
 def nearest(side: RedactionSide, epsilon: float) -> int:
     """How many records must be redacted on a side for a sure release to be possible there at all."""
 
-    def kept(count: int) -> bool:
+    def keeps(count: int) -> bool:
         return bool(side.worst(np.ones((count, side.size))).max() <= epsilon)
 
-    if side.size == 1 or side.records == 0 or kept(0):
+    if side.size == 1 or side.records == 0 or keeps(0):
         return 0
-    step = 1
-    while step < side.records and not kept(step):
-        step *= 2
-    low, high = step // 2, min(step, side.records)  # everything redacted always keeps the promise
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
+    return _least(keeps, side.records)  # everything redacted always keeps the promise

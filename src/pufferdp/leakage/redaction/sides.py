@@ -37,7 +37,7 @@ class RedactionSide:
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """How many values a record can have."""
         return len(self.kernel)
 
     def power(self, distance: int) -> Matrix:

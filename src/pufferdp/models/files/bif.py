@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError
+from pufferdp.basics.words import whole_number
 from pufferdp.models.base import Law
 from pufferdp.models.chain import ROW_TOLERANCE, scaled
 from pufferdp.models.inference import MOST_PARENTS
@@ -40,7 +41,7 @@ class Token(NamedTuple):
     kind: str
 
     @property
-    def said(self) -> str:
+    def quoted(self) -> str:
         """The token as an error names it."""
         if self.kind == "end":
             return self.text
@@ -57,6 +58,10 @@ class Row:
     rounding: Law
     """Half a unit of the last digit of each number."""
 
+    def named(self, name: str) -> str:
+        """The row of a variable as an error names it."""
+        return f"row ({', '.join(self.states)}) of {name!r}"
+
 
 @dataclass
 class Block:
@@ -71,7 +76,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable block."""
+    """The states of a variable, and the line that declares it."""
 
     line: int
     states: tuple[str, ...]
@@ -100,7 +105,7 @@ class BifBlocks:
         while self._next.kind != "end":
             token = self._take()
             if token.kind == "mark" or token.text not in kinds:
-                self.fail(token.line, f"found {token.said}; expected network, variable or probability")
+                self.fail(token.line, f"found {token.quoted}; expected network, variable or probability")
             kinds[token.text](token.line)
 
     def _split(self, text: str) -> Iterator[Token]:
@@ -115,9 +120,9 @@ class BifBlocks:
             line += match[0].count("\n")
         yield Token("the end of the file", line, "end")
 
-    def fail(self, line: int, said: str) -> NoReturn:
+    def fail(self, line: int, problem: str) -> NoReturn:
         """Refuse the file for what stands on a line."""
-        raise ModelError(f"{self.path}, line {line}: {said}")
+        raise ModelError(f"{self.path}, line {line}: {problem}")
 
     def _take(self) -> Token:
         token = self._next
@@ -131,23 +136,23 @@ class BifBlocks:
     def _expect(self, mark: str, also: str = "") -> None:
         token = self._take()
         if token.kind != "mark" or token.text != mark:
-            self.fail(token.line, f"found {token.said}; expected {mark!r}{also}")
+            self.fail(token.line, f"found {token.quoted}; expected {mark!r}{also}")
 
     def _name(self, what: str) -> Token:
         token = self._take()
         if token.kind in ("mark", "end") or not token.text:
-            self.fail(token.line, f"found {token.said}; expected {what}")
+            self.fail(token.line, f"found {token.quoted}; expected {what}")
         return token
 
     def _names(self, end: str, what: str) -> tuple[Token, ...]:
         """Names up to a closing mark; commas may stand between them."""
-        found = []
+        names = []
         while not self._at(end):
-            found.append(self._name(f"{what} or {end!r}"))
+            names.append(self._name(f"{what} or {end!r}"))
             if self._at(","):
                 self._take()
         self._take()
-        return tuple(found)
+        return tuple(names)
 
     def _property(self) -> bool:
         """Skip a property, if one is next: it says nothing about probabilities."""
@@ -179,10 +184,10 @@ class BifBlocks:
                 continue
             token = self._take()
             if token.text != "type" or token.kind != "word" or states is not None:
-                self.fail(token.line, f"found {token.said}; expected {'type' if states is None else repr('}')}")
+                self.fail(token.line, f"found {token.quoted}; expected {'type' if states is None else repr('}')}")
             kind = self._name("discrete")
             if kind.text != "discrete":
-                self.fail(kind.line, f"found {kind.said}; expected discrete, the only type that is read")
+                self.fail(kind.line, f"found {kind.quoted}; expected discrete, the only type that is read")
             self._expect("[")
             count = self._name("the number of states")
             self._expect("]")
@@ -223,7 +228,7 @@ class BifBlocks:
                     self.fail(token.line, f"{token.text} of {name!r} is given twice; give it once")
                 setattr(block, token.text, self._row(token.line, ()))
             else:
-                self.fail(token.line, f"found {token.said}; expected table, default, a row '(' or '}}'")
+                self.fail(token.line, f"found {token.quoted}; expected table, default, a row '(' or '}}'")
         self._take()
 
     def _row(self, line: int, states: tuple[str, ...]) -> Row:
@@ -232,10 +237,10 @@ class BifBlocks:
             token = self._name("a number or ';'")
             match = _NUMBER.fullmatch(token.text)
             if match is None:
-                self.fail(token.line, f"found {token.said}; expected a number")
+                self.fail(token.line, f"found {token.quoted}; expected a number")
             numbers.append(float(token.text))
             if not 0 <= numbers[-1] <= 1 + MOST_ROUNDING:
-                self.fail(token.line, f"found {token.said}; a probability lies between 0 and 1")
+                self.fail(token.line, f"found {token.quoted}; a probability lies between 0 and 1")
             digits = len(match["after"] or match["only"] or "") - int(match["exponent"] or 0)
             rounding.append(0.5 * 10.0 ** -max(digits, 0))
             if self._at(","):
@@ -295,8 +300,9 @@ def _node(file: BifBlocks, name: str) -> BifNode:
     shape = (*(len(domain) for domain in domains), len(variable.states))
     entries = math.prod(shape)
     if entries > MOST_ENTRIES:
-        said = f"{entries:,}" if entries < 10**15 else f"about 10^{math.floor(math.log10(entries))}"
-        file.fail(block.line, f"the table of {name!r} has {said} entries; at most {MOST_ENTRIES:,} are read")
+        file.fail(
+            block.line, f"the table of {name!r} has {whole_number(entries)} entries; at most {MOST_ENTRIES:,} are read"
+        )
     table = _rows(file, name, domains, shape) if block.table is None else _whole(file, name, block.table, shape)
     return BifNode(variable.line, name, variable.states, tuple(p.text for p in block.parents), table)
 
@@ -311,8 +317,7 @@ def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape:
     for row in block.rows:
         index = _index(file, name, row, domains)
         if index in seen:
-            said = f"row ({', '.join(row.states)}) of {name!r}"
-            file.fail(row.line, f"{said} is given twice, first on line {seen[index]}; leave one out")
+            file.fail(row.line, f"{row.named(name)} is given twice, first on line {seen[index]}; leave one out")
         seen[index] = row.line
         table[index] = _law(file, name, row, shape[-1])
     if block.default is None and len(seen) < math.prod(shape[:-1]):
@@ -325,13 +330,13 @@ def _rows(file: BifBlocks, name: str, domains: Sequence[tuple[str, ...]], shape:
 
 
 def _index(file: BifBlocks, name: str, row: Row, domains: Sequence[tuple[str, ...]]) -> tuple[int, ...]:
-    said = f"row ({', '.join(row.states)}) of {name!r}"
+    row_name = row.named(name)
     if len(row.states) != len(domains):
-        file.fail(row.line, f"{said} names {len(row.states)} states; expected {len(domains)}, one for each parent")
+        file.fail(row.line, f"{row_name} names {len(row.states)} states; expected {len(domains)}, one for each parent")
     for parent, domain, state in zip(file.blocks[name].parents, domains, row.states, strict=True):
         if state not in domain:
             known = ", ".join(domain)
-            file.fail(row.line, f"{said}: {parent.text!r} has no state {state!r}; expected one of {known}")
+            file.fail(row.line, f"{row_name}: {parent.text!r} has no state {state!r}; expected one of {known}")
     return tuple(domain.index(state) for domain, state in zip(domains, row.states, strict=True))
 
 

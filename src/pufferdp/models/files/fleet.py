@@ -25,12 +25,12 @@ def load_models(path: str | os.PathLike[str]) -> dict[str, Model]:
     """
     where, models = Path(path), dict[str, Model]()
     if where.is_dir():
-        found: Iterator[tuple[str, Model]] = ((file.stem, load_model(file)) for file in sorted(where.glob("*.json")))
+        pairs: Iterator[tuple[str, Model]] = ((file.stem, load_model(file)) for file in sorted(where.glob("*.json")))
     elif where.name.lower().endswith(_LINES):
-        found = _of_lines(where)
+        pairs = _of_lines(where)
     else:
-        found = _of_object(where)
-    for person, model in found:
+        pairs = _of_object(where)
+    for person, model in pairs:
         if person in models:
             raise ModelError(f"{str(path)!r} has two models for {person!r}; a person has one", value=person)
         models[person] = model

@@ -36,7 +36,7 @@ def beside(folder: Path | None, name: str) -> Path:
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model file."""
+    """The model of a JSON file; a BIF or PED file that it names is read from the same folder."""
     raw = read_json(path, "model file")
     try:
         return model_from_dict(raw, Path(path).parent)
@@ -77,24 +77,24 @@ _RULES: Final = {
 def plain_errors(error: ValidationError, within: str = "") -> list[str]:
     """What is wrong with a file, key by key, in our own words; ``within`` is the place of what was looked at."""
     out: list[str] = []
-    for one in error.errors(include_url=False):
+    for problem in error.errors(include_url=False):
         # Where a value may be of several kinds, each kind adds its own name to the place; people did not write it.
-        loc = one["loc"]
+        loc = problem["loc"]
         parts = [p for p in loc if isinstance(p, int) or re.fullmatch(r"(?!(str|int|float)$)\w+", p)]
         where, kinds = ".".join([*filter(None, [within]), *map(str, parts)]) or "the content", len(parts) < len(loc)
-        if one["type"] == "extra_forbidden":
-            said = f"{where} is not a key that is known here"
-        elif one["type"] == "missing":
-            said = f"{where} is missing; it is needed"
+        if problem["type"] == "extra_forbidden":
+            sentence = f"{where} is not a key that is known here"
+        elif problem["type"] == "missing":
+            sentence = f"{where} is missing; it is needed"
         elif where == "start" or (kinds and where.startswith("start.")):
-            said = f'{where} is {found_text(one["input"])}; it must be "stationary", "any" or a list of numbers'
-        elif one["type"] == "literal_error":
-            said = f"{where} is {found_text(one['input'])}; it must be {one['ctx']['expected']}"
+            sentence = f'{where} is {found_text(problem["input"])}; it must be "stationary", "any" or a list of numbers'
+        elif problem["type"] == "literal_error":
+            sentence = f"{where} is {found_text(problem['input'])}; it must be {problem['ctx']['expected']}"
         else:
-            rule = "of another kind" if kinds else _RULES.get(one["type"], "of another kind")
-            said = f"{where} is {found_text(one['input'])}; it must be {rule}"
-        if said not in out:
-            out.append(said)
+            rule = "of another kind" if kinds else _RULES.get(problem["type"], "of another kind")
+            sentence = f"{where} is {found_text(problem['input'])}; it must be {rule}"
+        if sentence not in out:
+            out.append(sentence)
     return out
 
 

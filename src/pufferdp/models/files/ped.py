@@ -63,5 +63,5 @@ def read_ped(path: str | os.PathLike[str]) -> Iterator[PedRow]:
         yield PedRow(number, names[family, person], *known)
 
 
-def _fail(path: str | os.PathLike[str], line: int, said: str) -> NoReturn:
-    raise ModelError(f"{os.fspath(path)}, line {line}: {said}", value=line)
+def _fail(path: str | os.PathLike[str], line: int, problem: str) -> NoReturn:
+    raise ModelError(f"{os.fspath(path)}, line {line}: {problem}", value=line)

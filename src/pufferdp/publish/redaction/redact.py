@@ -72,7 +72,7 @@ def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> lis
             else:
                 open_.append(span)
                 marks.append(block.marks[part])
-    rows, codes = placement.look(open_)
+    rows, codes = placement.states_at(open_)
     if len(rows):
         spans += spans_of(rows[bernoulli(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
     return merged(spans)
@@ -366,7 +366,7 @@ class Earlier:
 def _rows_at(blocks: Sequence[Block], placement: Placement, asked: dict[int, int]) -> dict[int, int] | None:
     """The row of each position inside a block, and of those that were asked about; None where all are the same."""
     spans = [(block.first, block.last) for block in blocks]
-    rows, _ = placement.look(spans)
+    rows, _ = placement.states_at(spans)
     found = asked | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
     return None if all(position == row for position, row in found.items()) else found
 

@@ -89,7 +89,7 @@ def tilted_from_file(redaction: Redaction, path: str | os.PathLike[str], layout:
         # The blocks, and one record on either side of each; two blocks may share one.
         near = [(max(1, b.first - 1), min(design.hiding.length, b.last + 1)) for b in design.blocks]
         records = sorted({t for low, high in near for t in range(low, high + 1)})
-        rows, codes = placement.look(spans_of(first - 1 + t for t in records))
+        rows, codes = placement.states_at(spans_of(first - 1 + t for t in records))
         output = {t: None if n == len(labels) else n for t, n in zip(records, codes.tolist(), strict=True)}
         names = {t: str(row) for t, row in zip(records, rows.tolist(), strict=True)}
         nodes += tilted_nodes(design, output, names)
