@@ -173,9 +173,9 @@ def differences(claims: Claims, stated: Mapping[str, Any], path: str = "") -> It
         if key not in stated:
             yield f"{at} is missing; it is needed"
         elif isinstance(claim, Claim):
-            found = claim.difference(at, stated[key])
-            if found is not None:
-                yield found
+            difference = claim.difference(at, stated[key])
+            if difference is not None:
+                yield difference
         elif not isinstance(stated[key], Mapping):
             yield f"{at} is {_text(stated[key])}; it must have {', '.join(claim)}"
         else:
@@ -409,8 +409,8 @@ def model_claims(model: Model) -> dict[str, Claim | Claims]:
     return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
 
 
-def _find(found: Iterator[str | None]) -> str | None:
-    return next((text for text in found if text is not None), None)
+def _find(texts: Iterator[str | None]) -> str | None:
+    return next((text for text in texts if text is not None), None)
 
 
 def _join(path: str, key: str) -> str:

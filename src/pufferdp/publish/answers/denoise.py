@@ -133,15 +133,15 @@ def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
         if len(labels) == 2:
             prior = answer_prior(problem, labels[1])
             return None if prior is None else _two(prior, noisy, scale, problem.records * problem.bound.unit)
-        found = []
+        posteriors = []
         for label, value in zip(labels, noisy, strict=True):
             prior = answer_prior(problem, label)
             if prior is None:
                 return None
-            found.append(_one(prior, value, scale))
+            posteriors.append(_one(prior, value, scale))
     except NotApplicableError:
         return None
-    return _beside(found)
+    return _beside(posteriors)
 
 
 def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | None:
@@ -161,15 +161,15 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     value = dict(zip(model.labels, numbers, strict=True))
     if chains:
-        found = grid_of(value, [model.labels], problem.records)
+        grid = grid_of(value, [model.labels], problem.records)
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
-        law = chain_total(chains[0], problem.lengths, found.steps[0], shares)
+        law = chain_total(chains[0], problem.lengths, grid.steps[0], shares)
         places = np.arange(len(law.masses))
     else:
         belief = model.beliefs[0]
-        found = grid_of(value, belief.domains, problem.records)
+        grid = grid_of(value, belief.domains, problem.records)
         try:
-            laws = laws_of_records(belief, found)
+            laws = laws_of_records(belief, grid)
             logs = laws.event([{}])
         except PufferdpError as error:  # too many outcomes to list, too large a table
             raise NotApplicableError(str(error)) from error
@@ -177,11 +177,11 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         # These laws are sums of products of positive numbers: right to many digits however small.
         law, places = TotalLaw(np.exp(logs[0])), np.asarray(laws.points)
     share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
-    return AnswerPrior(_answers(found, places) / share, law, problem.bound.unit, problem.bound.noise)
+    return AnswerPrior(_answers(grid, places) / share, law, problem.bound.unit, problem.bound.noise)
 
 
-def _answers(found: Grid, places: npt.NDArray[Any]) -> Floats:
-    return np.asarray(float(found.least) + float(found.unit) * places, dtype=float)
+def _answers(grid: Grid, places: npt.NDArray[Any]) -> Floats:
+    return np.asarray(float(grid.least) + float(grid.unit) * places, dtype=float)
 
 
 def posterior(prior: AnswerPrior, distances: Floats, scale: float) -> Floats | None:
@@ -279,18 +279,18 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
     share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
-    found = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
+    normal_posterior = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
     if scale == 0:
-        return found
+        return normal_posterior
     # The normal law has no ends and the answer has: what lies beyond them is moved to them.
     low, high = (end * problem.records * share for end in problem.bound.range)
-    ends = [min(max(v, low), high) for v in (found.mean, found.low, found.high) if isinstance(v, float)]
-    return replace(found, mean=ends[0], low=ends[1], high=ends[2])
+    ends = [min(max(v, low), high) for v in (normal_posterior.mean, normal_posterior.low, normal_posterior.high) if isinstance(v, float)]
+    return replace(normal_posterior, mean=ends[0], low=ends[1], high=ends[2])
 
 
-def _beside(found: Sequence[Denoised]) -> Denoised:
+def _beside(posteriors: Sequence[Denoised]) -> Denoised:
     """Coordinates as lists."""
-    mean, low, high, far = ([getattr(d, name) for d in found] for name in ("mean", "low", "high", "surprise"))
+    mean, low, high, far = ([getattr(d, name) for d in posteriors] for name in ("mean", "low", "high", "surprise"))
     return Denoised(mean=mean, low=low, high=high, surprise=far)
 
 

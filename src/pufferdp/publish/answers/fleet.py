@@ -40,7 +40,7 @@ class Fleet(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --models --json`` prints."""
-        each = [{"person": person, **one.to_dict()} for person, one in self.releases.items()]
+        each = [{"person": person, **release.to_dict()} for person, release in self.releases.items()]
         return {"releases": each, "absent": list(self.absent)}
 
 
@@ -86,7 +86,7 @@ def release_fleet(
         dataset: everybody's data set is called so in the ledger, then a slash and the person.
         progress: called with a few words before each step.
     """
-    asked = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    parsed_query = Query.parse(query, clip=clip) if isinstance(query, str) else query
     account, noise, told = Account(ledger, dataset), sampler or SystemSampler(), progress or silent
     if not models:
         raise ParameterError("there is no model; a fleet needs one for each person")
@@ -94,7 +94,7 @@ def release_fleet(
         data=data,
         model=next(iter(models.values())),
         reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
-        query=asked,
+        query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         mechanism=mechanism,
@@ -175,9 +175,9 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         self.progress(f"calibrating {len(problem)} people")
         together = _chains_together(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
         out = {}
-        for person, asked in problem.items():
+        for person, person_problem in problem.items():
             noise = together.get(person)
-            out[person] = self.one(person).solve(asked, exact[person]) if noise is None else noise
+            out[person] = self.one(person).solve(person_problem, exact[person]) if noise is None else noise
             if out[person].calibration.scale == 0:
                 refuse_impossible(self.models[person], exact[person])
         return out
@@ -191,8 +191,10 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         """Everybody's answer with a certificate of its own."""
         self.progress("drawing noise")
         releases = {
-            person: self.one(person).draw(asked, solution[person], exact[person], charged.each.get(person, Charged()))
-            for person, asked in problem.items()
+            person: self.one(person).draw(
+                person_problem, solution[person], exact[person], charged.each.get(person, Charged())
+            )
+            for person, person_problem in problem.items()
         }
         return Fleet(releases=releases, absent=tuple(person for person in self.models if person not in exact))
 
@@ -208,7 +210,7 @@ def _coding(models: Mapping[str, SeriesModel]) -> Coding:
                 "have the same, or none",
                 value=other.bins,
             )
-    return Coding(labels=tuple(dict.fromkeys(name for one in codings for name in one.labels)), bins=first.bins)
+    return Coding(labels=tuple(dict.fromkeys(name for coding in codings for name in coding.labels)), bins=first.bins)
 
 
 def _reads_numbers(models: Mapping[str, SeriesModel], query: Query) -> bool:
@@ -239,26 +241,26 @@ def _own(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Cou
     names = coding_of(model).labels
     if names == coding.labels:
         return counts
-    found = dict(zip(coding.labels, counts.histogram, strict=True))
-    for name, count in found.items():
+    tally = dict(zip(coding.labels, counts.histogram, strict=True))
+    for name, count in tally.items():
         if count and name not in names:
             raise DataError(f"a record of {person!r} is {name!r}, which is not a state of their model", value=person)
-    return counts.with_histogram(tuple(found[name] for name in names))
+    return counts.with_histogram(tuple(tally[name] for name in names))
 
 
 def _chains_together(problems: Each) -> Noises:
     """The noise of ``quilt-exact`` for everybody whose model is one chain."""
-    asked = {person: p.problem for person, p in problems.items()}
-    chains = {person: chain for person, p in asked.items() if (chain := chain_of(p.model)) is not None}
+    problem_of = {person: p.problem for person, p in problems.items()}
+    chains = {person: chain for person, p in problem_of.items() if (chain := chain_of(p.model)) is not None}
     if not chains:
         return {}
-    first = asked[next(iter(chains))]
+    first = problem_of[next(iter(chains))]
     adversary = Adversary.PUFFERFISH if first.adversary is Adversary.PUFFERFISH else Adversary.BDP
-    lengths = [asked[person].longest for person in chains]
+    lengths = [problem_of[person].longest for person in chains]
     out = {}
     for person, worst in zip(
         chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True
     ):
-        calibration = QuiltExact().with_finding(asked[person], Calibrated(sigma=worst.value, quilt=worst))
+        calibration = QuiltExact().with_finding(problem_of[person], Calibrated(sigma=worst.value, quilt=worst))
         out[person] = AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problems[person].beta))
     return out

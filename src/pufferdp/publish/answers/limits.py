@@ -76,18 +76,20 @@ def _apart(problem: Problem) -> float:
     if model.real_valued:
         return 0.0  # normal records can be anything, whatever is known
     try:
-        found = grid(problem, model.domains or [model.labels])
+        answer_grid = grid(problem, model.domains or [model.labels])
     except NotApplicableError:
         return 0.0
-    if found is None:
+    if answer_grid is None:
         return 0.0
     if model.beliefs:
-        steps = max(apart_records(belief, found.steps, problem.adversary) for belief in model.beliefs)
+        steps = max(apart_records(belief, answer_grid.steps, problem.adversary) for belief in model.beliefs)
     elif problem.adversary is Adversary.DP or _blurred(problem):
         steps = 0
     else:
-        steps = max((apart_series(chain, problem.longest, found.steps[0]) for chain in _chains(problem)), default=0)
-    return steps * float(found.unit)
+        steps = max(
+            (apart_series(chain, problem.longest, answer_grid.steps[0]) for chain in _chains(problem)), default=0
+        )
+    return steps * float(answer_grid.unit)
 
 
 def _blurred(problem: Problem) -> bool:

@@ -248,7 +248,7 @@ def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Len
         return ((checks.length(length), 1),)
     counted: dict[int, int] = {}
     for item in lengths or ():
-        one, count = item if isinstance(item, tuple) else (item, 1)
-        one = checks.length(one)
-        counted[one] = counted.get(one, 0) + checks.length(count, "number of chains")
+        chain_length, count = item if isinstance(item, tuple) else (item, 1)
+        chain_length = checks.length(chain_length)
+        counted[chain_length] = counted.get(chain_length, 0) + checks.length(count, "number of chains")
     return tuple(sorted(counted.items()))

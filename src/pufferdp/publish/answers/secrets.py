@@ -172,10 +172,10 @@ class Secrets:
     def from_dict(cls, raw: object) -> Secrets:
         """Secrets from the content of their file: {"secrets": {name: condition(s)}, "pairs": [[name, name], …]}."""
         if not isinstance(raw, Mapping) or set(raw) != {"secrets", "pairs"}:
-            found = (
+            content = (
                 f"the keys are {', '.join(raw)}" if isinstance(raw, Mapping) else f"the content is {found_text(raw)}"
             )
-            raise ModelError(f'{found}; it must be one JSON object with the keys "secrets" and "pairs"', value=raw)
+            raise ModelError(f'{content}; it must be one JSON object with the keys "secrets" and "pairs"', value=raw)
         named, pairs = raw["secrets"], raw["pairs"]
         if not isinstance(named, Mapping):
             raise ModelError(

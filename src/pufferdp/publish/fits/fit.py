@@ -173,17 +173,17 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         private, confidence, labels = problem.dp_epsilon is not None, problem.confidence, exact.coding.labels
         moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
         if private and confidence is not None:
-            kept = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+            indices = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
         else:
             moves = np.maximum(moves, 0)
-            kept = states_with_rows(moves)
-        if not len(kept):
+            indices = states_with_rows(moves)
+        if not len(indices):
             raise DataError(
                 f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
                 "least one move from which it can go on"
             )
-        moves = moves[np.ix_(kept, kept)]
-        states = tuple(labels[j] for j in kept)
+        moves = moves[np.ix_(indices, indices)]
+        states = tuple(labels[j] for j in indices)
         counted = dict(zip(labels, exact.counts.histogram, strict=True))
         seen = [name for name in labels if private or counted[name]]  # which of them occur is not public
         left_out = tuple(name for name in seen if name not in states)
@@ -216,9 +216,9 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
 def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:
     """States that are left at least once, for a state that is kept itself."""
-    kept = list(range(len(moves)))
+    states = list(range(len(moves)))
     while True:
-        still = [x for x in kept if moves[x, kept].sum() > 0]
-        if still == kept:
-            return kept
-        kept = still
+        still = [x for x in states if moves[x, states].sum() > 0]
+        if still == states:
+            return states
+        states = still

@@ -52,8 +52,8 @@ class FitKind(Kind[FitProblem, float, Fitted]):
 
     def problem(self, certificate: Fitted, **more: Any) -> FitProblem:
         """What a model file says of its fit."""
-        said = certificate.to_dict()
-        return FitProblem(dp_epsilon=said.get("dp_epsilon"), confidence=said.get("confidence"))
+        content = certificate.to_dict()
+        return FitProblem(dp_epsilon=content.get("dp_epsilon"), confidence=content.get("confidence"))
 
     def solve(self, problem: FitProblem, progress: Progress) -> float:
         """The scale of the noise."""

@@ -108,7 +108,7 @@ def flip(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "data": data,
         "model": flippable(with_bins(model, bins)),
         "reading": Reading(column=column, order=order, by=by, gap=gap, missing=missing),
@@ -121,11 +121,11 @@ def flip(
         "progress": progress or silent,
     }
     if isinstance(data, (str, os.PathLike)) and out is not None:
-        layout = asked["reading"].check(asked["model"])
+        layout = options["reading"].check(options["model"])
         check_file(out, "out", ENDINGS)
         if is_plain(Path(data), Path(out), layout):
-            return FlipLines(**asked, out=out).publish()
-    return FlipRows(**asked, out=out).publish()
+            return FlipLines(**options, out=out).publish()
+    return FlipRows(**options, out=out).publish()
 
 
 def flip_stream(
@@ -216,8 +216,8 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
                 raise
             self.progress("looking for what would fit")
             fits = _fitting(problem, solution, error.left)
-            said = "" if fits is None else f", as with --epsilon {fits:.10g}"
-            raise BudgetError(f"{error}{said}", value=error.value, left=error.left) from None
+            hint = "" if fits is None else f", as with --epsilon {fits:.10g}"
+            raise BudgetError(f"{error}{hint}", value=error.value, left=error.left) from None
 
     def flipper(self, design: FlipDesign) -> Callable[[Codes], Codes]:
         """Flips states of the model, a piece of the series after the other; missing ones stay as they are."""

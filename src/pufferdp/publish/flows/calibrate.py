@@ -202,10 +202,10 @@ def best_kappa(error: Callable[[float], float]) -> float:
     on_grid = [error(float(kappa)) for kappa in _KAPPAS]
     at = int(np.argmin(on_grid))
     low, high = _KAPPAS[max(0, at - 1)], _KAPPAS[min(len(_KAPPAS) - 1, at + 1)]
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda log: error(math.exp(log)), bounds=(math.log(low), math.log(high)), options={"maxiter": 12}
     )
-    refined = float(math.exp(found.x)) if found.fun < on_grid[at] else float(_KAPPAS[at])
+    refined = float(math.exp(optimum.x)) if optimum.fun < on_grid[at] else float(_KAPPAS[at])
     return float(f"{refined:.4g}")  # as it is printed, so that a certificate can be read
 
 

@@ -285,17 +285,17 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
     def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:
         """The noisy flow with its certificate."""
         self.progress("drawing noise")
-        asked = problem.problem
-        released = _noisy(asked, solution, exact.transitions, self.sampler)
+        flow_problem = problem.problem
+        released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
         made = self.made(self.model, exact.facts, exact.histogram, charged, released.tolist())
         certificate = self.kind.certify(problem, solution, made)
         estimates = estimate_chain(released, solution.law, solution.kappa)
-        return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=asked.trial.guess)
+        return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=flow_problem.trial.guess)
 
 
-def _plan(problem: FlowProblem, beta: float, tell: Progress) -> FlowPlan:
+def _plan(problem: FlowProblem, beta: float, progress: Progress) -> FlowPlan:
     beta = checks.probability(beta, "beta")
-    tell("simulating flows under the model")
+    progress("simulating flows under the model")
     candidates = [
         FlowCandidate(calibration=calibrate(problem, noise, repair, beta), reason=shortfall(problem, noise))
         for noise, repair in mechanisms(problem).values()

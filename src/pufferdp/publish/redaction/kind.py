@@ -166,7 +166,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     def claims(self, problem: RedactionRequest, solution: Designs, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
         hiding, after, method = problem.hiding, problem.after, solution[0].method
-        who, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
+        adversary, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
         leakage = max(design.leakage for design in solution)
         utility = 1 - math.fsum(design.redacted for design in solution) / problem.records
         too_much = f"the design leaks {leakage:.10g}, more than the epsilon of {{stated}}"
@@ -180,12 +180,12 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         return {
             **self.head_claims(made),
             "guarantee": {
-                "adversary": Exact(str(who)),
-                "knows": Exact(knows_text(who, known)),
+                "adversary": Exact(str(adversary)),
+                "knows": Exact(knows_text(adversary, known)),
                 "epsilon": AtLeast(epsilon, least=leakage * (1 - _ROUNDING), words=too_much),
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
-                "statement": Exact(statement(who, known, epsilon, len(problem.private), after=after is not None)),
+                "statement": Exact(statement(adversary, known, epsilon, len(problem.private), after=after is not None)),
             },
             **model_claims(hiding.chain),
             "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},

@@ -145,11 +145,11 @@ class Redaction(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp redact --json`` prints."""
-        who = self.hiding
+        hiding = self.hiding
         return {
             "method": self.method,
-            "epsilon": who.epsilon,
-            "adversary": str(who.adversary),
+            "epsilon": hiding.epsilon,
+            "adversary": str(hiding.adversary),
             "leakage": self.leakage,
             # None where a mark or a release tells such an adversary everything.
             "leakage_to": {
@@ -161,7 +161,7 @@ class Redaction(Paged):
             "private": list(self.private),
             "known": list(self.known),
             "mark": self.mark,
-            "states": list(who.chain.labels),
+            "states": list(hiding.chain.labels),
             "redaction_probabilities": self.probabilities() if self.rows <= LISTED else None,
             "blocks": [{"first": b.first, "redaction_probabilities": b.marks.tolist()} for b in self.blocks],
             "certificate": None if self.certificate is None else self.certificate.to_dict(),
