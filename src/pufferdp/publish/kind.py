@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.basics.plugins import plugins
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import link
 from pufferdp.models.base import Model
@@ -320,7 +320,7 @@ class Kind(ABC, Generic[P, S, C]):
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> Iterator[str]:
         """Where a certificate does not follow from what it states."""
         problem = self.problem(certificate, **more)
-        solution = self.solve(problem, lambda words: None)
+        solution = self.solve(problem, silent)
         made = Made(
             data=raw["data"],
             released=None if self.released is None else raw[self.released],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics.errors import CertificateError, PufferdpError
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Layout
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
@@ -31,10 +31,6 @@ P = TypeVar("P")
 S = TypeVar("S")
 E = TypeVar("E")
 R = TypeVar("R")
-
-
-def silent(words: str) -> None:
-    """Progress that nobody looks at."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,13 +58,13 @@ class Situation:
         held = dict(self.known)
         if isinstance(self.belief, ChainBelief):
             left, right = unknown_stretch(self)
-            said = f"all but {left} records before it and {right} after it"
+            window = f"all but {left} records before it and {right} after it"
             ends = [
                 f"the record {side} these is {self.belief.value(at, held[at])}"
                 for side, at in (("before", self.target - left - 1), ("after", self.target + right + 1))
                 if at in held
             ]
-            return f"{said}; {' and '.join(ends)}"
+            return f"{window}; {' and '.join(ends)}"
         shown = [f"{self.belief.name(j)} = {self.belief.value(j, x)}" for j, x in self.known[:6]]
         return ", ".join(shown) + (f" and {len(self.known) - 6} more" if len(self.known) > 6 else "")
 
@@ -104,12 +104,14 @@ def _filled(belief: Belief, target: int, outside: Sequence[int], generator: np.r
     fills = [
         [(j, values[n]) for j in outside if (values := belief.values(j)) and n < len(values)] for n in range(len(every))
     ]
-    found = [s for fill in fills if len(fill) == len(outside) if (s := _told(belief, target, dict(fill))) is not None]
-    if not found:
+    situations = [
+        s for fill in fills if len(fill) == len(outside) if (s := _told(belief, target, dict(fill))) is not None
+    ]
+    if not situations:
         drawn = belief.draw({}, 4, generator)
         rows = [_told(belief, target, {j: float(row[j]) for j in outside}) for row in drawn]
-        found = [s for s in rows if s is not None]
-    yield from found[:MOST_VALUES]
+        situations = [s for s in rows if s is not None]
+    yield from situations[:MOST_VALUES]
 
 
 def _told(belief: Belief, target: int, known: Known) -> Situation | None:
@@ -167,15 +169,15 @@ def _series_steps(
                     min(max(w + s * max(1, round(w * share)), 0), m)
                     for w, s, m in ((left, a, i), (right, b, n - 1 - i))
                 ]
-                kept = [end if end is not None else states[0] for end in ends]
-                yield _window(belief, i, width[0], width[1], (kept[0], kept[1]), generator)
+                known_ends = [end if end is not None else states[0] for end in ends]
+                yield _window(belief, i, width[0], width[1], (known_ends[0], known_ends[1]), generator)
     if movable:
         for j in {i - 1, i + 1, i // 2, (i + n) // 2}:
             if 0 <= j < n:
                 whole = adversary is Adversary.PUFFERFISH
                 width = [j, n - 1 - j] if whole else [min(left, j), min(right, n - 1 - j)]
-                kept = [end if end is not None else states[0] for end in ends]
-                yield _window(belief, j, width[0], width[1], (kept[0], kept[1]), generator)
+                known_ends = [end if end is not None else states[0] for end in ends]
+                yield _window(belief, j, width[0], width[1], (known_ends[0], known_ends[1]), generator)
 
 
 def _window(

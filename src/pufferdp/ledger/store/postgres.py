@@ -76,8 +76,8 @@ class PostgresStore(Store):
         try:
             yield
         except self._error as error:
-            said = " ".join(str(error).split())
-            raise LedgerError(f"ledger {self.place!r} cannot be used: {said}", value=self.place) from error
+            message = " ".join(str(error).split())
+            raise LedgerError(f"ledger {self.place!r} cannot be used: {message}", value=self.place) from error
 
 
 class _PostgresSession:

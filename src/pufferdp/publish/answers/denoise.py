@@ -279,13 +279,13 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
     share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
-    normal_posterior = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
+    normal = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
     if scale == 0:
-        return normal_posterior
+        return normal
     # The normal law has no ends and the answer has: what lies beyond them is moved to them.
     low, high = (end * problem.records * share for end in problem.bound.range)
-    ends = [min(max(v, low), high) for v in (normal_posterior.mean, normal_posterior.low, normal_posterior.high) if isinstance(v, float)]
-    return replace(normal_posterior, mean=ends[0], low=ends[1], high=ends[2])
+    ends = [min(max(v, low), high) for v in (normal.mean, normal.low, normal.high) if isinstance(v, float)]
+    return replace(normal, mean=ends[0], low=ends[1], high=ends[2])
 
 
 def _beside(posteriors: Sequence[Denoised]) -> Denoised:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.files import found_text
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge, additive
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
@@ -217,7 +217,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"])
-        return self.charge(problem, self.solve(problem, lambda words: None))
+        return self.charge(problem, self.solve(problem, silent))
 
 
 KIND: Final = AnswerKind()

@@ -14,7 +14,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
@@ -25,7 +25,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
 
 if TYPE_CHECKING:

@@ -89,8 +89,8 @@ def noisy_counts(moves: Counts, scale: float, sampler: Sampler) -> Counts:
 def noisy_box(noisy: Counts, confidence: float, scale: float) -> tuple[Floats, Floats]:
     """Bounds on all transition probabilities that hold together with this confidence, from noisy counts.
 
-    A quarter of the risk is that one count is further from the truth than ``cell_error``, a quarter that a row without one of
-    its counts is further than ``rest``, half that the bounds from the true counts fail. A lower bound grows with
+    A quarter of the risk is that one count is further from the truth than ``cell_error``, a quarter that a row without
+    one of its counts is further than ``rest``, half that the bounds from the true counts fail. A lower bound grows with
     successes and falls with failures, and an upper bound likewise, so the worst counts are at the ends. Negative counts
     stay: raised to 0, many of them would make their row too large.
     """

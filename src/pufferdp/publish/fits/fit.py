@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
 from pufferdp.models.bins import parse_bins
@@ -24,7 +24,7 @@ from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt

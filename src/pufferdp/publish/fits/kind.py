@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, transition_scale
@@ -78,7 +78,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         """From the DP loss: so much noise it needs."""
         states = charge.facts.get("states")
         problem = FitProblem(dp_epsilon=charge.dp_loss, longest=charge.longest, states=states)
-        return self.charge(problem, self.solve(problem, lambda words: None))
+        return self.charge(problem, self.solve(problem, silent))
 
 
 KIND: Final = FitKind()

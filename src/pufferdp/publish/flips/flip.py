@@ -17,7 +17,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import BudgetError, DataError, NotApplicableError, ParameterError, PufferdpError
 from pufferdp.basics.files import check_file
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.csv_stream import change_file, change_lines, check_lines, count_lines, is_plain
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
@@ -31,7 +31,7 @@ from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
 from pufferdp.publish.reading import check_start, coding_of, histogram_of
 
 if TYPE_CHECKING:

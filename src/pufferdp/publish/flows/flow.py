@@ -17,7 +17,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
@@ -28,7 +28,7 @@ from pufferdp.publish.flows.certificate import FlowCertificate
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
 from pufferdp.publish.flows.kind import KIND, FlowRequest, mechanisms, shortfall
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import ExactFlow, read_flow
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def plan_flow(
         add=add,
         centre_only=centre_only,
     )
-    return _plan(problem, beta, progress or (lambda words: None))
+    return _plan(problem, beta, progress or silent)
 
 
 def flow(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.redaction.design import (
     Block,
     Design,
@@ -260,7 +260,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         )
         if len(set(problem.private)) != len(problem.private) or len(problem.private) != len(problem.hiding.private):
             raise LedgerError("a redaction has one position for each private row, and no row twice")
-        designs = self.solve(problem, lambda words: None)
+        designs = self.solve(problem, silent)
         leakage = max(design.leakage for design in designs)
         if leakage > facts["epsilon"] * (1 + _ROUNDING):
             raise LedgerError(f"a redaction promises {facts['epsilon']:g}; recomputed it leaks {leakage:.10g}")
@@ -297,7 +297,7 @@ def read_designs(raw: dict[str, Any]) -> list[Design]:
     problems, _ = KIND.verify(raw)
     if problems:
         raise CertificateError(f"the certificate does not hold: {problems[0]}")
-    return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), lambda words: None))
+    return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), silent))
 
 
 def check_mark(mark: str, chain: MarkovChain) -> None:

@@ -17,7 +17,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import check_file
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import FLOW_ENDINGS, PlacedRows, Placement, Span, rewrite_file, rewrite_frame
 from pufferdp.data.series import open_series
@@ -28,7 +28,7 @@ from pufferdp.models.bins import with_bins
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, stretches
 from pufferdp.publish.redaction.methods import redaction_mechanism

@@ -151,10 +151,10 @@ class _Runs:
 
 def _numbers(back: Any, rule: str) -> npt.NDArray[np.float64]:
     try:
-        found = np.asarray(back)
-        if found.dtype.kind not in "biuf":
+        array = np.asarray(back)
+        if array.dtype.kind not in "biuf":
             raise ValueError
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(array, dtype=np.float64)
     except Exception:
         raise BadOutputError(f"gave back {_about(back)}; {rule} is expected") from None
 
