@@ -29,8 +29,8 @@ class LeakageReport(Paged):
 
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
-    >>> found = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
-    >>> found.best, round(found.curves["quilt"], 4), round(found.exact, 4)
+    >>> report = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
+    >>> report.best, round(report.curves["quilt"], 4), round(report.exact, 4)
     ('quilt', 1.4169, 0.3893)
     """
 
@@ -43,7 +43,7 @@ class LeakageReport(Paged):
     reasons: dict[str, str]
     """Why a number is missing."""
     exact: float | None
-    """The same for the query with Laplace noise, exactly; None without a query."""
+    """The exact leakage, or loss, of the query with Laplace noise; None without a query."""
     witness: Witness | None
     """Who learns that much, and from what."""
     best: str

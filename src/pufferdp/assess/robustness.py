@@ -51,7 +51,7 @@ class Robustness(Paged):
     record: int | str | None
     """The record that decides: its position in a series, or its name. None where the belief is in the class."""
     value: str | None
-    """Its state."""
+    """The state of that record that decides."""
     exact: bool
     """False: delta is an upper bound, and the nearest model of the class may be nearer."""
     reason: str | None = None
@@ -182,7 +182,7 @@ def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
 
 
 def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
-    """The same chain with its states in another order; refused where it has other states."""
+    """A chain with its states in the order of the labels; refused where it has other states."""
     if chain.labels == labels:
         return chain
     if set(chain.labels) != set(labels):
@@ -199,7 +199,7 @@ def _table(model: RecordModel, belief: RecordModel) -> Divergence:
 
 
 def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, promised: float) -> Robustness:
-    """The same, given each of the secrets that were named."""
+    """The distance of a belief from the nearest member of a class, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
     for candidate in belief.beliefs:
@@ -241,7 +241,7 @@ _NEAR: Final = 1e-9
 
 @dataclass(frozen=True)
 class DriftPoint:
-    """One place on the way."""
+    """How far a belief is from the class when one transition probability has drifted so far."""
 
     probability: float
     """Where the transition probability has got to."""
@@ -314,7 +314,7 @@ def drift(
         raise ParameterError(f"upto is {upto:g}; a probability lies between 0 and 1", value=upto)
     chain = model.middle if base is None else base
     x, y = _entry(chain, state_from, state_to)
-    return _way(model, chain, (x, y), upto, promised, length, checks.length(points, "points", least=2))
+    return _drift_points(model, chain, (x, y), upto, promised, length, checks.length(points, "points", least=2))
 
 
 def drift_towards(
@@ -350,8 +350,8 @@ def drift_towards(
         progress("following the drift")
     reach = max(1.5 * abs(there - here), min(here, 1 - here) / 4)
     ends = max(here - reach, here / 10), min(here + reach, 1 - (1 - here) / 10)
-    down, up = (_way(model, near.chain, (x, y), end, promised, near.length) for end in ends)
-    on_line = 0 < there < 1 and _same(_moved(near.chain, x, y, there), near.belief)
+    down, up = (_drift_points(model, near.chain, (x, y), end, promised, near.length) for end in ends)
+    on_line = 0 < there < 1 and _chains_agree(_with_entry(near.chain, x, y, there), near.belief)
     delta = near.divergence.value
     return Drift(
         promised=promised,
@@ -364,7 +364,7 @@ def drift_towards(
     )
 
 
-def _way(
+def _drift_points(
     model: SeriesModel,
     chain: MarkovChain,
     entry: tuple[int, int],
@@ -375,12 +375,12 @@ def _way(
 ) -> list[DriftPoint]:
     out = []
     for p in np.linspace(float(chain.transition[entry]), upto, points).tolist():
-        delta = closest(model, _moved(chain, *entry, p), length).divergence.value
+        delta = closest(model, _with_entry(chain, *entry, p), length).divergence.value
         out.append(DriftPoint(p, delta, promised + 2 * delta))
     return out
 
 
-def _moved(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
+def _with_entry(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
     """The chain with probability p from x to y, the rest of the row rescaled."""
     table = np.array(chain.transition)
     if p != table[x, y]:
@@ -425,7 +425,7 @@ def _widest(near: Closest) -> tuple[int, int]:
     return x, y
 
 
-def _same(chain: MarkovChain, other: MarkovChain) -> bool:
+def _chains_agree(chain: MarkovChain, other: MarkovChain) -> bool:
     """Whether two chains agree up to rounding, the start included."""
     if not np.allclose(chain.transition, other.transition, rtol=_NEAR, atol=_NEAR):
         return False

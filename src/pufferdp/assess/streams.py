@@ -48,14 +48,14 @@ class StreamReport(Paged):
     forward: Floats
     """From the record's own output and all that follow."""
     total: Floats
-    """From all outputs."""
+    """From the outputs of all steps, before and after."""
     length: int | None
     """Steps; None: for ever, and each list has one number, the largest at any step."""
     adversary: Adversary
     attack: StreamAttack
     """Who learns most that was found, about the worst step's record."""
     labels: tuple[str, ...]
-    """Names of the states."""
+    """Names of the states, for the words of ``attack``."""
     curve: float | None
     """What the best leakage curve says of any algorithm with the largest of the losses; None without end."""
 
@@ -128,7 +128,7 @@ class StreamBudget(Paged):
     """Steps; None: for ever."""
     adversary: Adversary
     constant: float
-    """The same at each step."""
+    """What each step may spend where all spend the same."""
     ends: tuple[float, float, float] | None
     """More at the ends: the first step, every one between, the last; safe for any number of steps. None where a
     stream without end has no budget."""

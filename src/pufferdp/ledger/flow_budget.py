@@ -59,7 +59,7 @@ class FlowBudget:
         return f"--eta {self.eta!r} --privacy {self.privacy}{only}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As a ledger keeps it."""
+        """As the definition of a data set keeps it."""
         kernels = "centre" if self.centre_only else "orbit"
         promise = {"eta": self.eta, "privacy": str(self.privacy), "kernels": kernels}
         return {"kind": TOTAL_VARIATION, "tau": self.tau, **promise}

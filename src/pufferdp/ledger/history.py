@@ -12,7 +12,7 @@ from pufferdp.basics.errors import LedgerError, ModelError
 from pufferdp.basics.files import found_text, read_json, write_whole
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import can_be_name
-from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.store.base import TABLES, Session
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import check_contents
 
@@ -91,10 +91,7 @@ def _row(position: int, created: str, head: str, content: str) -> dict[str, Any]
 
 SCHEMA: Final = "pufferdp-ledger-export/1"
 _COLUMNS: Final = {
-    "models": ("sha256", "content"),
-    "problems": ("sha256", "content"),
-    "datasets": ("name", "definition", "state"),
-    "entries": ("dataset", "position", "created", "problem", "hash"),
+    table.removeprefix("ledger_"): columns for table, columns in TABLES.items() if table != "ledger_version"
 }
 _UNKEPT: Final = re.compile("[\\0\\ud800-\\udfff]")
 """Characters that JSON can spell and no database keeps."""

@@ -26,13 +26,13 @@ class State:
     """Where a data set stands after some rows."""
 
     head: str
-    """Hash of the last row."""
+    """Hash of the last row; of the definition before there is any."""
     model: str | None
     """Digest of the model; None until one is adopted."""
     position: int = 0
-    """Rows so far."""
+    """Rows so far, adopted models among them."""
     releases: int = 0
-    """Charges so far."""
+    """Charges so far: rows without the adopted models."""
     spent: float = 0.0
     """Sum of the DP losses, never rounded down."""
     longest: int = 0
@@ -144,7 +144,7 @@ class Rule:
         return self._allowed[key]
 
     def leakage(self, state: State) -> float:
-        """The total so far."""
+        """The most that all releases up to this state leak together."""
         if not state.releases:
             return 0.0
         own = math.inf if state.epsilon is None else state.epsilon
@@ -153,7 +153,7 @@ class Rule:
         curve = self.curve(state.longest, state.clipped, state.private is not None)
         return min(own, add_up(state.added, curve(state.spent)))
 
-    def within(self, state: State) -> bool:
+    def in_budget(self, state: State) -> bool:
         """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss."""
         if state.epsilon is not None and state.epsilon <= self.budget:
             return True

@@ -178,7 +178,7 @@ class _Check:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
         rule = Rule(self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"])
-        if not rule.within(state):
+        if not rule.in_budget(state):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "
                 f"over the budget {raw['budget']:g}"

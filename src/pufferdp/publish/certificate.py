@@ -103,7 +103,7 @@ class SealedCertificate(CertificatePart, Paged):
         return cls.model_validate({**content, "sha256": content_hash(content)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
+        """As in its JSON file, the hash included."""
         return self.model_dump(by_alias=True)
 
 

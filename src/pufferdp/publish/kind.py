@@ -35,10 +35,10 @@ ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True)
 class Claim(ABC):
-    """What a field must be."""
+    """What a field of a certificate must be, and the sentence where it is not."""
 
     value: Any
-    """What is written."""
+    """What ``certify`` writes, and what verifying compares the field with."""
     words: str | None = field(default=None, kw_only=True)
     """What is wrong where it does not hold; ``{stated}`` and ``{true}`` stand for the numbers."""
 
@@ -70,7 +70,7 @@ class Claim(ABC):
 
 
 class Exact(Claim):
-    """The same JSON, as it is hashed."""
+    """A field that must have the same canonical JSON, since that is what is hashed."""
 
     def holds(self, stated: Any, true: Any) -> bool:
         """Whether both have the same text: 1, 1.0 and true are three."""
@@ -79,7 +79,7 @@ class Exact(Claim):
 
 @dataclass(frozen=True)
 class Near(Claim):
-    """The same but for rounding; whatever is no number exactly so."""
+    """Numbers that must agree up to rounding; whatever is no number must be the same."""
 
     rel: float = field(default=ROUNDING, kw_only=True)
     abs: float = field(default=0.0, kw_only=True)
@@ -129,7 +129,7 @@ class Stated(Claim):
         return None
 
     def holds(self, stated: Any, true: Any) -> bool:
-        """Always."""
+        """True: nothing is known that it could be compared with."""
         return True
 
 
@@ -200,7 +200,7 @@ def is_listed(path: str, listed: Mapping[str, str]) -> bool:
 
 @cache
 def version() -> str:
-    """Of this package."""
+    """The installed version of pufferdp, as certificates name it."""
     return importlib.metadata.version("pufferdp")
 
 
@@ -247,7 +247,7 @@ class Kind(ABC, Generic[P, S, C]):
     schema: ClassVar[str]
     """Of its certificate; empty for a kind that has none of its own, because a model file says what it is."""
     certificate: type[C]
-    """Its shape."""
+    """The class of its certificates, which checks their shape."""
     ledger_kinds: ClassVar[tuple[str, ...]]
     """Names of the charges that it makes."""
     released: ClassVar[str | None] = None
@@ -255,7 +255,7 @@ class Kind(ABC, Generic[P, S, C]):
     unprovable: ClassVar[Mapping[str, str]] = UNPROVABLE
     """Fields of the certificate that nobody can recompute, and why."""
     row_unprovable: ClassVar[Mapping[str, str]] = {}
-    """The same of the charge that a ledger keeps."""
+    """Fields of the charge in a ledger that nobody can recompute, and why."""
     row_words: ClassVar[Mapping[str, str]] = {}
     """What is wrong where a field of a charge does not follow from the rest."""
 
@@ -276,7 +276,7 @@ class Kind(ABC, Generic[P, S, C]):
 
     @abstractmethod
     def charge(self, problem: P, solution: S) -> Charge:
-        """What it costs."""
+        """What a ledger is charged for it, with the facts from which that follows."""
 
     @abstractmethod
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:

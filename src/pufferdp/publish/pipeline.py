@@ -61,7 +61,7 @@ class Reading:
         return self.layout
 
     def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = ()) -> None:
-        """The same for a certificate, with the chains that it says were read."""
+        """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
         try:
             self.check(model)
             check_groups(model, self.by, lengths)
@@ -97,7 +97,7 @@ class Account:
     dataset: str | None = None
 
     @property
-    def kept(self) -> bool:
+    def has_ledger(self) -> bool:
         """Whether there is a ledger."""
         return self.ledger is not None
 

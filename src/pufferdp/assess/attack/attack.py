@@ -201,7 +201,7 @@ class AttackReport(Paged):
         }
 
 
-def proved(successes: Sequence[Success], hits: Sequence[npt.NDArray[np.bool_]], odds: float) -> float:
+def proved_loss(successes: Sequence[Success], hits: Sequence[npt.NDArray[np.bool_]], odds: float) -> float:
     """The largest loss that success proves: p ≤ m·e^ε/(1+m·e^ε), so ε ≥ log(p/(1−p)/m). One side, all at once."""
     tail = (1 - CONFIDENCE) / len(successes)
     lows = [measure(s.attacker, h, 1 - 2 * tail).low or 0.0 for s, h in zip(successes, hits, strict=True)]
@@ -295,7 +295,7 @@ def attack_file(
     learned: Learned | None = None,
     progress: Progress | None = None,
 ) -> AttackReport:
-    """The same for a file or frame with a column of sanitised states and, at will, one with the true ones."""
+    """Attack a file or frame with a column of sanitised states and, at will, one with the true ones."""
     chain = one_chain(model)
     coding = coding_of(chain)
     if coding.labels != chain.labels:
@@ -386,7 +386,7 @@ def _report(
         channel=channel,
         losses=losses,
         odds=odds,
-        lower=proved(successes, hits, odds) if truth is not None else None,
+        lower=proved_loss(successes, hits, odds) if truth is not None else None,
     )
 
 

@@ -38,20 +38,20 @@ class AuditAttack(Paged):
     adversary: Adversary
     """The kind of adversary that was played."""
     record: str
-    """The record they want."""
+    """The record that they want to know, by name."""
     knows: str
     event: str
-    """What they look for."""
+    """The event that they look for in the output, in words."""
     concludes: str
-    """The value they then take the record to have, and"""
+    """The value they take the record to have where they see the event."""
     instead: str
-    """the one it is told from."""
+    """The value that ``concludes`` is told from."""
     shares: tuple[float, float]
     """How often the event was seen, for either value."""
     low: float
-    """A lower bound of the first, and"""
+    """A lower bound of the first share, as sure as the test together with ``high``."""
     high: float
-    """an upper bound of the second, both as sure as the test."""
+    """An upper bound of the second share, as sure as the test together with ``low``."""
     runs: tuple[int, int]
     """Fresh runs, for either value."""
     lower: float

@@ -41,9 +41,9 @@ class Feature:
     atoms: bool = False
     """Only single values count, not their order."""
     spread: bool = True
-    """Ranges of it are worth trying, and"""
+    """Whether ranges of it are worth trying."""
     fine: bool = True
-    """many of them."""
+    """Whether many ranges are worth trying, not only a few."""
 
     def __call__(self, outputs: Outputs) -> Floats:
         """The number for each row."""
@@ -260,9 +260,9 @@ class Bound:
     """Outputs in the event, for the value it speaks for and for the other."""
     runs: tuple[int, int]
     low: float
-    """The event is at least this likely for the value it speaks for, and"""
+    """The event is at least this likely for the value it speaks for, as sure as asked together with ``high``."""
     high: float
-    """at most this likely for the other, both together as sure as asked."""
+    """The event is at most this likely for the other value, as sure as asked together with ``low``."""
 
     @property
     def lower(self) -> float:

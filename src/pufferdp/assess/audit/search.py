@@ -47,9 +47,9 @@ class Budget:
     spent: int = 0
     began: float = field(default_factory=time.monotonic)
     timed: int = 0
-    """Runs whose time is known, and"""
+    """Runs whose time is known."""
     inside: float = 0.0
-    """the seconds they took, with drawing."""
+    """Seconds that the timed runs took, drawing included."""
 
     @property
     def elapsed(self) -> float:
@@ -233,12 +233,12 @@ def find(
         laboratory.pilot(wave[0])
     laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
     search = _Search(laboratory, adversary, targets is None, share)
-    first = search.again(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
+    first = search.refine_best(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
     if not first:
         return AuditFinding(trial=None, bound=None, tried=len(search.seen))
     path = search.steps(first[0], progress)
     progress("choosing the event")
-    finalists = search.again([*path[:2], *first[1:_FINALISTS]], _FINAL)
+    finalists = search.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)
     best = laboratory.refine(finalists[0], laboratory.budget.runs(_CHOICE * share))
     progress("testing the event on fresh runs")
     tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
@@ -274,7 +274,7 @@ class _Search:
                 out.append(trial)
         return sorted(out, key=_score, reverse=True)
 
-    def again(self, trials: Sequence[Trial], part: float) -> list[Trial]:
+    def refine_best(self, trials: Sequence[Trial], part: float) -> list[Trial]:
         """With more runs each, as far as there are: what looked good by chance falls back."""
         runs = self.laboratory.budget.runs(part * self.share)
         top = trials[: runs // (2 * LEAST)]
@@ -292,7 +292,7 @@ class _Search:
             trials = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
             if not trials:
                 break
-            winner = self.again([path[0], *trials], _STEPS / _ROUNDS / 2)[0]
+            winner = self.refine_best([path[0], *trials], _STEPS / _ROUNDS / 2)[0]
             if winner.situation is path[0].situation:
                 break
             path.insert(0, winner)

@@ -67,7 +67,7 @@ class Store(ABC):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """A new connection."""
+        """A new connection; ``connection`` keeps it for the process."""
 
     @abstractmethod
     def _transaction(self, connection: Any, write: bool) -> AbstractContextManager[Session]:

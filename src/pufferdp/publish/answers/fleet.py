@@ -121,7 +121,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
 
     kind = KIND
 
-    def one(self, person: str) -> AnswerPublication:
+    def publication_of(self, person: str) -> AnswerPublication:
         """What is asked of one person."""
         return replace(self.each, model=self.models[person])
 
@@ -135,7 +135,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         for person, model in self._chains().items():
             if id(model) not in seen:  # people may share one
                 seen.add(id(model))
-                self.one(person).check()
+                self.publication_of(person).check()
         _coding(self._chains())
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
@@ -162,22 +162,22 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         people = open_series(self.data, layout).people(coding, clip=clip)
         _check_people(people, beliefs, str(self.each.reading.by))
         return {
-            person: exact_of(beliefs[person], _own(person, counts, coding, beliefs[person]), layout)
+            person: exact_of(beliefs[person], _own_counts(person, counts, coding, beliefs[person]), layout)
             for person, counts in people.items()
         }
 
     def problem(self, exact: dict[str, Exact]) -> Each:
         """A problem for each person with records."""
-        return {person: self.one(person).problem(read) for person, read in exact.items()}
+        return {person: self.publication_of(person).problem(read) for person, read in exact.items()}
 
     def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
         """Chains in one pass, the rest one by one."""
         self.progress(f"calibrating {len(problem)} people")
-        together = _chains_together(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
+        of_chains = _chain_noises(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
         out = {}
         for person, person_problem in problem.items():
-            noise = together.get(person)
-            out[person] = self.one(person).solve(person_problem, exact[person]) if noise is None else noise
+            noise = of_chains.get(person)
+            out[person] = self.publication_of(person).solve(person_problem, exact[person]) if noise is None else noise
             if out[person].calibration.scale == 0:
                 refuse_impossible(self.models[person], exact[person])
         return out
@@ -191,7 +191,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         """Everybody's answer with a certificate of its own."""
         self.progress("drawing noise")
         releases = {
-            person: self.one(person).draw(
+            person: self.publication_of(person).draw(
                 person_problem, solution[person], exact[person], charged.each.get(person, Charged())
             )
             for person, person_problem in problem.items()
@@ -236,7 +236,7 @@ def _check_people(people: Mapping[str, Counts], models: Mapping[str, SeriesModel
             raise DataError(f"every value of {person!r} is missing; leave their rows out", value=person)
 
 
-def _own(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Counts:
+def _own_counts(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Counts:
     """The counts of the states of the person's own model, in its order."""
     names = coding_of(model).labels
     if names == coding.labels:
@@ -248,7 +248,7 @@ def _own(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Cou
     return counts.with_histogram(tuple(tally[name] for name in names))
 
 
-def _chains_together(problems: Each) -> Noises:
+def _chain_noises(problems: Each) -> Noises:
     """The noise of ``quilt-exact`` for everybody whose model is one chain."""
     problem_of = {person: p.problem for person, p in problems.items()}
     chains = {person: chain for person, p in problem_of.items() if (chain := chain_of(p.model)) is not None}

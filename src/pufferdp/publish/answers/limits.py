@@ -24,7 +24,7 @@ class Limit:
     apart: float
     """How far the two answers are apart."""
     error: float
-    """Half of that."""
+    """Half of ``apart``: the error that ``probability`` is about."""
     probability: float
     """For one of the two data sets an error of at least this size has at least this probability: 1/(e^epsilon + 1)."""
     hopeless: bool
@@ -54,7 +54,7 @@ def limit_of(problem: Problem) -> Limit | None:
     """
     if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) or problem.secrets is not None:
         return None
-    far = _apart(problem)
+    far = _answer_distance(problem)
     if far <= problem.bound.lipschitz * (1 + 1e-9):
         return None  # one record can always move the answer so far, and that is what a promise hides
     whole = _range(problem)
@@ -67,7 +67,7 @@ def limit_of(problem: Problem) -> Limit | None:
     )
 
 
-def _apart(problem: Problem) -> float:
+def _answer_distance(problem: Problem) -> float:
     """How far two answers are apart that must look alike, in the answer's units."""
     model, lipschitz = problem.model, problem.bound.lipschitz
     if model.arbitrary is not None:

@@ -27,7 +27,7 @@ class Ranked(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """Its name."""
+        """The name that ``--mechanism`` takes."""
 
     @property
     def applies(self) -> bool:
@@ -49,7 +49,7 @@ class Ranking(Paged, Generic[C]):
         return next(c for c in self.candidates if c.applies)
 
     def candidate(self, mechanism: str) -> C:
-        """A candidate by name."""
+        """The candidate of this mechanism; refuses a name that was not tried."""
         for candidate in self.candidates:
             if candidate.mechanism == mechanism:
                 return candidate
@@ -104,7 +104,7 @@ class Plan(Ranking[Candidate]):
     beta: float
 
     def with_more(self, other: Plan) -> Plan:
-        """The same problem with the mechanisms of another plan as well, for those that were tried later."""
+        """This plan with the mechanisms of another as well, for those that were tried later."""
         return replace(self, candidates=_ranked([*self.candidates, *other.candidates]))
 
     @cached_property

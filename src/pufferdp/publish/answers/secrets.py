@@ -95,7 +95,7 @@ class Secret:
     def cells(self, model: Domains) -> list[Cell]:
         """The event as conditions of which no two hold together."""
         conditions = [self._cell(condition, model) for condition in self._conditions]
-        if all(_apart(a, b) for a, b in itertools.combinations(conditions, 2)):
+        if all(_exclude(a, b) for a, b in itertools.combinations(conditions, 2)):
             return conditions
         scope = sorted({i for condition in conditions for i in condition})
         count = math.prod(len(model.states_of(i)) for i in scope)
@@ -200,7 +200,7 @@ class Secrets:
 
 
 def load_secrets(path: str | os.PathLike[str]) -> Secrets:
-    """Read a secrets file."""
+    """Secrets from a JSON file, with the same content as ``Secrets.from_dict`` takes."""
     raw = read_json(path, "secrets file")
     try:
         return Secrets.from_dict(raw)
@@ -220,7 +220,7 @@ def _states(secret: str, record: str, given: object) -> tuple[str, ...]:
     return tuple(value_text(s) for s in several)
 
 
-def _apart(a: Cell, b: Cell) -> bool:
+def _exclude(a: Cell, b: Cell) -> bool:
     """Whether two conditions cannot hold together."""
     return any(i in b and not set(a[i]) & set(b[i]) for i in a)
 

@@ -43,7 +43,7 @@ class Fit(Paged):
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
-    """Where it was charged."""
+    """Where a private fit was charged; None without a ledger."""
 
 
 def fit(
@@ -134,7 +134,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 )
             if self.bins is not None:
                 parse_bins(self.bins)  # a bare width would take its range from the data
-        elif self.account.kept:
+        elif self.account.has_ledger:
             raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
         _ = self.reading.layout
 

@@ -50,7 +50,7 @@ class FlipEstimate:
     counts: Interval
     """Records in each state: unbiased, so they may lie below 0; the intervals do not."""
     frequencies: Interval
-    """The same as shares of all records."""
+    """Share of all records that is in each state: ``counts`` over ``records``."""
     transitions: Interval
     """Row a: how often each state follows state a; nan where the series says too little of a."""
 
@@ -93,7 +93,7 @@ def denoise_flips(
 def estimate_series(
     chains: States, channel: Matrix, *, labels: tuple[str, ...] | None = None, confidence: float = 0.95
 ) -> FlipEstimate:
-    """The same from arrays of sanitised states and a channel."""
+    """Counts, frequencies and transitions of the true series, from arrays of sanitised states and a channel."""
     confidence = checks.probability(confidence, "confidence")
     matrix = np.asarray(channel, dtype=float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.linalg.cond(matrix) > 1e12:

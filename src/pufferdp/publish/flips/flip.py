@@ -47,9 +47,9 @@ class Flip(Paged):
     """A sanitised series and its certificate."""
 
     design: FlipDesign
-    """The channel."""
+    """The channel that every record passed, and what it leaks."""
     certificate: SeriesCertificate
-    """What was promised."""
+    """What was promised and how, for anyone to verify without the data."""
     states: npt.NDArray[np.int16] | None = field(default=None, repr=False)
     """The flipped state of each row, negative where it is missing; None where they were written to a file."""
 
@@ -196,7 +196,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         """The data set must be for this model and this adversary."""
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
-    def asked(self, length: int | None) -> FlipProblem:
+    def problem_for(self, length: int | None) -> FlipProblem:
         """The promise for chains of a length."""
         return FlipProblem(
             model=self.model,
@@ -291,7 +291,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
 
     def problem(self, exact: tuple[Counts, FileRows | None]) -> FlipProblem:
         """For the longest chain that was read."""
-        return self.asked(max(length for length, _ in exact[0].lengths))
+        return self.problem_for(max(length for length, _ in exact[0].lengths))
 
     def draw(
         self, problem: FlipProblem, solution: FlipDesign, exact: tuple[Counts, FileRows | None], charged: Charged
@@ -321,16 +321,16 @@ class FlipLines(FlipPublication[int]):
         """How many lines there are; a file that cannot be flipped is not charged."""
         self.progress("flipping line by line")
         path = Path(str(self.data))
-        if self.account.kept:
+        if self.account.has_ledger:
             check_lines(path, self.reading.layout, self.coding, self.model.labels)
         return max(1, count_lines(path))
 
     def problem(self, exact: int) -> FlipProblem:
         """For as many records as there are lines."""
-        return self.asked(exact)
+        return self.problem_for(exact)
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: int, charged: Charged) -> Flip:
-        """Line by line."""
+        """Flip the file line by line, so that it need not fit into memory."""
         names, flipped = self.coding.labels, self.flipper(solution)
         tally = np.zeros(len(names), dtype=np.int64)
 
@@ -348,7 +348,7 @@ class FlipLines(FlipPublication[int]):
 
 @dataclass(frozen=True, kw_only=True)
 class FlipStream(FlipPublication[None]):
-    """Lines as they come."""
+    """A series from a stream: a line is flipped and written as soon as it is there."""
 
     source: BinaryIO
     sink: BinaryIO
@@ -368,7 +368,7 @@ class FlipStream(FlipPublication[None]):
 
     def problem(self, exact: None) -> FlipProblem:
         """For any number of records."""
-        return self.asked(None)
+        return self.problem_for(None)
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charged:
         """Not yet: a stream is charged once its first lines have been read, and before any is written."""

@@ -98,12 +98,12 @@ class FlowProblem:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The states."""
+        """Names of the states: the rows and columns of the flow."""
         return self.model.labels
 
     @cached_property
     def dobrushin(self) -> float:
-        """alpha(K0)."""
+        """alpha(K0): the largest total variation between two rows of the matrix."""
         return dobrushin(self.model.transition)
 
     @cached_property
@@ -171,7 +171,7 @@ class FlowCalibration:
     expected_l1_error: float
     """Of the released flow under the model, simulated."""
     standard_error: float
-    """Of that number."""
+    """How far the simulation leaves ``expected_l1_error`` open: one standard deviation."""
     accuracy: Accuracy
     """With probability 1−beta every number of the released flow errs by less than alpha, simulated."""
 

@@ -38,7 +38,7 @@ class Range:
     high: float | None
 
     def to_dict(self) -> dict[str, float | None]:
-        """Plain JSON content."""
+        """As one cell of the estimates in a certificate."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
@@ -55,7 +55,7 @@ class FlowEstimates:
     draws: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
+        """As in the part ``estimates`` of a certificate."""
 
         def table(name: str) -> list[list[float | None]]:
             return [[getattr(cell, name) for cell in row] for row in self.transition]

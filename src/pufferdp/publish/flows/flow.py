@@ -245,13 +245,13 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
 
     def check(self) -> None:
         """Refuse a promise or a way of reading that does not go with the model."""
-        self._asked(((2, 1),))
+        self._problem_for(((2, 1),))
         checks.probability(self.beta, "beta")
         self.reading.check(self.model)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must keep a budget for this very promise."""
-        ledger.expect_flow(dataset, model=self.model, promise=self._asked(((2, 1),)).promise)
+        ledger.expect_flow(dataset, model=self.model, promise=self._problem_for(((2, 1),)).promise)
 
     def read(self) -> ExactFlow:
         """The exact transitions."""
@@ -260,9 +260,9 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""
-        return FlowRequest(problem=self._asked(exact.lengths), beta=self.beta, mechanism=self.mechanism)
+        return FlowRequest(problem=self._problem_for(exact.lengths), beta=self.beta, mechanism=self.mechanism)
 
-    def _asked(self, lengths: Lengths) -> FlowProblem:
+    def _problem_for(self, lengths: Lengths) -> FlowProblem:
         return FlowProblem(
             model=self.model,
             lengths=lengths,

@@ -103,7 +103,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         progress("simulating flows under the model")
         flow_problem = problem.problem
         if problem.mechanism is not None:
-            noise, repair = named(flow_problem, problem.mechanism)
+            noise, repair = mechanism_named(flow_problem, problem.mechanism)
             return calibrate(flow_problem, noise, repair, problem.beta, problem.kappa)
         candidates = [pair for pair in mechanisms(flow_problem).values() if shortfall(flow_problem, pair[0]) is None]
         tried = [calibrate(flow_problem, noise, repair, problem.beta) for noise, repair in candidates]
@@ -181,7 +181,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             add=facts["sum"] is True,
             centre_only=promise.centre_only,
         )
-        noise, repair = named(problem, facts["mechanism"])
+        noise, repair = mechanism_named(problem, facts["mechanism"])
         if noise.sigma < problem.ours.sigma:
             raise LedgerError(
                 f"a flow had noise of sigma {noise.sigma:.10g}; its promise needs {problem.ours.sigma:.10g}"
@@ -203,7 +203,7 @@ def mechanisms(problem: FlowProblem) -> dict[str, tuple[FlowNoise, Repair]]:
     }
 
 
-def named(problem: FlowProblem, name: str) -> tuple[FlowNoise, Repair]:
+def mechanism_named(problem: FlowProblem, name: str) -> tuple[FlowNoise, Repair]:
     """A noise and a repair by their name."""
     known = mechanisms(problem)
     if name not in known:

@@ -30,7 +30,7 @@ from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
-from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, stretches
+from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.result import MARK, Redaction
 
@@ -75,15 +75,15 @@ def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> lis
     rows, codes = placement.look(open_)
     if len(rows):
         spans += spans_of(rows[bernoulli(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
-    return merged(spans)
+    return merge_spans(spans)
 
 
 def spans_of(numbers: Iterable[int]) -> list[Span]:
-    """Rows as spans."""
-    return merged([(row, row) for row in numbers])
+    """Rows in any order as spans of neighbours."""
+    return merge_spans([(row, row) for row in numbers])
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Spans in order, those that touch made one."""
     out: list[Span] = []
     for first, last in sorted(spans):
@@ -296,7 +296,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
     def draw(self, problem: RedactionRequest, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
         """Mark, write and certify."""
         self.progress("redacting")
-        placement, blocks = exact.placement, stretches(problem.chains, solution)
+        placement, blocks = exact.placement, redacted_blocks(problem.chains, solution)
         if self.earlier is None:
             spans = draw(blocks, placement, self.sampler)
         else:

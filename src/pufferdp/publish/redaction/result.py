@@ -36,7 +36,7 @@ class Redaction(Paged):
     row_at: Mapping[int, int] | None = None
     """The row of each position that matters, where the series is in another order than its rows; None: the same."""
     missing: int = 0
-    """Rows without a value."""
+    """Rows without a value, which are no records."""
     mark: str = MARK
     """What stands for a redacted record."""
     certificate: RedactionCertificate | None = None
@@ -56,7 +56,7 @@ class Redaction(Paged):
 
     @property
     def private(self) -> tuple[int, ...]:
-        """The private rows."""
+        """The private rows, counted from 1."""
         return self._rows(self.positions)
 
     @property
@@ -108,7 +108,7 @@ class Redaction(Paged):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The same in rows of the data."""
+        """The stretches that are not all released, in rows of the data."""
         if self.row_at is None:
             return self.stretches
         each = [(b.first + n, row) for b in self.stretches for n, row in enumerate(b.marks)]

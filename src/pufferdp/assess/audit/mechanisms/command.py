@@ -30,7 +30,6 @@ from pufferdp.basics.progress import Progress
 _PORTION: Final = 1 << 16
 _LONGEST_LINE: Final = 32 * MOST_NUMBERS
 _LONGEST_TEXT: Final = 300
-_RULE: Final = "one line each is expected"
 
 
 @dataclass(eq=False)
@@ -131,10 +130,10 @@ class CommandMechanism:
                 wait = min(self.budget.patience, max(0.0, deadline - time.monotonic()))
                 events = ready.select(wait)
                 if not events:
-                    raise self._late(wait, lines, m)
+                    raise self._late_error(wait, lines, m)
                 for key, _ in events:
                     if key.fileobj is process.stdin:
-                        waiting = _fed(process.stdin, waiting)
+                        waiting = _feed(process.stdin, waiting)
                         if not waiting:
                             ready.unregister(process.stdin)
                             process.stdin.close()
@@ -164,7 +163,7 @@ class CommandMechanism:
                 "a line are expected"
             )
 
-    def _late(self, wait: float, lines: int, m: int) -> Exception:
+    def _late_error(self, wait: float, lines: int, m: int) -> Exception:
         if wait < self.budget.patience:
             return self._spent.over(self.name, lines, m)
         return MechanismError(
@@ -199,7 +198,7 @@ class CommandMechanism:
         return np.array(rows)
 
 
-def _fed(stdin: IO[bytes], waiting: memoryview) -> memoryview:
+def _feed(stdin: IO[bytes], waiting: memoryview) -> memoryview:
     try:
         return waiting[os.write(stdin.fileno(), waiting[:_PORTION]) :]
     except BlockingIOError:

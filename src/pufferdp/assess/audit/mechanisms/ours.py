@@ -34,7 +34,7 @@ class AuditedMechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """What reports and JSON call the mechanism."""
 
     @property
     def dp_loss(self) -> float | None:
@@ -162,7 +162,7 @@ class RedactedSeries:
 
     @cached_property
     def targets(self) -> tuple[int, ...]:
-        """The private records."""
+        """Positions of the private records, counted from 0."""
         return tuple(p - 1 for p in self.design.hiding.private)
 
     @cached_property
@@ -176,7 +176,7 @@ class RedactedSeries:
         return np.where(self.generator.random(states.shape) < chances, -1.0, states)
 
     def leakage(self, adversary: Adversary) -> tuple[float | None, float | None]:
-        """Exactly."""
+        """Exactly, from the design."""
         leakage = self.design.leakage_to(adversary)
         return leakage, leakage
 

@@ -32,7 +32,7 @@ _DISTANCES: Final = {
 """How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
 
 
-def loaded(thing: Any, query: Asked = None, batched: bool = False, d_in: float | None = None) -> Loaded:
+def load_thing(thing: Any, query: Asked = None, batched: bool = False, d_in: float | None = None) -> Loaded:
     """A callable, an OpenDP measurement or a diffprivlib mechanism, made ready to run."""
     library = library_of(thing)
     answer = _answering(query)
@@ -52,7 +52,7 @@ def loaded(thing: Any, query: Asked = None, batched: bool = False, d_in: float |
         )
     loss = getattr(thing, "dp_loss", None)
     many = batched or bool(getattr(thing, "batched", False))
-    return Loaded(_after(answer, thing, many), None if loss is None else float(loss), many)
+    return Loaded(_compose(answer, thing, many), None if loss is None else float(loss), many)
 
 
 def library_of(thing: Any) -> str | None:
@@ -108,7 +108,7 @@ def _count(row: npt.NDArray[Any], state: str) -> int:
         raise ParameterError(f"query is count:{state}; the records are numbers, and none is {state!r}") from None
 
 
-def _after(answer: Function | None, function: Function, many: bool) -> Function:
+def _compose(answer: Function | None, function: Function, many: bool) -> Function:
     if answer is None:
         return function
     if many:
@@ -209,7 +209,7 @@ def outside_mechanism(
         called = name or parts[-1]
         load = partial(_imported, parts[0], parts[1], query, batched, d_in)
     else:
-        ready = loaded(thing, query, batched, d_in)  # what cannot be run is refused before anything is started
+        ready = load_thing(thing, query, batched, d_in)  # what cannot be run is refused before anything is started
         called = name or _name_of(thing)
 
         def load() -> Loaded:
@@ -219,7 +219,7 @@ def outside_mechanism(
 
 
 def _imported(where: str, name: str, query: Asked, batched: bool, d_in: float | None) -> Loaded:
-    return loaded(import_function(where, name), query, batched, d_in)
+    return load_thing(import_function(where, name), query, batched, d_in)
 
 
 def _name_of(thing: Any) -> str:

@@ -40,10 +40,10 @@ class Group(Mechanism):
 
     def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
-        return Calibrated(sigma=self._together(problem) / problem.epsilon)
+        return Calibrated(sigma=self._group_sensitivity(problem) / problem.epsilon)
 
     @staticmethod
-    def _together(problem: Problem) -> float:
+    def _group_sensitivity(problem: Problem) -> float:
         model = records_of(problem.model)
         if model is None:
             return float(problem.model.group_size(problem.longest if problem.lengths else 0))

@@ -45,12 +45,12 @@ class Witness:
     """The adversary who learns most, in words, and what they would like to see."""
 
     record: str
-    """The record they want."""
+    """The record that they want to know, by name where records have names."""
     knows: str
     likelier: str
-    """The value that the output speaks for, and"""
+    """The value of the record that the output speaks for."""
     other: str
-    """the one it speaks against."""
+    """The value that the output speaks against."""
     output: float
     """The noisy answer over the records named in ``over``, in its units."""
     over: str
