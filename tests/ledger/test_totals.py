@@ -137,8 +137,8 @@ def test_an_answer_that_needs_no_noise_has_no_dp_loss():
     charge = charge_of(made.problem, candidate)
     assert charge.dp_loss == math.inf
     rule = Rule(model, PUFFERFISH, 2.0)
-    assert rule.within(after(charge)) and rule.leakage(after(charge)) == 1.0
-    assert not rule.within(after(charge, charge)) and rule.leakage(after(charge, charge)) == math.inf
+    assert rule.in_budget(after(charge)) and rule.leakage(after(charge)) == 1.0
+    assert not rule.in_budget(after(charge, charge)) and rule.leakage(after(charge, charge)) == math.inf
 
 
 @given(chains(), st.integers(1, 12), st.lists(st.floats(1e-4, 3.0), min_size=1, max_size=6), st.floats(0.05, 8.0))
@@ -149,7 +149,7 @@ def test_within_agrees_with_the_leakage(chain, length, losses, budget):
     for n in range(1, len(losses) + 1):
         state = after(*(Charge(kind="dp", dp_loss=loss, longest=length) for loss in losses[:n]))
         seen.append(rule.leakage(state))
-        assert not rule.within(state) or seen[-1] <= budget
+        assert not rule.in_budget(state) or seen[-1] <= budget
     assert seen == sorted(seen)
 
 
@@ -228,8 +228,8 @@ def test_three_regions_close_their_data_set():
     chain = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]])
     rule, small = Rule(chain, PUFFERFISH, 2.0), Charge(kind="dp", dp_loss=1e-6, longest=4)
     regions = redaction(window=False, leakage=0.8, **about)
-    assert rule.within(after(regions)) and rule.leakage(after(regions)) == 0.8
-    assert not rule.within(after(regions, small)) and not rule.within(after(small, regions))
+    assert rule.in_budget(after(regions)) and rule.leakage(after(regions)) == 0.8
+    assert not rule.in_budget(after(regions, small)) and not rule.in_budget(after(small, regions))
     window = redaction(window=True, leakage=0.8, **about)
-    assert rule.within(after(window, small)) and rule.within(after(small, window))
-    assert not rule.within(after(window, redaction(window=True, leakage=1.3, **about)))
+    assert rule.in_budget(after(window, small)) and rule.in_budget(after(small, window))
+    assert not rule.in_budget(after(window, redaction(window=True, leakage=1.3, **about)))

@@ -119,13 +119,13 @@ def _plain_dp(
     series = model.needs_length
     short = not series or (longest or 0) <= EXACT_UP_TO
     scalar = query is not None and (query.startswith("count:") or query in ("sum", "mean"))
-    asked = query if scalar and short and not model.real_valued else None
+    exact_query = query if scalar and short and not model.real_valued else None
     length = longest if series else None
     try:
-        leakage = leakage_of(model, dp_epsilon=epsilon, length=length, adversary=adversary, query=asked)
+        leakage = leakage_of(model, dp_epsilon=epsilon, length=length, adversary=adversary, query=exact_query)
     except PufferdpError as error:
         return PlainDp(model_sha256=digest, own_secrets=False, unknown=str(error))
-    lines = leakage_lines(model, leakage, asked)
+    lines = leakage_lines(model, leakage, exact_query)
     return PlainDp(model_sha256=digest, own_secrets=False, leakage=leakage, lines=lines)
 
 
@@ -147,4 +147,6 @@ def _only_private_rows(redaction: Redaction) -> OnlyPrivateRows:
         alone = Design(hiding=design.hiding, method=design.method, blocks=blocks_of(design.hiding, first, blank))
         leakage = max(leakage, alone.leakage)
     others = (Adversary.PUFFERFISH, Adversary.BDP)
-    return OnlyPrivateRows(leakage=leakage, leakage_to={who: redaction.leakage_to(who) for who in others})
+    return OnlyPrivateRows(
+        leakage=leakage, leakage_to={adversary: redaction.leakage_to(adversary) for adversary in others}
+    )

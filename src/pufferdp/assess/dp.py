@@ -29,8 +29,8 @@ class LeakageReport(Paged):
 
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
-    >>> found = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
-    >>> found.best, round(found.curves["quilt"], 4), round(found.exact, 4)
+    >>> report = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
+    >>> report.best, round(report.curves["quilt"], 4), round(report.exact, 4)
     ('quilt', 1.4169, 0.3893)
     """
 
@@ -43,7 +43,7 @@ class LeakageReport(Paged):
     reasons: dict[str, str]
     """Why a number is missing."""
     exact: float | None
-    """The same for the query with Laplace noise, exactly; None without a query."""
+    """The exact leakage, or loss, of the query with Laplace noise; None without a query."""
     witness: Witness | None
     """Who learns that much, and from what."""
     best: str
@@ -105,11 +105,11 @@ def leakage_of(
         given = checks.epsilon(target, "target")
     else:
         raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
-    who, records = checks.adversary(adversary), _records(model, length)
-    found = curves(model, records, who)
-    values: dict[str, float | None] = dict.fromkeys(found)
-    reasons = {name: curve.reason for name, curve in found.items() if isinstance(curve, Absent)}
-    for name, curve in found.items():
+    adversary, records = checks.adversary(adversary), _records(model, length)
+    curves_by_name = curves(model, records, adversary)
+    values: dict[str, float | None] = dict.fromkeys(curves_by_name)
+    reasons = {name: curve.reason for name, curve in curves_by_name.items() if isinstance(curve, Absent)}
+    for name, curve in curves_by_name.items():
         if curve.applies:
             value = curve(given) if target is None else curve.inverse(given)
             values[name] = value if value > 0 else None
@@ -120,8 +120,8 @@ def leakage_of(
     if query is not None and model.real_valued:
         raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave --query out")
     if query is not None:
-        asked = Query.parse(query) if isinstance(query, str) else query
-        problem = _problem(model, asked, records, given, who)
+        parsed_query = Query.parse(query) if isinstance(query, str) else query
+        problem = _problem(model, parsed_query, records, given, adversary)
         try:
             leak = ExactLeakage(problem)
             exact = leak(given) if target is None else leak.inverse(given)
@@ -129,7 +129,7 @@ def leakage_of(
         except NotApplicableError as error:
             reasons["exact"] = str(error)
     apply = {name: value for name, value in values.items() if value is not None}
-    best = lowest(found).which(given).name if target is None else max(apply, key=lambda name: apply[name])
+    best = lowest(curves_by_name).which(given).name if target is None else max(apply, key=lambda name: apply[name])
     return LeakageReport(
         given=given,
         inverse=target is not None,
@@ -138,26 +138,26 @@ def leakage_of(
         exact=exact,
         witness=witness,
         best=best,
-        query=None if query is None else asked.name,
-        adversary=who,
+        query=None if query is None else parsed_query.name,
+        adversary=adversary,
         length=records,
-        holds_for=found[best].holds_for,
-        notes={c.name: c.note for c in found.values() if c.note},
-        foreign=frozenset(name for name, c in found.items() if isinstance(c, Absent) and c.foreign),
+        holds_for=curves_by_name[best].holds_for,
+        notes={c.name: c.note for c in curves_by_name.values() if c.note},
+        foreign=frozenset(name for name, c in curves_by_name.items() if isinstance(c, Absent) and c.foreign),
     )
 
 
 def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None = None) -> dict[str, Any]:
     """Curves over a range of DP losses around a report, and exact points: what the figure shows."""
-    found = curves(model, report.length, report.adversary)
+    curves_by_name = curves(model, report.length, report.adversary)
     middle = report.curves[report.best] if report.inverse else report.given
     assert middle is not None
     losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
-    lines = {name: [curve(dp_loss) for dp_loss in losses] for name, curve in found.items() if curve.applies}
+    lines = {name: [curve(dp_loss) for dp_loss in losses] for name, curve in curves_by_name.items() if curve.applies}
     points: list[dict[str, float]] = []
     if query is not None and report.exact is not None:
-        asked = Query.parse(query) if isinstance(query, str) else query
-        leak = ExactLeakage(_problem(model, asked, report.length, middle, report.adversary))
+        parsed_query = Query.parse(query) if isinstance(query, str) else query
+        leak = ExactLeakage(_problem(model, parsed_query, report.length, middle, report.adversary))
         for dp_loss in losses[::6]:
             with suppress(NotApplicableError):
                 points.append({"dp_epsilon": dp_loss, "leakage": leak(dp_loss)})

@@ -51,7 +51,7 @@ class Robustness(Paged):
     record: int | str | None
     """The record that decides: its position in a series, or its name. None where the belief is in the class."""
     value: str | None
-    """Its state."""
+    """The state of that record that decides."""
     exact: bool
     """False: delta is an upper bound, and the nearest model of the class may be nearer."""
     reason: str | None = None
@@ -97,8 +97,8 @@ def robustness(
     if series is not None:
         if secrets is not None:
             raise ParameterError("secrets of one's own are compared over tables and networks, not over series")
-        found, names = closest(series, belief, length).divergence, model.labels
-        record: int | str = found.record
+        divergence, names = closest(series, belief, length).divergence, model.labels
+        record: int | str = divergence.record
     else:
         if length is not None:
             raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
@@ -113,16 +113,16 @@ def robustness(
             return _any_groups(model, theirs, promised)
         if secrets is not None:
             return _own_secrets(ours, theirs, secrets, promised)
-        found = max((_table(ours, one) for one in theirs.beliefs), key=lambda d: d.value)
-        record, names = ours.records[found.record - 1], ours.domains[found.record - 1]
-    nothing = found.value == 0
+        divergence = max((_table(ours, candidate) for candidate in theirs.beliefs), key=lambda d: d.value)
+        record, names = ours.records[divergence.record - 1], ours.domains[divergence.record - 1]
+    nothing = divergence.value == 0
     return Robustness(
         promised=promised,
-        delta=found.value,
+        delta=divergence.value,
         record=None if nothing else record,
-        value=None if nothing else names[found.state],
-        exact=found.exact,
-        reason=found.reason,
+        value=None if nothing else names[divergence.state],
+        exact=divergence.exact,
+        reason=divergence.reason,
     )
 
 
@@ -156,10 +156,13 @@ def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
 def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
     chain = model.nearest(belief)
     if chain is not None:
-        found = chain_divergence(belief, chain, length)
+        divergence = chain_divergence(belief, chain, length)
         # Clipped rows are near ones, not the nearest series: nothing between 0 and infinity is more than a bound.
         return Closest(
-            replace(found, exact=found.value in (0.0, math.inf)), replace(chain, start=belief.start), belief, length
+            replace(divergence, exact=divergence.value in (0.0, math.inf)),
+            replace(chain, start=belief.start),
+            belief,
+            length,
         )
     tried = [
         Closest(
@@ -179,7 +182,7 @@ def _nearest(model: SeriesModel, belief: MarkovChain, length: int) -> Closest:
 
 
 def _in_order(chain: MarkovChain, labels: tuple[str, ...]) -> MarkovChain:
-    """The same chain with its states in another order; refused where it has other states."""
+    """A chain with its states in the order of the labels; refused where it has other states."""
     if chain.labels == labels:
         return chain
     if set(chain.labels) != set(labels):
@@ -196,12 +199,12 @@ def _table(model: RecordModel, belief: RecordModel) -> Divergence:
 
 
 def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, promised: float) -> Robustness:
-    """The same, given each of the secrets that were named."""
+    """The distance of a belief from the nearest member of a class, given each of the secrets that were named."""
     worst, decides = 0.0, None
     cells = {secret.name: secret.cells(model) for secret in secrets.secrets}
-    for one in belief.beliefs:
+    for candidate in belief.beliefs:
         nearest: tuple[float, str | None] = (math.inf, None)
-        for outcomes, ours, theirs in side_by_side(model, one):
+        for outcomes, ours, theirs in side_by_side(model, candidate):
             given = [(divergence_given(ours, theirs, inside(outcomes, cells[name])), name) for name in cells]
             nearest = min(nearest, max(given, key=lambda g: g[0]), key=lambda g: g[0])
         if nearest[0] >= worst:
@@ -223,7 +226,7 @@ def _any_groups(model: Model, belief: RecordModel, promised: float) -> Robustnes
     if unknown:
         known = ", ".join(model.labels[:10])
         raise ModelError(f"the belief has a state {unknown[0]!r}; the model has only {known}", value=unknown[0])
-    widest = max(len(together) for one in belief.beliefs for together in one.components)
+    widest = max(len(together) for candidate in belief.beliefs for together in candidate.components)
     if model.arbitrary is None or widest > model.arbitrary:
         raise NotApplicableError(
             f"the belief lets {widest} records depend on each other and the model at most {model.arbitrary or 1}; "
@@ -238,7 +241,7 @@ _NEAR: Final = 1e-9
 
 @dataclass(frozen=True)
 class DriftPoint:
-    """One place on the way."""
+    """How far a belief is from the class when one transition probability has drifted so far."""
 
     probability: float
     """Where the transition probability has got to."""
@@ -311,7 +314,7 @@ def drift(
         raise ParameterError(f"upto is {upto:g}; a probability lies between 0 and 1", value=upto)
     chain = model.middle if base is None else base
     x, y = _entry(chain, state_from, state_to)
-    return _way(model, chain, (x, y), upto, promised, length, checks.length(points, "points", least=2))
+    return _drift_points(model, chain, (x, y), upto, promised, length, checks.length(points, "points", least=2))
 
 
 def drift_towards(
@@ -347,9 +350,9 @@ def drift_towards(
         progress("following the drift")
     reach = max(1.5 * abs(there - here), min(here, 1 - here) / 4)
     ends = max(here - reach, here / 10), min(here + reach, 1 - (1 - here) / 10)
-    down, up = (_way(model, near.chain, (x, y), end, promised, near.length) for end in ends)
-    on_line = 0 < there < 1 and _same(_moved(near.chain, x, y, there), near.belief)
-    found = near.divergence.value
+    down, up = (_drift_points(model, near.chain, (x, y), end, promised, near.length) for end in ends)
+    on_line = 0 < there < 1 and _chains_agree(_with_entry(near.chain, x, y, there), near.belief)
+    delta = near.divergence.value
     return Drift(
         promised=promised,
         length=near.length,
@@ -357,11 +360,11 @@ def drift_towards(
         state_to=labels[y],
         probability=here,
         points=tuple(down[:0:-1] + up),
-        belief=DriftPoint(there, found, promised + 2 * found) if on_line else None,
+        belief=DriftPoint(there, delta, promised + 2 * delta) if on_line else None,
     )
 
 
-def _way(
+def _drift_points(
     model: SeriesModel,
     chain: MarkovChain,
     entry: tuple[int, int],
@@ -372,12 +375,12 @@ def _way(
 ) -> list[DriftPoint]:
     out = []
     for p in np.linspace(float(chain.transition[entry]), upto, points).tolist():
-        delta = closest(model, _moved(chain, *entry, p), length).divergence.value
+        delta = closest(model, _with_entry(chain, *entry, p), length).divergence.value
         out.append(DriftPoint(p, delta, promised + 2 * delta))
     return out
 
 
-def _moved(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
+def _with_entry(chain: MarkovChain, x: int, y: int, p: float) -> MarkovChain:
     """The chain with probability p from x to y, the rest of the row rescaled."""
     table = np.array(chain.transition)
     if p != table[x, y]:
@@ -422,10 +425,10 @@ def _widest(near: Closest) -> tuple[int, int]:
     return x, y
 
 
-def _same(one: MarkovChain, other: MarkovChain) -> bool:
+def _chains_agree(chain: MarkovChain, other: MarkovChain) -> bool:
     """Whether two chains agree up to rounding, the start included."""
-    if not np.allclose(one.transition, other.transition, rtol=_NEAR, atol=_NEAR):
+    if not np.allclose(chain.transition, other.transition, rtol=_NEAR, atol=_NEAR):
         return False
-    if one.given_start is None or other.given_start is None:
-        return one.given_start is other.given_start and one.any_start == other.any_start
-    return bool(np.allclose(one.given_start, other.given_start, rtol=_NEAR, atol=_NEAR))
+    if chain.given_start is None or other.given_start is None:
+        return chain.given_start is other.given_start and chain.any_start == other.any_start
+    return bool(np.allclose(chain.given_start, other.given_start, rtol=_NEAR, atol=_NEAR))

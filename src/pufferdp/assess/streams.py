@@ -48,14 +48,14 @@ class StreamReport(Paged):
     forward: Floats
     """From the record's own output and all that follow."""
     total: Floats
-    """From all outputs."""
+    """From the outputs of all steps, before and after."""
     length: int | None
     """Steps; None: for ever, and each list has one number, the largest at any step."""
     adversary: Adversary
     attack: StreamAttack
     """Who learns most that was found, about the worst step's record."""
     labels: tuple[str, ...]
-    """Names of the states."""
+    """Names of the states, for the words of ``attack``."""
     curve: float | None
     """What the best leakage curve says of any algorithm with the largest of the losses; None without end."""
 
@@ -103,8 +103,8 @@ class StreamReport(Paged):
                 "likelier": self.labels[self.attack.likelier],
                 "other": self.labels[self.attack.other],
                 **{
-                    side: None if one is None else {"distance": one[0], "state": self.labels[one[1]]}
-                    for side, one in known.items()
+                    side: None if place is None else {"distance": place[0], "state": self.labels[place[1]]}
+                    for side, place in known.items()
                 },
             },
             "curve": self.curve,
@@ -128,7 +128,7 @@ class StreamBudget(Paged):
     """Steps; None: for ever."""
     adversary: Adversary
     constant: float
-    """The same at each step."""
+    """What each step may spend where all spend the same."""
     ends: tuple[float, float, float] | None
     """More at the ends: the first step, every one between, the last; safe for any number of steps. None where a
     stream without end has no budget."""
@@ -178,8 +178,8 @@ def stream_leakage(
     """What a stream leaks about the record of each step, whatever the algorithm.
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
-    >>> found = stream_leakage(chain, 0.1, length=288)
-    >>> round(found.upper, 4), found.exact is not None
+    >>> report = stream_leakage(chain, 0.1, length=288)
+    >>> round(report.upper, 4), report.exact is not None
     (0.3893, True)
 
     Args:
@@ -189,30 +189,30 @@ def stream_leakage(
         adversary: bdp, pufferfish or dp.
         progress: called with a few words now and then.
     """
-    who, chains = checks.adversary(adversary), _chains(model)
+    adversary, chains = checks.adversary(adversary), _chains(model)
     losses = _losses(epsilons, length)
     endless = np.ndim(epsilons) == 0 and length is None
-    models = [StreamModel(chain, who) for chain in chains]
+    models = [StreamModel(chain, adversary) for chain in chains]
     if endless:
-        profiles = [_endless(one, float(losses[0])) for one in models]
+        profiles = [_endless(stream, float(losses[0])) for stream in models]
     else:
-        profiles = [one.profile(losses, _teller(progress, len(losses))) for one in models]
+        profiles = [stream.profile(losses, _teller(progress, len(losses))) for stream in models]
     worst = max(range(len(models)), key=lambda n: float(profiles[n].total.max()))
     if endless:
         attack = models[worst].attack(np.full(2 * REACH + 1, losses[0]), REACH)
     else:
         attack = models[worst].attack(losses, worst_step(profiles[worst].total))
-    found = reduce(or_, profiles)
+    profile = reduce(or_, profiles)
     return StreamReport(
         losses=losses,
-        backward=found.backward,
-        forward=found.forward,
-        total=found.total,
+        backward=profile.backward,
+        forward=profile.forward,
+        total=profile.total,
         length=None if endless else len(losses),
-        adversary=who,
+        adversary=adversary,
         attack=attack,
         labels=chains[worst].labels,
-        curve=None if endless else _curve(model, losses, who),
+        curve=None if endless else _curve(model, losses, adversary),
     )
 
 
@@ -224,15 +224,15 @@ def stream_budget(model: Model, target: float, *, length: int | None = None, adv
     >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
     (0.2503, [0.6252, 0.2503, 0.6252])
     """
-    who, chains, most = checks.adversary(adversary), _chains(model), checks.epsilon(target, "target")
+    adversary, chains, most = checks.adversary(adversary), _chains(model), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
-    models = [StreamModel(chain, who) for chain in chains]
+    models = [StreamModel(chain, adversary) for chain in chains]
     lasting: float | None = None
     ends: tuple[float, float, float] | None = None
-    if all(one.settles or one.alone for one in models):
+    if all(stream.settles or stream.alone for stream in models):
         lasting = _largest(models, most, None)
     if lasting is not None:
-        both = [one.ends(lasting, most) for one in models]
+        both = [stream.ends(lasting, most) for stream in models]
         ends = min(first for first, _ in both), lasting, min(last for _, last in both)
     constant = lasting if steps is None else _largest(models, most, steps)
     if constant is None:
@@ -240,7 +240,7 @@ def stream_budget(model: Model, target: float, *, length: int | None = None, adv
             "no constant loss keeps a stream without end within a target here: outputs say ever more about where the "
             "chain is in its cycle, or in which part; give a length"
         )
-    return StreamBudget(target=most, length=steps, adversary=who, constant=constant, ends=ends)
+    return StreamBudget(target=most, length=steps, adversary=adversary, constant=constant, ends=ends)
 
 
 def _largest(models: Sequence[StreamModel], target: float, steps: int | None) -> float | None:
@@ -248,8 +248,8 @@ def _largest(models: Sequence[StreamModel], target: float, steps: int | None) ->
 
     def leaks(loss: float) -> float:
         if steps is None:
-            return max(float(one.ever(loss).total.max()) for one in models)
-        return max(float(one.profile(np.full(steps, loss)).total.max()) for one in models)
+            return max(float(stream.ever(loss).total.max()) for stream in models)
+        return max(float(stream.profile(np.full(steps, loss)).total.max()) for stream in models)
 
     try:
         return largest_loss(leaks, target, target)
@@ -258,13 +258,13 @@ def _largest(models: Sequence[StreamModel], target: float, steps: int | None) ->
 
 
 def _endless(model: StreamModel, loss: float) -> Profile:
-    found = model.ever(loss)
-    if not math.isfinite(float(found.total[0])):
+    profile = model.ever(loss)
+    if not math.isfinite(float(profile.total[0])):
         raise NotApplicableError(
             f"at {number(loss)} a step no bound on a stream without end was found: what it leaks may grow for ever; "
             "give a length"
         )
-    return found
+    return profile
 
 
 def _chains(model: Model) -> tuple[MarkovChain, ...]:

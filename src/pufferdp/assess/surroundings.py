@@ -38,15 +38,15 @@ class Surroundings:
     probabilities: tuple[tuple[float, ...], ...]
     """One row a place: how often each value is redacted."""
     before: tuple[tuple[float, ...], ...]
-    """Influence of the private record on each value: from the place before it down to ``low``,"""
+    """Influence of the private record on each value, from the place before it down to ``low``."""
     after: tuple[tuple[float, ...], ...]
-    """and from the place behind it up to ``high``."""
+    """Influence of the private record on each value, from the place behind it up to ``high``."""
     published: tuple[tuple[int, int | None], ...] | None = None
     """Places and states of the published series, None for a mark; None without a file."""
 
     @property
     def places(self) -> range:
-        """All places."""
+        """Every place that is shown, from ``low`` to ``high``."""
         return range(self.low, self.high + 1)
 
     @property

@@ -6,3 +6,7 @@ from collections.abc import Callable
 
 Progress = Callable[[str], None]
 """Called with a few words before each step that may take long."""
+
+
+def silent(words: str) -> None:
+    """Progress that nobody looks at."""

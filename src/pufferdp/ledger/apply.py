@@ -49,7 +49,7 @@ class Account:
         if flows is not None:
             refuse_flow(name, flows, state.tau, state.reading, charge)
         # No curve lies below the DP loss itself; without a model that is all that can be said.
-        elif not (then.spent <= definition["budget"] if rule is None else rule.within(then)):
+        elif not (then.spent <= definition["budget"] if rule is None else rule.in_budget(then)):
             raise over_budget(name, definition, state, charge, rule)
         return replace(self, state=then)
 

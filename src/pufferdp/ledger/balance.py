@@ -30,7 +30,7 @@ class Receipt:
     """When, in universal time."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As in a certificate."""
+        """As in the part ``ledger`` of a certificate."""
         return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
 
 

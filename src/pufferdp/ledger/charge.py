@@ -28,7 +28,7 @@ class Kind:
 
     name: str
     charges: str
-    """In words."""
+    """What it costs and by which rule, in words."""
 
 
 KINDS: Final = {
@@ -62,7 +62,7 @@ class Charge:
     """One release to be charged: what it costs, and the public facts from which the cost follows."""
 
     kind: str
-    """One of ``KINDS``."""
+    """Which kind of release: a name in ``KINDS``."""
     dp_loss: float
     """Infinite for a release that no DP loss bounds, such as an exact answer; it uses up its data set."""
     longest: int
@@ -85,7 +85,7 @@ class Charge:
     model: str | None = None
     """Digest of the model that the release was made for; None where it was made for none."""
     adversary: str | None = None
-    """For whom, likewise."""
+    """The adversary that the release was made for; None where it was made for none."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

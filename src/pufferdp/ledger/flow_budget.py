@@ -59,7 +59,7 @@ class FlowBudget:
         return f"--eta {self.eta!r} --privacy {self.privacy}{only}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As a ledger keeps it."""
+        """As the definition of a data set keeps it."""
         kernels = "centre" if self.centre_only else "orbit"
         promise = {"eta": self.eta, "privacy": str(self.privacy), "kernels": kernels}
         return {"kind": TOTAL_VARIATION, "tau": self.tau, **promise}
@@ -186,15 +186,15 @@ def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None
     if add_taus(spent, promise.tau) <= budget.tau:
         return
     left = tau_left(budget, spent)
-    said = f"data set {name!r} has spent {spent!r} of its total variation {budget.tau!r}, {left!r} is left"
+    sentence = f"data set {name!r} has spent {spent!r} of its total variation {budget.tau!r}, {left!r} is left"
     fits = "no flow fits" if left < checks.SMALLEST_EPSILON else f"release it with --tau {left!r}"
-    raise BudgetError(f"{said}; this flow needs {promise.tau!r}: {fits}", value=name)
+    raise BudgetError(f"{sentence}; this flow needs {promise.tau!r}: {fits}", value=name)
 
 
 def refuse_mixed(charge: Charge, budget: object) -> None:
     """Refuse a row of another kind, or of another promise, than the budget of its data set."""
-    kept, promise = FlowBudget.of(budget), FlowBudget.of(charge.facts.get("promise"))
-    if charge.tau is None or kept is None or promise is None:
+    flow_budget, promise = FlowBudget.of(budget), FlowBudget.of(charge.facts.get("promise"))
+    if charge.tau is None or flow_budget is None or promise is None:
         raise RefusedError("a flow and an epsilon were charged to the same data set")
-    if promise.options != kept.options:
-        raise RefusedError(f"a flow promises {promise.options}, and the budget is for {kept.options}")
+    if promise.options != flow_budget.options:
+        raise RefusedError(f"a flow promises {promise.options}, and the budget is for {flow_budget.options}")

@@ -15,7 +15,7 @@ VERSION: Final = "pufferdp-ledger/1"
 
 
 def digest(text: str) -> str:
-    """SHA-256 of a text."""
+    """SHA-256 of a text in UTF-8, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

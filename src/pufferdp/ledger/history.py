@@ -12,7 +12,7 @@ from pufferdp.basics.errors import LedgerError, ModelError
 from pufferdp.basics.files import found_text, read_json, write_whole
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import can_be_name
-from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.store.base import TABLES, Session
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import check_contents
 
@@ -38,25 +38,25 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
         problems = {problem for _, _, problem in rows}
         contents = {p: _content(session, p) for p in sorted(problems)}
     charged = [(when, contents[problem]) for _, when, problem in rows if contents[problem]["kind"] != "model"]
-    who = None if now.adversary is None else str(now.adversary)
+    adversary = None if now.adversary is None else str(now.adversary)
     state, out = State("", now.model_sha256), []
     shown = {round(n * (len(charged) - 1) / max(1, most - 1)) for n in range(most)}
     for n, (when, content) in enumerate(charged):
-        state = state.after(Charge.from_content(json.dumps(content), now.model_sha256, who), "")
+        state = state.after(Charge.from_content(json.dumps(content), now.model_sha256, adversary), "")
         if n in shown:
-            one = {"release": n + 1, "charged": when, "kind": content["kind"]}
+            record = {"release": n + 1, "charged": when, "kind": content["kind"]}
             if now.flows is not None:
-                out.append({**one, "spent_tau": state.tau})
+                out.append({**record, "spent_tau": state.tau})
                 continue
             leakage = math.inf if rule is None else rule.leakage(state)
-            out.append({**one, "spent_dp": _finite(state.spent), "leakage": _finite(leakage)})
+            out.append({**record, "spent_dp": _finite(state.spent), "leakage": _finite(leakage)})
     return out
 
 
 def _content(session: Any, problem: str) -> dict[str, Any]:
-    ((content,),) = session.rows("SELECT content FROM ledger_problems WHERE sha256 = ?", problem)
-    found: dict[str, Any] = json.loads(content)
-    return found
+    ((text,),) = session.rows("SELECT content FROM ledger_problems WHERE sha256 = ?", problem)
+    content: dict[str, Any] = json.loads(text)
+    return content
 
 
 def _finite(value: float) -> float | None:
@@ -91,10 +91,7 @@ def _row(position: int, created: str, head: str, content: str) -> dict[str, Any]
 
 SCHEMA: Final = "pufferdp-ledger-export/1"
 _COLUMNS: Final = {
-    "models": ("sha256", "content"),
-    "problems": ("sha256", "content"),
-    "datasets": ("name", "definition", "state"),
-    "entries": ("dataset", "position", "created", "problem", "hash"),
+    table.removeprefix("ledger_"): columns for table, columns in TABLES.items() if table != "ledger_version"
 }
 _UNKEPT: Final = re.compile("[\\0\\ud800-\\udfff]")
 """Characters that JSON can spell and no database keeps."""
@@ -119,8 +116,8 @@ def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
     except ModelError as error:
         raise LedgerError(str(error), value=path) from None
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-        found = raw.get("schema") if isinstance(raw, dict) else None
-        raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(found)}, not {SCHEMA!r}")
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(schema)}, not {SCHEMA!r}")
     for table, columns in _COLUMNS.items():
         rows = raw.get(table)
         kinds: list[type] = [int if name == "position" else str for name in columns]

@@ -76,8 +76,8 @@ class Ledger:
             refuse_no_flow(model, budget)
             definition = hash_chain.definition(name, sha, None, budget.to_dict(), now())
         else:
-            who, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
-            definition = hash_chain.definition(name, sha, str(who), most, now())
+            adversary, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
+            definition = hash_chain.definition(name, sha, str(adversary), most, now())
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)

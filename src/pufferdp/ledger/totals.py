@@ -26,13 +26,13 @@ class State:
     """Where a data set stands after some rows."""
 
     head: str
-    """Hash of the last row."""
+    """Hash of the last row; of the definition before there is any."""
     model: str | None
     """Digest of the model; None until one is adopted."""
     position: int = 0
-    """Rows so far."""
+    """Rows so far, adopted models among them."""
     releases: int = 0
-    """Charges so far."""
+    """Charges so far: rows without the adopted models."""
     spent: float = 0.0
     """Sum of the DP losses, never rounded down."""
     longest: int = 0
@@ -121,14 +121,14 @@ class Rule:
         who knows some: the curve is the one for any set of known records.
         """
         longest = longest if self.model.needs_length else 0
-        who = Adversary.BDP if redacted and self.adversary is Adversary.PUFFERFISH else self.adversary
+        adversary = Adversary.BDP if redacted and self.adversary is Adversary.PUFFERFISH else self.adversary
         key = longest, clipped, redacted
         if key not in self._curves:
-            alone = curve("independent", self.model, longest or None, who)
+            alone = curve("independent", self.model, longest or None, adversary)
             # Nothing lies below the DP loss itself, so where it is the leakage no other curve is looked for.
-            found = {alone.name: alone} if alone.applies else curves(self.model, longest or None, who)
-            kept = {name: c for name, c in found.items() if clipped or c.holds_for == EVERY_ALGORITHM}
-            self._curves[key] = lowest(kept)
+            curves_by_name = {alone.name: alone} if alone.applies else curves(self.model, longest or None, adversary)
+            candidates = {name: c for name, c in curves_by_name.items() if clipped or c.holds_for == EVERY_ALGORITHM}
+            self._curves[key] = lowest(candidates)
         return self._curves[key]
 
     def allowed(self, state: State) -> float:
@@ -139,12 +139,12 @@ class Rule:
             rest = min(self.budget, LARGEST) - state.added
             if state.added:
                 rest = math.nextafter(rest, -math.inf)  # the difference may be rounded up
-            found = self.curve(state.longest, state.clipped, redacted).inverse(rest) if rest > 0 else 0.0
-            self._allowed[key] = found if state.added <= self.budget else -math.inf
+            loss = self.curve(state.longest, state.clipped, redacted).inverse(rest) if rest > 0 else 0.0
+            self._allowed[key] = loss if state.added <= self.budget else -math.inf
         return self._allowed[key]
 
     def leakage(self, state: State) -> float:
-        """The total so far."""
+        """The most that all releases up to this state leak together."""
         if not state.releases:
             return 0.0
         own = math.inf if state.epsilon is None else state.epsilon
@@ -153,7 +153,7 @@ class Rule:
         curve = self.curve(state.longest, state.clipped, state.private is not None)
         return min(own, add_up(state.added, curve(state.spent)))
 
-    def within(self, state: State) -> bool:
+    def in_budget(self, state: State) -> bool:
         """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss."""
         if state.epsilon is not None and state.epsilon <= self.budget:
             return True
@@ -241,40 +241,41 @@ def over_budget(name: str, definition: dict[str, Any], state: State, charge: Cha
     """What is left, and what would fit."""
     budget = definition["budget"]
     if rule is None:
-        said = f"has spent a DP loss of {down(state.spent)} of at most {budget:g}"
-        return BudgetError(f"data set {name!r} {said}, and this fit needs {charge.dp_loss:.4g}: spend less on it")
+        words = f"has spent a DP loss of {down(state.spent)} of at most {budget:g}"
+        return BudgetError(f"data set {name!r} {words}, and this fit needs {charge.dp_loss:.4g}: spend less on it")
     leakage = rule.leakage(state)
     needs = "a DP loss without end" if math.isinf(charge.dp_loss) else f"a DP loss of {up(charge.dp_loss)}"
-    said = (
+    words = (
         f"data set {name!r} has leaked at most {up(leakage)} of its budget {budget:g}, {down(budget - leakage)} is left"
     )
     if state.private is not None and math.isinf(state.spent):
         return BudgetError(
-            f"{said}, but it was redacted with probabilities that depend on values, and no curve of its model holds "
+            f"{words}, but it was redacted with probabilities that depend on values, and no curve of its model holds "
             "after that: make a data set with the model that redact --tilted writes and the budget that is left",
             value=name,
         )
     if charge.private is not None and math.isinf(charge.dp_loss):
         return BudgetError(
-            f"{said}; this redaction depends on values, and nothing may be released before or after it: redact with "
+            f"{words}; this redaction depends on values, and nothing may be released before or after it: redact with "
             "--method window, or make another data set",
             value=name,
         )
     if math.isinf(state.spent):
         return BudgetError(
-            f"{said}, but its only release gave an answer that no DP loss bounds, and nothing adds to such an answer: "
+            f"{words}, but its only release gave an answer that no DP loss bounds, and nothing adds to such an answer: "
             "the data set is used up",
             value=name,
         )
     left = rule.allowed(state.after(charge, "")) - state.spent
     if charge.leakage:
-        return BudgetError(f"{said}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
+        return BudgetError(f"{words}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
     if left <= 0:
         alone = "; a promise of its own counts for a single release only" if state.epsilon is not None else ""
         return BudgetError(
-            f"{said}, and in DP loss nothing is left ({up(state.spent)} was spent){alone}: no release fits", value=name
+            f"{words}, and in DP loss nothing is left ({up(state.spent)} was spent){alone}: no release fits",
+            value=name,
         )
-    parts = [f"{said}, in DP loss {down(left)}; this release needs {needs}"]
+    parts = [f"{words}, in DP loss {down(left)}; this release needs {needs}"]
     lipschitz = charge.facts.get("lipschitz")
     if isinstance(lipschitz, (int, float)):
         parts.append(f"noise of scale {up(lipschitz / left)} would fit")

@@ -54,29 +54,29 @@ def check_ledger(store: Store, head: str | None = None) -> LedgerCheck:
     """Recompute a ledger; with ``head``, the row of that hash must be there."""
     if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
         raise LedgerError(f"head is {head!r}; it must be the 64 hexadecimal digits of a certificate", value=head)
-    found = _Check(head)
-    found.problems += store.problems()
-    if not found.problems:
+    check = _Check(head)
+    check.problems += store.problems()
+    if not check.problems:
         with store.reading() as session:
-            found.everything(session)
-    if head is not None and not found.seen:
-        found.problems.append(
+            check.everything(session)
+    if head is not None and not check.seen:
+        check.problems.append(
             f"no row has the hash {head}: the ledger was cut off before it, or is another ledger than the certificate's"
         )
     return LedgerCheck(
-        valid=not found.problems,
-        problems=tuple(found.problems[:_MOST]),
-        unchecked=tuple(found.unchecked),
-        releases=found.releases,
-        recomputed=len(found.recomputed),
+        valid=not check.problems,
+        problems=tuple(check.problems[:_MOST]),
+        unchecked=tuple(check.unchecked),
+        releases=check.releases,
+        recomputed=len(check.recomputed),
     )
 
 
 def check_contents(session: Session) -> list[str]:
     """What is wrong with the rows that a transaction sees."""
-    found = _Check(None)
-    found.everything(session)
-    return found.problems
+    check = _Check(None)
+    check.everything(session)
+    return check.problems
 
 
 class _Check:
@@ -108,13 +108,13 @@ class _Check:
                 self.problems.append(f"there are rows of a data set {other!r} that is not in the ledger")
 
     def _contents(self, session: Session, table: str, what: str) -> dict[str, str]:
-        found = {}
+        contents = {}
         for sha, content in session.rows(f"SELECT sha256, content FROM {table} ORDER BY sha256"):
             if not isinstance(content, str) or hash_chain.digest(content) != sha:
                 self.problems.append(f"{what} {str(sha)[:12]}… was changed: its digest is another")
             else:
-                found[sha] = content
-        return found
+                contents[sha] = content
+        return contents
 
     def _dataset(self, session: Session, name: str, definition: str, stated: str) -> None:
         raw = json.loads(definition)
@@ -123,7 +123,7 @@ class _Check:
             self.problems.append(f"data set {name!r}: its definition was changed")
         state = State(hash_chain.digest(definition), model)
         self.seen |= state.head == self.head
-        kept: dict[str, Charge | None] = {}
+        charges: dict[str, Charge | None] = {}
         fits = 0  # charged before there was a model, when nobody could know what they leak
         sql = "SELECT position, created, problem, hash FROM ledger_entries WHERE dataset = ? ORDER BY position"
         for position, created, problem, hash in session.rows(sql, name):
@@ -133,9 +133,9 @@ class _Check:
             if hash != hash_chain.link(state.head, position, created, problem):
                 self.problems.append(f"data set {name!r}: row {position} was changed, or the row before it was")
                 return
-            if problem not in kept:
-                kept[problem] = self._charge(name, problem, state.model, adversary, budget)
-            charge = kept[problem]
+            if problem not in charges:
+                charges[problem] = self._charge(name, problem, state.model, adversary, budget)
+            charge = charges[problem]
             if charge is not None:
                 if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
                     self.problems.append(f"data set {name!r}: row {position} is a flow of other chains than the first")
@@ -178,7 +178,7 @@ class _Check:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
         rule = Rule(self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"])
-        if not rule.within(state):
+        if not rule.in_budget(state):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "
                 f"over the budget {raw['budget']:g}"
@@ -209,13 +209,13 @@ class _Check:
         kind = rechecks().get(charge.kind)
         if kind is None and charge.kind != "dp":
             raise LedgerError(f"nothing that is installed recomputes a charge of the kind {charge.kind}")
-        found = None if kind is None else kind.recheck(charge, self.models.get(str(charge.model)))
-        if found is None:
+        problems = None if kind is None else kind.recheck(charge, self.models.get(str(charge.model)))
+        if problems is None:
             self.unchecked.append(
                 f"data set {name!r}: {charge.kind} of DP loss {charge.dp_loss:g} is taken at its word"
             )
         else:
-            self.problems += [f"data set {name!r}: {text}" for text in found]
+            self.problems += [f"data set {name!r}: {text}" for text in problems]
 
 
 class Recheck(Protocol):
@@ -230,5 +230,5 @@ class Recheck(Protocol):
 
 def rechecks() -> dict[str, Recheck]:
     """Who recomputes a charge, by the name of its kind: kinds of publication are found as plugins."""
-    found = cast("dict[str, Recheck]", plugins("pufferdp.kinds"))
-    return {name: kind for kind in found.values() for name in kind.ledger_kinds}
+    kinds = cast("dict[str, Recheck]", plugins("pufferdp.kinds"))
+    return {name: kind for kind in kinds.values() for name in kind.ledger_kinds}

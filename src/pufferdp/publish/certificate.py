@@ -103,7 +103,7 @@ class SealedCertificate(CertificatePart, Paged):
         return cls.model_validate({**content, "sha256": content_hash(content)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
+        """As in its JSON file, the hash included."""
         return self.model_dump(by_alias=True)
 
 
@@ -130,9 +130,9 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     schemas = [getattr(kind, "schema", "") for kind in plugins(KINDS).values()]
     if not isinstance(raw, dict) or raw.get("schema") not in filter(None, schemas):
         schema = raw.get("schema") if isinstance(raw, dict) else None
-        found = "no schema" if schema is None else f"schema {found_text(schema)}"
+        schema_text = "no schema" if schema is None else f"schema {found_text(schema)}"
         known = " or ".join(repr(name) for name in schemas if name)
-        raise CertificateError(f"{str(path)!r} is not a certificate: it has {found}, not {known}", value=path)
+        raise CertificateError(f"{str(path)!r} is not a certificate: it has {schema_text}, not {known}", value=path)
     return raw
 
 
@@ -143,13 +143,13 @@ def is_report(text: str) -> bool:
 
 def embedded_certificate(text: str) -> str:
     """The JSON inside the one ``script`` element of a report whose id is ``certificate``."""
-    found = _Embedded()
-    found.feed(text)
-    found.close()
-    if len(found.texts) != 1:
-        some = "several certificates" if found.texts else "no certificate"
+    parser = _Embedded()
+    parser.feed(text)
+    parser.close()
+    if len(parser.texts) != 1:
+        some = "several certificates" if parser.texts else "no certificate"
         raise CertificateError(f"the report holds {some}; a report of a release holds one")
-    return found.texts[0]
+    return parser.texts[0]
 
 
 class _Embedded(HTMLParser):

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.basics.plugins import plugins
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import link
 from pufferdp.models.base import Model
@@ -35,10 +35,10 @@ ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True)
 class Claim(ABC):
-    """What a field must be."""
+    """What a field of a certificate must be, and the sentence where it is not."""
 
     value: Any
-    """What is written."""
+    """What ``certify`` writes, and what verifying compares the field with."""
     words: str | None = field(default=None, kw_only=True)
     """What is wrong where it does not hold; ``{stated}`` and ``{true}`` stand for the numbers."""
 
@@ -73,7 +73,7 @@ class Claim(ABC):
 
 
 class Exact(Claim):
-    """The same JSON, as it is hashed."""
+    """A field that must have the same canonical JSON, since that is what is hashed."""
 
     def holds(self, stated: Any, true: Any) -> bool:
         """Whether both have the same text: 1, 1.0 and true are three."""
@@ -88,7 +88,7 @@ class Digest(Exact):
 
 @dataclass(frozen=True)
 class Near(Claim):
-    """The same but for rounding; whatever is no number exactly so."""
+    """Numbers that must agree up to rounding; whatever is no number must be the same."""
 
     rank = 0
     rel: float = field(default=ROUNDING, kw_only=True)
@@ -139,7 +139,7 @@ class Stated(Claim):
         return None
 
     def holds(self, stated: Any, true: Any) -> bool:
-        """Always."""
+        """True: nothing is known that it could be compared with."""
         return True
 
 
@@ -214,7 +214,7 @@ def is_listed(path: str, listed: Mapping[str, str]) -> bool:
 
 @cache
 def version() -> str:
-    """Of this package."""
+    """The installed version of pufferdp, as certificates name it."""
     return importlib.metadata.version("pufferdp")
 
 
@@ -261,7 +261,7 @@ class Kind(ABC, Generic[P, S, C]):
     schema: ClassVar[str]
     """Of its certificate; empty for a kind that has none of its own, because a model file says what it is."""
     certificate: type[C]
-    """Its shape."""
+    """The class of its certificates, which checks their shape."""
     ledger_kinds: ClassVar[tuple[str, ...]]
     """Names of the charges that it makes."""
     released: ClassVar[str | None] = None
@@ -269,7 +269,7 @@ class Kind(ABC, Generic[P, S, C]):
     unprovable: ClassVar[Mapping[str, str]] = UNPROVABLE
     """Fields of the certificate that nobody can recompute, and why."""
     row_unprovable: ClassVar[Mapping[str, str]] = {}
-    """The same of the charge that a ledger keeps."""
+    """Fields of the charge in a ledger that nobody can recompute, and why."""
     row_words: ClassVar[Mapping[str, str]] = {}
     """What is wrong where a field of a charge does not follow from the rest."""
 
@@ -290,7 +290,7 @@ class Kind(ABC, Generic[P, S, C]):
 
     @abstractmethod
     def charge(self, problem: P, solution: S) -> Charge:
-        """What it costs."""
+        """What a ledger is charged for it, with the facts from which that follows."""
 
     @abstractmethod
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
@@ -334,7 +334,7 @@ class Kind(ABC, Generic[P, S, C]):
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
         """Where a certificate does not follow from what it states."""
         problem = self.problem(certificate, **more)
-        solution = self.solve(problem, lambda words: None)
+        solution = self.solve(problem, silent)
         made = Made(
             data=raw["data"],
             released=None if self.released is None else raw[self.released],
@@ -423,8 +423,8 @@ def model_claims(model: Model) -> dict[str, Claim | Claims]:
     return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
 
 
-def _find(found: Iterator[str | None]) -> str | None:
-    return next((text for text in found if text is not None), None)
+def _find(texts: Iterator[str | None]) -> str | None:
+    return next((text for text in texts if text is not None), None)
 
 
 def _join(path: str, key: str) -> str:

@@ -50,7 +50,7 @@ class NoiseLaw:
     """Independent noise on every coordinate of an answer."""
 
     kind: NoiseKind
-    """The law."""
+    """Which law the noise of each coordinate has."""
     scale: float
     """Scale of one coordinate, in the answer's units; 0 where the answer does not depend on any secret."""
     coordinates: int
@@ -125,7 +125,7 @@ class Sampler(Protocol):
         """Numbers plus Gaussian noise of this standard deviation."""
 
     def bytes(self, count: int) -> bytes:
-        """So many random bytes."""
+        """Uniform random bytes, ``count`` of them: what flips and redactions are drawn from."""
 
 
 class SystemSampler:

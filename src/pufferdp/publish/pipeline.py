@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics.errors import CertificateError, PufferdpError
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Layout
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
@@ -31,10 +31,6 @@ P = TypeVar("P")
 S = TypeVar("S")
 E = TypeVar("E")
 R = TypeVar("R")
-
-
-def silent(words: str) -> None:
-    """Progress that nobody looks at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +61,7 @@ class Reading:
         return self.layout
 
     def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = ()) -> None:
-        """The same for a certificate, with the chains that it says were read."""
+        """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
         try:
             self.check(model)
             check_groups(model, self.by, lengths)
@@ -101,7 +97,7 @@ class Account:
     dataset: str | None = None
 
     @property
-    def kept(self) -> bool:
+    def has_ledger(self) -> bool:
         """Whether there is a ledger."""
         return self.ledger is not None
 

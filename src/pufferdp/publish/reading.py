@@ -74,29 +74,29 @@ def refuse_impossible(model: Model, read: Exact) -> None:
 
 
 def _of_records(data: object, model: RecordModel, layout: Layout, id: str | None) -> Exact:
-    found = read_records(data, column=layout.column, id=id, records=model.records, domains=model.domains)
+    states = read_records(data, column=layout.column, id=id, records=model.records, domains=model.domains)
     tally = dict.fromkeys(model.labels, 0)
-    for i, state in enumerate(found.tolist()):
+    for i, state in enumerate(states.tolist()):
         tally[model.domains[i][state]] += 1
     return Exact(
         lengths=((len(model.records), 1),),
         histogram=tuple(tally.values()),
         clipped=None,
-        states=lambda: [found],
+        states=lambda: [states],
         facts=facts_of(layout, id, ((len(model.records), 1),), 0),
     )
 
 
 def _of_families(data: object, model: NumberModel, query: Query, layout: Layout, id: str | None) -> Exact:
     assert query.clip is not None  # refused before, by the query
-    found = read_families(data, column=layout.column, by=layout.by, id=id, records=model.names, clip=query.clip)
-    check_groups(model, layout.by, found.lengths)
+    families = read_families(data, column=layout.column, by=layout.by, id=id, records=model.names, clip=query.clip)
+    check_groups(model, layout.by, families.lengths)
     return Exact(
-        lengths=found.lengths,
+        lengths=families.lengths,
         histogram=(),
-        clipped=found.clipped,
+        clipped=families.clipped,
         states=lambda: [],
-        facts=facts_of(layout, id, found.lengths, 0),
+        facts=facts_of(layout, id, families.lengths, 0),
     )
 
 
@@ -148,9 +148,9 @@ def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
     check_start(model, counts)
     histogram = histogram_of(model, counts)
     assert counts.transitions is not None
-    kept = [coding.labels.index(name) for name in model.labels]
+    indices = [coding.labels.index(name) for name in model.labels]
     return ExactFlow(
-        transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(kept, kept)],
+        transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(indices, indices)],
         lengths=counts.lengths,
         histogram=histogram,
         facts=facts_of(layout, None, counts.lengths, counts.missing),

@@ -16,7 +16,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.channels.many_states import randomised_response
@@ -180,7 +180,7 @@ class AttackReport(Paged):
     @property
     def bounds(self) -> dict[str, float]:
         """The most often anyone is right: from the record's own output, and from the whole series."""
-        return {who: dp_success(self.losses[who], self.odds) for who in ("dp", "pufferfish")}
+        return {adversary: dp_success(self.losses[adversary], self.odds) for adversary in ("dp", "pufferfish")}
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp attack --json`` prints."""
@@ -201,10 +201,10 @@ class AttackReport(Paged):
         }
 
 
-def proved(found: Sequence[Success], hits: Sequence[npt.NDArray[np.bool_]], odds: float) -> float:
+def proved_loss(successes: Sequence[Success], hits: Sequence[npt.NDArray[np.bool_]], odds: float) -> float:
     """The largest loss that success proves: p ≤ m·e^ε/(1+m·e^ε), so ε ≥ log(p/(1−p)/m). One side, all at once."""
-    tail = (1 - CONFIDENCE) / len(found)
-    lows = [measure(s.attacker, h, 1 - 2 * tail).low or 0.0 for s, h in zip(found, hits, strict=True)]
+    tail = (1 - CONFIDENCE) / len(successes)
+    lows = [measure(s.attacker, h, 1 - 2 * tail).low or 0.0 for s, h in zip(successes, hits, strict=True)]
     best = max(lows)
     if not math.isfinite(odds) or best <= 0:
         return 0.0
@@ -246,18 +246,18 @@ def attack_simulated(
         attackers: who attacks.
         progress: called with a few words before each step.
     """
-    tell = progress or (lambda words: None)
+    progress = progress or silent
     chain, length = one_chain(model), checks.length(length)
     runs, seed = checks.length(runs, "runs"), checks.length(seed, "seed", least=0)
     if record is not None and not 1 <= record <= length:
         raise ParameterError(f"record is {record}; it must lie between 1 and {length}", value=record)
-    tell("choosing the channel")
+    progress("choosing the channel")
     made = design_flips(chain, epsilon, length=length, adversary=channel).channel
     generator = np.random.default_rng(seed)
-    tell("drawing series")
+    progress("drawing series")
     truth = sample_chain(chain, length, runs, generator)
     outputs = draw_moves(truth, made, generator)
-    return _report(chain, made, outputs, truth, record, learned, attackers, tell)
+    return _report(chain, made, outputs, truth, record, learned, attackers, progress)
 
 
 def attack_series(
@@ -279,8 +279,10 @@ def attack_series(
         raise ParameterError(
             "the learned attacker learns from the truth; name its column with --truth, or leave it out"
         )
-    tell = progress or (lambda words: None)
-    return _report(chain, table, rows, None if truth is None else np.atleast_2d(truth), None, learned, attackers, tell)
+    progress = progress or silent
+    return _report(
+        chain, table, rows, None if truth is None else np.atleast_2d(truth), None, learned, attackers, progress
+    )
 
 
 def attack_file(
@@ -293,15 +295,15 @@ def attack_file(
     learned: Learned | None = None,
     progress: Progress | None = None,
 ) -> AttackReport:
-    """The same for a file or frame with a column of sanitised states and, at will, one with the true ones."""
+    """Attack a file or frame with a column of sanitised states and, at will, one with the true ones."""
     chain = one_chain(model)
     coding = coding_of(chain)
     if coding.labels != chain.labels:
         raise ModelError("the model leaves out some bins; attack with a model of all of them")
-    found = [_one_series(data, name, coding) for name in (column, truth) if name is not None]
+    series = [_one_series(data, name, coding) for name in (column, truth) if name is not None]
     return attack_series(
-        found[0],
-        found[1] if truth is not None else None,
+        series[0],
+        series[1] if truth is not None else None,
         model=chain,
         channel=channel_of(rho, chain),
         learned=learned,
@@ -334,8 +336,8 @@ def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
     elif given.shape == (1,):
         made = randomised_response(k, float(given[0]))
     else:
-        ways = "one or two probabilities" if k == 2 else "one probability, or a matrix"
-        raise ParameterError(f"rho has {given.size} numbers; with {k} states it must be {ways}", value=rho)
+        expected = "one or two probabilities" if k == 2 else "one probability, or a matrix"
+        raise ParameterError(f"rho has {given.size} numbers; with {k} states it must be {expected}", value=rho)
     if not (np.isfinite(made).all() and (made >= 0).all()):
         raise ParameterError(f"rho is {np.ravel(given).tolist()}; probabilities lie between 0 and 1", value=rho)
     return made
@@ -354,43 +356,43 @@ def _report(
     record: int | None,
     learned: Learned | None,
     attackers: Sequence[Attacker],
-    tell: Progress,
+    progress: Progress,
 ) -> AttackReport:
     runs, length = outputs.shape
     at = slice(None) if record is None else slice(record - 1, record)
-    losses = {str(who): flip_bound((chain,), channel, length, who) for who in Adversary}
-    found: list[Success] = []
+    losses = {str(adversary): flip_bound((chain,), channel, length, adversary) for adversary in Adversary}
+    successes: list[Success] = []
     hits: list[npt.NDArray[np.bool_]] = []
-    for one in attackers:
-        tell(f"attacking: {one.name}")
-        guesses = _guesses(one, outputs, chain, channel)
+    for attacker in attackers:
+        progress(f"attacking: {attacker.name}")
+        guesses = _guesses(attacker, outputs, chain, channel)
         if truth is None:
             # The chance of being right, given all outputs: nothing is estimated here.
             law = beliefs(outputs if runs > 1 else outputs[0], chain, channel).reshape(runs, length, -1)
             right = float(np.take_along_axis(law, guesses[..., None], axis=-1).mean())
-            found.append(Success(attacker=one.name, success=right, low=None, high=None, records=outputs.size))
+            successes.append(Success(attacker=attacker.name, success=right, low=None, high=None, records=outputs.size))
         else:
             hits.append((guesses == truth)[:, at])
-            found.append(measure(one.name, hits[-1]))
+            successes.append(measure(attacker.name, hits[-1]))
     if learned is not None and truth is not None:
-        hits.append((learned.cross_validate(outputs, truth, channel, tell) == truth)[:, at])
-        found.append(measure(learned.name, hits[-1]))
+        hits.append((learned.cross_validate(outputs, truth, channel, progress) == truth)[:, at])
+        successes.append(measure(learned.name, hits[-1]))
     odds = prior_odds(chain, length)
     return AttackReport(
-        attacks=tuple(found),
+        attacks=tuple(successes),
         length=length,
         runs=runs,
         record=record,
         channel=channel,
         losses=losses,
         odds=odds,
-        lower=proved(found, hits, odds) if truth is not None else None,
+        lower=proved_loss(successes, hits, odds) if truth is not None else None,
     )
 
 
-def _guesses(one: Attacker, outputs: Codes, chain: MarkovChain, channel: Matrix) -> npt.NDArray[np.intp]:
+def _guesses(attacker: Attacker, outputs: Codes, chain: MarkovChain, channel: Matrix) -> npt.NDArray[np.intp]:
     runs, length = outputs.shape
     if runs == 1 or length > 50_000:  # long series one by one, short ones many at a time
-        return np.stack([one.guess(row, chain, channel) for row in outputs])
+        return np.stack([attacker.guess(row, chain, channel) for row in outputs])
     rows = max(1, _AT_ONCE // length)
-    return np.concatenate([one.guess(outputs[i : i + rows], chain, channel) for i in range(0, runs, rows)])
+    return np.concatenate([attacker.guess(outputs[i : i + rows], chain, channel) for i in range(0, runs, rows)])

@@ -25,7 +25,7 @@ class Attacker(Protocol):
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """What tables and JSON call the attacker."""
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
         """A state for each output; outputs are one series, or a table with one series a row."""
@@ -64,7 +64,7 @@ class Viterbi:
     name: Final = "viterbi"
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
-        """The best path."""
+        """The path of states with the largest probability given the whole output."""
         read = best_path_rows if outputs.ndim == 2 else best_path
         return read(outputs, first_law(model), model.transition, channel)
 
@@ -106,7 +106,7 @@ class Learned:
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """What tables and JSON call the attacker."""
         return "learned"
 
     def __post_init__(self) -> None:

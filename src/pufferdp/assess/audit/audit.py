@@ -26,7 +26,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.curves import EVERY_ALGORITHM
 from pufferdp.models.base import Model
 
@@ -38,20 +38,20 @@ class AuditAttack(Paged):
     adversary: Adversary
     """The kind of adversary that was played."""
     record: str
-    """The record they want."""
+    """The record that they want to know, by name."""
     knows: str
     event: str
-    """What they look for."""
+    """The event that they look for in the output, in words."""
     concludes: str
-    """The value they then take the record to have, and"""
+    """The value they take the record to have where they see the event."""
     instead: str
-    """the one it is told from."""
+    """The value that ``concludes`` is told from."""
     shares: tuple[float, float]
     """How often the event was seen, for either value."""
     low: float
-    """A lower bound of the first, and"""
+    """A lower bound of the first share, as sure as the test together with ``high``."""
     high: float
-    """an upper bound of the second, both as sure as the test."""
+    """An upper bound of the second share, as sure as the test together with ``low``."""
     runs: tuple[int, int]
     """Fresh runs, for either value."""
     lower: float
@@ -198,7 +198,7 @@ def audit_mechanism(
         progress: called with a few words before each step.
         budget: where spending is kept, for a progress bar; made anew by default.
     """
-    who, tell = checks.adversary(adversary), progress or (lambda words: None)
+    adversary, progress = checks.adversary(adversary), progress or silent
     confidence = checks.probability(confidence, "confidence")
     length = None if length is None else checks.length(length)
     claimed = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
@@ -212,27 +212,31 @@ def audit_mechanism(
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")
-        tell("computing bounds")
+        progress("computing bounds")
         known = made if isinstance(made, (NoisyQuery, FlippedSeries, RedactedSeries)) else None
-        exact, most = (None, None) if known is None else known.leakage(who)
-        curve = None if claimed is None else leakage_of(model, dp_epsilon=claimed, length=length, adversary=str(who))
+        exact, most = (None, None) if known is None else known.leakage(adversary)
+        curve = (
+            None if claimed is None else leakage_of(model, dp_epsilon=claimed, length=length, adversary=str(adversary))
+        )
         targets = _targets(record, known, beliefs[0])
         laboratory = Experiment(made, budget, data)
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
-        kinds = [who] if claimed is None or who is Adversary.DP else [Adversary.DP, who]
+        kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
         delta = (1 - confidence) / len(kinds)
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
-        found = [
-            find(laboratory, beliefs, kind, targets=targets, share=share, delta=delta, progress=tell)
+        findings = [
+            find(laboratory, beliefs, kind, targets=targets, share=share, delta=delta, progress=progress)
             for kind, share in zip(kinds, shares, strict=True)
         ]
     finally:
         if made is not mechanism and hasattr(made, "close"):
             made.close()
-    attacks = [_attack(one, kind) for one, kind in zip(found, kinds, strict=True) if one.trial is not None]
+    attacks = [
+        _attack(finding, kind) for finding, kind in zip(findings, kinds, strict=True) if finding.trial is not None
+    ]
     return AuditReport(
         mechanism=made.name,
-        adversary=who,
+        adversary=adversary,
         length=length,
         records=beliefs[0].records,
         dp_epsilon=claimed,
@@ -243,7 +247,7 @@ def audit_mechanism(
         attacks=tuple(sorted(attacks, key=lambda attack: -attack.lower)),
         confidence=confidence,
         tests=len(kinds),
-        tried=sum(one.tried for one in found),
+        tried=sum(finding.tried for finding in findings),
         calls=budget.spent,
     )
 
@@ -280,8 +284,8 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     return best if exact is not None or most is None else min(best, most)
 
 
-def _attack(found: AuditFinding, kind: Adversary) -> AuditAttack:
-    trial, bound = found.trial, found.bound
+def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
+    trial, bound = finding.trial, finding.bound
     assert trial is not None
     assert bound is not None
     situation, odds = trial.situation, prior_odds(trial)

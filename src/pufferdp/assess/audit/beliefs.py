@@ -34,7 +34,7 @@ class Belief(Protocol):
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """How many records a data set has."""
 
     def name(self, record: int) -> str:
         """What a report calls a record."""
@@ -71,11 +71,11 @@ class ChainBelief:
         return self.chain.labels[int(value)]
 
     def values(self, record: int) -> tuple[float, ...]:
-        """Every state."""
+        """Every state, by its number."""
         return tuple(map(float, range(self.chain.size)))
 
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
-        """Neighbours first."""
+        """The record before and the one after it, then those farther away, two by two."""
         far = range(1, max(record, self.records - 1 - record) + 1)
         return tuple(tuple(j for j in (record - d, record + d) if 0 <= j < self.records) for d in far)
 
@@ -158,7 +158,7 @@ class NormalBelief:
 
     @property
     def records(self) -> int:
-        """One family."""
+        """The records of one family; families are independent."""
         return self.model.family
 
     def name(self, record: int) -> str:
@@ -166,7 +166,7 @@ class NormalBelief:
         return f"record {self.model.records[record]}"
 
     def value(self, record: int, value: float) -> str:
-        """The number."""
+        """The number, to six digits."""
         return f"{value:.6g}"
 
     def values(self, record: int) -> tuple[float, ...]:

@@ -57,9 +57,9 @@ def density_of(sample: Floats) -> Density:
     seen = np.fft.rfft(cells / n)
     power = np.abs(seen) ** 2
     noise = 4 * (n - 1) / n**2
-    kept = int(np.argmax(power < noise)) or len(power)  # up to the first frequency that is lost in the noise
+    cutoff = int(np.argmax(power < noise)) or len(power)  # up to the first frequency that is lost in the noise
     clean = np.zeros_like(seen)
-    clean[:kept] = seen[:kept] * n / (2 * (n - 1)) * (1 + np.sqrt(1 - noise / power[:kept]))
+    clean[:cutoff] = seen[:cutoff] * n / (2 * (n - 1)) * (1 + np.sqrt(1 - noise / power[:cutoff]))
     return Density((edges[1:] + edges[:-1]) / 2, np.fft.irfft(clean, _GRID) / (edges[1] - edges[0]))
 
 
@@ -104,13 +104,13 @@ def simulate_leakage(
     draws: int = DRAWS,
 ) -> float:
     """The estimate for a mechanism whose output is one number; an adversary who cannot be counts as 0."""
-    found = []
+    estimates = []
     for _ in range(adversaries):
-        who = random_adversary(belief, generator)
-        if who is None:
-            found.append(0.0)
+        adversary = random_adversary(belief, generator)
+        if adversary is None:
+            estimates.append(0.0)
             continue
-        situation, *values = who
+        situation, *values = adversary
         first, second = (mechanism.run(belief.draw(situation.given(v), draws, generator))[:, 0] for v in values)
-        found.append(largest_log_ratio(first, second, generator))
-    return percentile(found)
+        estimates.append(largest_log_ratio(first, second, generator))
+    return percentile(estimates)

@@ -41,9 +41,9 @@ class Feature:
     atoms: bool = False
     """Only single values count, not their order."""
     spread: bool = True
-    """Ranges of it are worth trying, and"""
+    """Whether ranges of it are worth trying."""
     fine: bool = True
-    """many of them."""
+    """Whether many ranges are worth trying, not only a few."""
 
     def __call__(self, outputs: Outputs) -> Floats:
         """The number for each row."""
@@ -144,11 +144,11 @@ class Event:
 
     def __call__(self, outputs: Outputs) -> npt.NDArray[np.bool_]:
         """Which outputs are in it."""
-        found = self.feature(outputs)
+        numbers = self.feature(outputs)
         if self.values is None:
-            return np.asarray((found >= self.low) & (found < self.high))
-        at = np.minimum(np.searchsorted(self.values, found), len(self.values) - 1)
-        return np.asarray(self.values[at] == found)
+            return np.asarray((numbers >= self.low) & (numbers < self.high))
+        at = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
+        return np.asarray(self.values[at] == numbers)
 
     def __str__(self) -> str:
         what = self.feature.words
@@ -224,7 +224,7 @@ def _best_ranges(top: Floats, bottom: Floats, count: int) -> list[tuple[float, f
     edges = np.concatenate([[-np.inf], (at[1:] + at[:-1]) / 2, [np.inf]])
     over, under = (np.searchsorted(sample, edges).astype(float) for sample in (top, bottom))
     begin, end = np.triu_indices(len(edges), 1)
-    scores, found = np.full((len(edges), len(edges)), -np.inf), set()
+    scores, ranges = np.full((len(edges), len(edges)), -np.inf), set()
     for careful in _CARE:
         counts = over[end] - over[begin], under[end] - under[begin]
         scores[begin, end] = careful_ratio(*counts, len(top), len(bottom), careful)
@@ -234,8 +234,8 @@ def _best_ranges(top: Floats, bottom: Floats, count: int) -> list[tuple[float, f
             i = 0
         elif scores[i, -1] >= scores[i, j] - _SIMPLER:
             j = len(edges) - 1
-        found.add((float(edges[i]), float(edges[j])))
-    return sorted(found - {(-math.inf, math.inf)})
+        ranges.add((float(edges[i]), float(edges[j])))
+    return sorted(ranges - {(-math.inf, math.inf)})
 
 
 def _best_atoms(top: Floats, bottom: Floats) -> list[Floats]:
@@ -260,9 +260,9 @@ class Bound:
     """Outputs in the event, for the value it speaks for and for the other."""
     runs: tuple[int, int]
     low: float
-    """The event is at least this likely for the value it speaks for, and"""
+    """The event is at least this likely for the value it speaks for, as sure as asked together with ``high``."""
     high: float
-    """at most this likely for the other, both together as sure as asked."""
+    """The event is at most this likely for the other value, as sure as asked together with ``low``."""
 
     @property
     def lower(self) -> float:

@@ -47,9 +47,9 @@ class Budget:
     spent: int = 0
     began: float = field(default_factory=time.monotonic)
     timed: int = 0
-    """Runs whose time is known, and"""
+    """Runs whose time is known."""
     inside: float = 0.0
-    """the seconds they took, with drawing."""
+    """Seconds that the timed runs took, drawing included."""
 
     @property
     def elapsed(self) -> float:
@@ -113,11 +113,11 @@ class Experiment:
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
             started = time.monotonic()
-            found = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
+            outputs = self.mechanism.run(situation.belief.draw(situation.given(value), rows, self.generator))
             self.budget.spent += rows
             self.budget.timed += rows
             self.budget.inside += time.monotonic() - started
-            yield _checked(found, rows)
+            yield _checked(outputs, rows)
 
     def pilot(self, situation: Situation) -> None:
         """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
@@ -129,25 +129,25 @@ class Experiment:
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
         values = situation.values()
-        kept = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
+        outputs = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
-            choice = choose_event(kept[a], kept[b], self.tested)
+            choice = choose_event(outputs[a], outputs[b], self.tested)
             if choice is not None and (best is None or choice.score > best.score):
-                one, two = (b, a) if choice.swapped else (a, b)
-                best = Trial(situation=situation, likelier=one, other=two, choice=choice)
+                likelier, other = (b, a) if choice.swapped else (a, b)
+                best = Trial(situation=situation, likelier=likelier, other=other, choice=choice)
         return best
 
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
-        kept = []
+        outputs = []
         for value, size in zip((trial.likelier, trial.other), trial.split(runs), strict=True):
             parts, room = [], _KEPT_TRIALS
             for part in self.outputs(trial.situation, value, size):
                 parts.append(part[: max(0, room // part.shape[1])])
                 room -= part.size
-            kept.append(np.concatenate(parts))
-        choice = choose_event(kept[0], kept[1], self.tested)
+            outputs.append(np.concatenate(parts))
+        choice = choose_event(outputs[0], outputs[1], self.tested)
         if choice is None:
             return replace(trial, choice=replace(trial.choice, score=0.0))
         pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
@@ -163,13 +163,13 @@ class Experiment:
         return bound((hits[0], hits[1]), sizes, delta)
 
 
-def _checked(found: Outputs, rows: int) -> Outputs:
+def _checked(outputs: Outputs, rows: int) -> Outputs:
     """One finite output a row, as floats; a single number a row may come without its axis."""
-    table = np.asarray(found, dtype=float)
+    table = np.asarray(outputs, dtype=float)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != rows or table.shape[1] == 0:
         raise DataError(
-            f"the mechanism gave outputs of shape {np.shape(found)} for {rows} data sets; it must give one row each"
+            f"the mechanism gave outputs of shape {np.shape(outputs)} for {rows} data sets; it must give one row each"
         )
     if np.isnan(table).any():
         raise DataError("the mechanism gave an output that is no number; an audit needs numbers")
@@ -233,12 +233,12 @@ def find(
         laboratory.pilot(wave[0])
     laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
     search = _Search(laboratory, adversary, targets is None, share)
-    first = search.again(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
+    first = search.refine_best(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
     if not first:
         return AuditFinding(trial=None, bound=None, tried=len(search.seen))
     path = search.steps(first[0], progress)
     progress("choosing the event")
-    finalists = search.again([*path[:2], *first[1:_FINALISTS]], _FINAL)
+    finalists = search.refine_best([*path[:2], *first[1:_FINALISTS]], _FINAL)
     best = laboratory.refine(finalists[0], laboratory.budget.runs(_CHOICE * share))
     progress("testing the event on fresh runs")
     tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
@@ -274,7 +274,7 @@ class _Search:
                 out.append(trial)
         return sorted(out, key=_score, reverse=True)
 
-    def again(self, trials: Sequence[Trial], part: float) -> list[Trial]:
+    def refine_best(self, trials: Sequence[Trial], part: float) -> list[Trial]:
         """With more runs each, as far as there are: what looked good by chance falls back."""
         runs = self.laboratory.budget.runs(part * self.share)
         top = trials[: runs // (2 * LEAST)]
@@ -289,10 +289,10 @@ class _Search:
             progress(f"looking around the best of {len(self.seen)} adversaries")
             near = neighbours(path[0].situation, self.adversary, self.movable, self.laboratory.generator)
             fresh = [s for s in near if s.key not in self.seen]
-            found = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
-            if not found:
+            trials = self.run(fresh, _STEPS / _ROUNDS / 2)[: _KEPT // 2]
+            if not trials:
                 break
-            winner = self.again([path[0], *found], _STEPS / _ROUNDS / 2)[0]
+            winner = self.refine_best([path[0], *trials], _STEPS / _ROUNDS / 2)[0]
             if winner.situation is path[0].situation:
                 break
             path.insert(0, winner)

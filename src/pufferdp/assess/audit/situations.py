@@ -49,7 +49,7 @@ class Situation:
         return [value for value in chosen if possible(self.belief, self.given(value))]
 
     def knows(self) -> str:
-        """In words."""
+        """Which records the adversary knows, in words."""
         n = self.belief.records
         if not self.known:
             return "no record"
@@ -58,13 +58,13 @@ class Situation:
         held = dict(self.known)
         if isinstance(self.belief, ChainBelief):
             left, right = unknown_stretch(self)
-            said = f"all but {left} records before it and {right} after it"
+            window = f"all but {left} records before it and {right} after it"
             ends = [
                 f"the record {side} these is {self.belief.value(at, held[at])}"
                 for side, at in (("before", self.target - left - 1), ("after", self.target + right + 1))
                 if at in held
             ]
-            return f"{said}; {' and '.join(ends)}"
+            return f"{window}; {' and '.join(ends)}"
         shown = [f"{self.belief.name(j)} = {self.belief.value(j, x)}" for j, x in self.known[:6]]
         return ", ".join(shown) + (f" and {len(self.known) - 6} more" if len(self.known) > 6 else "")
 
@@ -85,7 +85,7 @@ def first_wave(
             outside = [j for j in range(belief.records) if j not in inside]
             if adversary is Adversary.PUFFERFISH:
                 outside = []
-            yield from _filled(belief, target, outside, generator)
+            yield from _constant_fills(belief, target, outside, generator)
 
 
 def _doubling(most: int) -> list[int]:
@@ -95,7 +95,9 @@ def _doubling(most: int) -> list[int]:
     return [min(width, most) for width in widths]
 
 
-def _filled(belief: Belief, target: int, outside: Sequence[int], generator: np.random.Generator) -> Iterator[Situation]:
+def _constant_fills(
+    belief: Belief, target: int, outside: Sequence[int], generator: np.random.Generator
+) -> Iterator[Situation]:
     """The known records all at one value, each value in turn; where none can be, as they are drawn."""
     if not outside:
         yield Situation(belief, target, ())
@@ -104,15 +106,17 @@ def _filled(belief: Belief, target: int, outside: Sequence[int], generator: np.r
     fills = [
         [(j, values[n]) for j in outside if (values := belief.values(j)) and n < len(values)] for n in range(len(every))
     ]
-    found = [s for fill in fills if len(fill) == len(outside) if (s := _told(belief, target, dict(fill))) is not None]
-    if not found:
+    situations = [
+        s for fill in fills if len(fill) == len(outside) if (s := _situation(belief, target, dict(fill))) is not None
+    ]
+    if not situations:
         drawn = belief.draw({}, 4, generator)
-        rows = [_told(belief, target, {j: float(row[j]) for j in outside}) for row in drawn]
-        found = [s for s in rows if s is not None]
-    yield from found[:MOST_VALUES]
+        rows = [_situation(belief, target, {j: float(row[j]) for j in outside}) for row in drawn]
+        situations = [s for s in rows if s is not None]
+    yield from situations[:MOST_VALUES]
 
 
-def _told(belief: Belief, target: int, known: Known) -> Situation | None:
+def _situation(belief: Belief, target: int, known: Known) -> Situation | None:
     """The situation, where it leaves two values of the target possible."""
     situation = Situation(belief, target, tuple(sorted(known.items())))
     return situation if len(situation.values()) > 1 else None
@@ -167,15 +171,15 @@ def _series_steps(
                     min(max(w + s * max(1, round(w * share)), 0), m)
                     for w, s, m in ((left, a, i), (right, b, n - 1 - i))
                 ]
-                kept = [end if end is not None else states[0] for end in ends]
-                yield _window(belief, i, width[0], width[1], (kept[0], kept[1]), generator)
+                known_ends = [end if end is not None else states[0] for end in ends]
+                yield _window(belief, i, width[0], width[1], (known_ends[0], known_ends[1]), generator)
     if movable:
         for j in {i - 1, i + 1, i // 2, (i + n) // 2}:
             if 0 <= j < n:
                 whole = adversary is Adversary.PUFFERFISH
                 width = [j, n - 1 - j] if whole else [min(left, j), min(right, n - 1 - j)]
-                kept = [end if end is not None else states[0] for end in ends]
-                yield _window(belief, j, width[0], width[1], (kept[0], kept[1]), generator)
+                known_ends = [end if end is not None else states[0] for end in ends]
+                yield _window(belief, j, width[0], width[1], (known_ends[0], known_ends[1]), generator)
 
 
 def _window(
@@ -184,14 +188,14 @@ def _window(
     """All but a window known: each side at one state as far as it goes, or drawn where that cannot be."""
     before, after = range(i - left), range(i + right + 1, belief.records)
     sides = [(j, end) for side, end in ((before, ends[0]), (after, ends[1])) for j in side if end is not None]
-    alike = _told(belief, i, dict(sides))
+    alike = _situation(belief, i, dict(sides))
     if alike is not None:
         return alike
     border = {j: x for j, x in sides if j in (i - left - 1, i + right + 1)}
     if not possible(belief, border):
         return None
     row = belief.draw(border, 1, generator)[0]
-    return _told(belief, i, {j: float(row[j]) for j, _ in sides})
+    return _situation(belief, i, {j: float(row[j]) for j, _ in sides})
 
 
 def _table_steps(
@@ -204,15 +208,15 @@ def _table_steps(
         for j in company:
             rest = {k: x for k, x in held.items() if k != j}
             if adversary is Adversary.BDP and j in held:
-                yield _told(belief, i, rest)
+                yield _situation(belief, i, rest)
             if adversary is Adversary.BDP or j in held:
                 for x in belief.values(j):
-                    yield _told(belief, i, {**rest, j: x})
+                    yield _situation(belief, i, {**rest, j: x})
     if movable:
         for j in company:
             rest = {k: x for k, x in held.items() if k != j}
             if adversary is Adversary.DP or (adversary is Adversary.BDP and j in held):
                 for x in belief.values(i):
-                    yield _told(belief, j, {**rest, i: x})
+                    yield _situation(belief, j, {**rest, i: x})
             else:
-                yield _told(belief, j, rest)
+                yield _situation(belief, j, rest)

@@ -67,7 +67,7 @@ class Store(ABC):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """A new connection."""
+        """A new connection; ``connection`` keeps it for the process."""
 
     @abstractmethod
     def _transaction(self, connection: Any, write: bool) -> AbstractContextManager[Session]:
@@ -128,16 +128,16 @@ class Store(ABC):
             return self._version_in(session)
 
     def _version_in(self, session: Session) -> int:
-        found = list(session.rows("SELECT version FROM ledger_version"))
-        known = len(found) == 1 and isinstance(found[0][0], int) and 1 <= found[0][0] <= len(MIGRATIONS)
+        rows = list(session.rows("SELECT version FROM ledger_version"))
+        known = len(rows) == 1 and isinstance(rows[0][0], int) and 1 <= rows[0][0] <= len(MIGRATIONS)
         if not known:
-            said = ", ".join(str(row[0]) for row in found) or "missing"
+            versions = ", ".join(str(row[0]) for row in rows) or "missing"
             raise LedgerError(
-                f"{self.place!r}: the ledger's version is {said}; this pufferdp knows up to {len(MIGRATIONS)}: "
+                f"{self.place!r}: the ledger's version is {versions}; this pufferdp knows up to {len(MIGRATIONS)}: "
                 "use a newer one, or restore a backup",
-                value=said,
+                value=versions,
             )
-        return int(found[0][0])
+        return int(rows[0][0])
 
     def close(self) -> None:
         """Let go of the connection."""

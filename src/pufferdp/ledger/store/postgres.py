@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pufferdp.basics.errors import LedgerError
@@ -18,7 +18,7 @@ _MAKING: Final = 7_083_519_264
 
 
 class PostgresStore(Store):
-    """A database by URL."""
+    """A ledger in a PostgreSQL database, for many writers on several machines."""
 
     locked = " FOR UPDATE"
 
@@ -57,11 +57,8 @@ class PostgresStore(Store):
     def _begin_schema(self, session: Session) -> None:
         list(session.rows("SELECT pg_advisory_xact_lock(?)", _MAKING))
 
-    def _transaction(self, connection: Any, write: bool) -> AbstractContextManager[Session]:
-        return self._together(connection, write)
-
     @contextmanager
-    def _together(self, connection: Any, write: bool) -> Iterator[Session]:
+    def _transaction(self, connection: Any, write: bool) -> Iterator[Session]:
         with self._errors():
             if connection.closed or connection.broken:  # the server was restarted
                 self._connection = None
@@ -76,8 +73,8 @@ class PostgresStore(Store):
         try:
             yield
         except self._error as error:
-            said = " ".join(str(error).split())
-            raise LedgerError(f"ledger {self.place!r} cannot be used: {said}", value=self.place) from error
+            message = " ".join(str(error).split())
+            raise LedgerError(f"ledger {self.place!r} cannot be used: {message}", value=self.place) from error
 
 
 class _PostgresSession:

@@ -137,8 +137,8 @@ class SqliteStore(Store):
     def problems(self) -> list[str]:
         """SQLite's own check of its pages."""
         with self._turn, self._errors():
-            found = [row[0] for row in self.connection.execute("PRAGMA quick_check(5)")]
-        return [] if found == ["ok"] else [f"the file is damaged: {text}" for text in found]
+            lines = [row[0] for row in self.connection.execute("PRAGMA quick_check(5)")]
+        return [] if lines == ["ok"] else [f"the file is damaged: {text}" for text in lines]
 
     def _transaction(self, connection: sqlite3.Connection, write: bool) -> AbstractContextManager[Session]:
         return self._writing(connection) if write else self._reading(connection)

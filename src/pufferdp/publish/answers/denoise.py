@@ -100,7 +100,7 @@ class Denoised:
     """How likely the model thinks an answer at least this far out, on either side. A free check of the model."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
+        """As in the part ``denoised`` of a certificate."""
         return asdict(self)
 
 
@@ -129,19 +129,19 @@ def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
             return _of_numbers(problem, numbers.normal, noisy[0], scale)
         if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             prior = answer_prior(problem)
-            return None if prior is None else _one(prior, noisy[0], scale)
+            return None if prior is None else _denoise_number(prior, noisy[0], scale)
         if len(labels) == 2:
             prior = answer_prior(problem, labels[1])
-            return None if prior is None else _two(prior, noisy, scale, problem.records * problem.bound.unit)
-        found = []
+            return None if prior is None else _denoise_pair(prior, noisy, scale, problem.records * problem.bound.unit)
+        posteriors = []
         for label, value in zip(labels, noisy, strict=True):
             prior = answer_prior(problem, label)
             if prior is None:
                 return None
-            found.append(_one(prior, value, scale))
+            posteriors.append(_denoise_number(prior, value, scale))
     except NotApplicableError:
         return None
-    return _beside(found)
+    return _by_coordinate(posteriors)
 
 
 def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | None:
@@ -161,15 +161,15 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     value = dict(zip(model.labels, numbers, strict=True))
     if chains:
-        found = grid_of(value, [model.labels], problem.records)
+        grid = grid_of(value, [model.labels], problem.records)
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
-        law = chain_total(chains[0], problem.lengths, found.steps[0], shares)
+        law = chain_total(chains[0], problem.lengths, grid.steps[0], shares)
         places = np.arange(len(law.masses))
     else:
         belief = model.beliefs[0]
-        found = grid_of(value, belief.domains, problem.records)
+        grid = grid_of(value, belief.domains, problem.records)
         try:
-            laws = laws_of_records(belief, found)
+            laws = laws_of_records(belief, grid)
             logs = laws.event([{}])
         except PufferdpError as error:  # too many outcomes to list, too large a table
             raise NotApplicableError(str(error)) from error
@@ -177,11 +177,11 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         # These laws are sums of products of positive numbers: right to many digits however small.
         law, places = TotalLaw(np.exp(logs[0])), np.asarray(laws.points)
     share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
-    return AnswerPrior(_answers(found, places) / share, law, problem.bound.unit, problem.bound.noise)
+    return AnswerPrior(_answers(grid, places) / share, law, problem.bound.unit, problem.bound.noise)
 
 
-def _answers(found: Grid, places: npt.NDArray[Any]) -> Floats:
-    return np.asarray(float(found.least) + float(found.unit) * places, dtype=float)
+def _answers(grid: Grid, places: npt.NDArray[Any]) -> Floats:
+    return np.asarray(float(grid.least) + float(grid.unit) * places, dtype=float)
 
 
 def posterior(prior: AnswerPrior, distances: Floats, scale: float) -> Floats | None:
@@ -212,7 +212,7 @@ def surprise(prior: AnswerPrior, noisy: float, scale: float) -> float:
 
 
 def _at_least(prior: AnswerPrior, gaps: Floats, scale: float) -> Floats:
-    """P(noise ≥ gap)."""
+    """P(noise ≥ gap) for each gap, in the answer's units; counts are rounded to whole ones."""
     if scale == 0:
         # The answer is one of the points, up to the rounding of a sum.
         return np.asarray(gaps <= 1e-9 * max(1.0, float(np.abs(prior.points).max())), dtype=float)
@@ -237,7 +237,7 @@ def summary(points: Floats, law: Floats) -> tuple[float, float, float]:
     return mean, float(points[low]), float(points[high])
 
 
-def _one(prior: AnswerPrior, noisy: float, scale: float) -> Denoised:
+def _denoise_number(prior: AnswerPrior, noisy: float, scale: float) -> Denoised:
     far = surprise(prior, noisy, scale)
     if scale == 0:
         return Denoised(mean=noisy, low=noisy, high=noisy, surprise=far)
@@ -246,7 +246,7 @@ def _one(prior: AnswerPrior, noisy: float, scale: float) -> Denoised:
     return Denoised(mean=mean, low=low, high=high, surprise=far)
 
 
-def _two(prior: AnswerPrior, noisy: list[float], scale: float, total: float) -> Denoised:
+def _denoise_pair(prior: AnswerPrior, noisy: list[float], scale: float, total: float) -> Denoised:
     """Two labels: c of the second and total − c of the first, each with its own noise. Both tell of c."""
     other = replace(prior, points=total - prior.points)
     far = [surprise(other, noisy[0], scale), surprise(prior, noisy[1], scale)]
@@ -262,7 +262,7 @@ def _two(prior: AnswerPrior, noisy: list[float], scale: float, total: float) -> 
 
 
 def denoise_normal(mean: float, variance: float, noisy: float, scale: float) -> Denoised:
-    """The same for an answer whose law is normal, with Laplace noise.
+    """The posterior of an answer whose law is normal, given it with Laplace noise.
 
     A sum of jointly normal records is normal. Where records are clipped it is only nearly so (`clipped_moments`), and
     then the posterior is an approximation. Still, nothing but the noisy answer and public numbers goes into it.
@@ -279,18 +279,17 @@ def _of_numbers(problem: Problem, model: Gaussian, noisy: float, scale: float) -
     mean, variance = clipped_moments(model.mean, model.covariance, *problem.query.clip)
     copies = sum(count for _, count in problem.lengths)
     share = 1 / problem.records if problem.query.kind is QueryKind.MEAN else 1.0
-    found = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
+    normal = denoise_normal(copies * mean * share, copies * variance * share**2, noisy, scale)
     if scale == 0:
-        return found
+        return normal
     # The normal law has no ends and the answer has: what lies beyond them is moved to them.
     low, high = (end * problem.records * share for end in problem.bound.range)
-    ends = [min(max(v, low), high) for v in (found.mean, found.low, found.high) if isinstance(v, float)]
-    return replace(found, mean=ends[0], low=ends[1], high=ends[2])
+    ends = [min(max(v, low), high) for v in (normal.mean, normal.low, normal.high) if isinstance(v, float)]
+    return replace(normal, mean=ends[0], low=ends[1], high=ends[2])
 
 
-def _beside(found: Sequence[Denoised]) -> Denoised:
-    """Coordinates as lists."""
-    mean, low, high, far = ([getattr(d, name) for d in found] for name in ("mean", "low", "high", "surprise"))
+def _by_coordinate(posteriors: Sequence[Denoised]) -> Denoised:
+    mean, low, high, far = ([getattr(d, name) for d in posteriors] for name in ("mean", "low", "high", "surprise"))
     return Denoised(mean=mean, low=low, high=high, surprise=far)
 
 
@@ -300,9 +299,9 @@ class AnswerBelief:
 
     points: tuple[float, ...]
     before: tuple[float, ...]
-    """Probability of each under the model alone,"""
+    """Probability of each point under the model alone."""
     after: tuple[float, ...]
-    """and given the noisy answer as well."""
+    """Probability of each point given the noisy answer as well."""
     mean: float
     low: float
     high: float

@@ -11,7 +11,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
 from pufferdp.leakage.quilts.fleet import worst_of_each
@@ -23,7 +23,7 @@ from pufferdp.publish.answers.problem import Calibrated
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Fleet(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --models --json`` prints."""
-        each = [{"person": person, **one.to_dict()} for person, one in self.releases.items()]
+        each = [{"person": person, **release.to_dict()} for person, release in self.releases.items()]
         return {"releases": each, "absent": list(self.absent)}
 
 
@@ -86,7 +86,7 @@ def release_fleet(
         dataset: everybody's data set is called so in the ledger, then a slash and the person.
         progress: called with a few words before each step.
     """
-    asked = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    parsed_query = Query.parse(query, clip=clip) if isinstance(query, str) else query
     account, noise, told = Account(ledger, dataset), sampler or SystemSampler(), progress or silent
     if not models:
         raise ParameterError("there is no model; a fleet needs one for each person")
@@ -94,7 +94,7 @@ def release_fleet(
         data=data,
         model=next(iter(models.values())),
         reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
-        query=asked,
+        query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         mechanism=mechanism,
@@ -121,7 +121,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
 
     kind = KIND
 
-    def one(self, person: str) -> AnswerPublication:
+    def publication_of(self, person: str) -> AnswerPublication:
         """What is asked of one person."""
         return replace(self.each, model=self.models[person])
 
@@ -135,7 +135,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         for person, model in self._chains().items():
             if id(model) not in seen:  # people may share one
                 seen.add(id(model))
-                self.one(person).check()
+                self.publication_of(person).check()
         _coding(self._chains())
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
@@ -162,22 +162,22 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         people = open_series(self.data, layout).people(coding, clip=clip)
         _check_people(people, beliefs, str(self.each.reading.by))
         return {
-            person: exact_of(beliefs[person], _own(person, counts, coding, beliefs[person]), layout)
+            person: exact_of(beliefs[person], _own_counts(person, counts, coding, beliefs[person]), layout)
             for person, counts in people.items()
         }
 
     def problem(self, exact: dict[str, Exact]) -> Each:
         """A problem for each person with records."""
-        return {person: self.one(person).problem(read) for person, read in exact.items()}
+        return {person: self.publication_of(person).problem(read) for person, read in exact.items()}
 
     def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
         """Chains in one pass, the rest one by one."""
         self.progress(f"calibrating {len(problem)} people")
-        together = _chains_together(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
+        of_chains = _chain_noises(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
         out = {}
-        for person, asked in problem.items():
-            noise = together.get(person)
-            out[person] = self.one(person).solve(asked, exact[person]) if noise is None else noise
+        for person, person_problem in problem.items():
+            noise = of_chains.get(person)
+            out[person] = self.publication_of(person).solve(person_problem, exact[person]) if noise is None else noise
             if out[person].calibration.scale == 0:
                 refuse_impossible(self.models[person], exact[person])
         return out
@@ -191,8 +191,10 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         """Everybody's answer with a certificate of its own."""
         self.progress("drawing noise")
         releases = {
-            person: self.one(person).draw(asked, solution[person], exact[person], charged.each.get(person, Charged()))
-            for person, asked in problem.items()
+            person: self.publication_of(person).draw(
+                person_problem, solution[person], exact[person], charged.each.get(person, Charged())
+            )
+            for person, person_problem in problem.items()
         }
         return Fleet(releases=releases, absent=tuple(person for person in self.models if person not in exact))
 
@@ -208,7 +210,7 @@ def _coding(models: Mapping[str, SeriesModel]) -> Coding:
                 "have the same, or none",
                 value=other.bins,
             )
-    return Coding(labels=tuple(dict.fromkeys(name for one in codings for name in one.labels)), bins=first.bins)
+    return Coding(labels=tuple(dict.fromkeys(name for coding in codings for name in coding.labels)), bins=first.bins)
 
 
 def _reads_numbers(models: Mapping[str, SeriesModel], query: Query) -> bool:
@@ -234,31 +236,31 @@ def _check_people(people: Mapping[str, Counts], models: Mapping[str, SeriesModel
             raise DataError(f"every value of {person!r} is missing; leave their rows out", value=person)
 
 
-def _own(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Counts:
+def _own_counts(person: str, counts: Counts, coding: Coding, model: SeriesModel) -> Counts:
     """The counts of the states of the person's own model, in its order."""
     names = coding_of(model).labels
     if names == coding.labels:
         return counts
-    found = dict(zip(coding.labels, counts.histogram, strict=True))
-    for name, count in found.items():
+    tally = dict(zip(coding.labels, counts.histogram, strict=True))
+    for name, count in tally.items():
         if count and name not in names:
             raise DataError(f"a record of {person!r} is {name!r}, which is not a state of their model", value=person)
-    return counts.with_histogram(tuple(found[name] for name in names))
+    return counts.with_histogram(tuple(tally[name] for name in names))
 
 
-def _chains_together(problems: Each) -> Noises:
+def _chain_noises(problems: Each) -> Noises:
     """The noise of ``quilt-exact`` for everybody whose model is one chain."""
-    asked = {person: p.problem for person, p in problems.items()}
-    chains = {person: chain for person, p in asked.items() if (chain := chain_of(p.model)) is not None}
+    problem_of = {person: p.problem for person, p in problems.items()}
+    chains = {person: chain for person, p in problem_of.items() if (chain := chain_of(p.model)) is not None}
     if not chains:
         return {}
-    first = asked[next(iter(chains))]
+    first = problem_of[next(iter(chains))]
     adversary = Adversary.PUFFERFISH if first.adversary is Adversary.PUFFERFISH else Adversary.BDP
-    lengths = [asked[person].longest for person in chains]
+    lengths = [problem_of[person].longest for person in chains]
     out = {}
     for person, worst in zip(
         chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True
     ):
-        calibration = QuiltExact().with_finding(asked[person], Calibrated(sigma=worst.value, quilt=worst))
+        calibration = QuiltExact().with_finding(problem_of[person], Calibrated(sigma=worst.value, quilt=worst))
         out[person] = AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problems[person].beta))
     return out

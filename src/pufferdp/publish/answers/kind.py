@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.files import found_text
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge, additive
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
@@ -104,12 +104,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         """What was asked; a function of one's own that decides the noise is handed over as ``query``."""
         c = certificate
         model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
-        asked = c.query.model_dump()
+        query_facts = c.query.model_dump()
         if c.query.name == QueryKind.FUNCTION and c.mechanism.name == "wasserstein" and query is None:
             raise CertificateError("the noise depends on a function of one's own: hand it over with verify(…, query=…)")
         problem = Problem(
             model=model,
-            query=query if query is not None and c.query.name == QueryKind.FUNCTION else _query(asked),
+            query=query if query is not None and c.query.name == QueryKind.FUNCTION else _query(query_facts),
             lengths=lengths,
             epsilon=c.guarantee.epsilon,
             adversary=checks.adversary(c.guarantee.adversary),
@@ -132,22 +132,22 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
     def claims(self, problem: AnswerProblem, solution: AnswerNoise, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
-        asked, noise = problem.problem, solution.calibration
-        query, bound, answer = asked.query, asked.bound, made.released
+        query_problem, noise = problem.problem, solution.calibration
+        query, bound, answer = query_problem.query, query_problem.bound, made.released
         if len(answer if isinstance(answer, list) else [answer]) != len(bound.labels):
             raise CertificateError("the answer does not have one number for each label of the query")
         implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
         return {
             **self.head_claims(made),
             "guarantee": {
-                "adversary": Exact(str(asked.adversary)),
-                "knows": Exact(asked.adversary.knows),
-                "epsilon": Exact(asked.epsilon),
-                "secrets": Exact(secrets_text(asked)),
-                "framework": Exact(None if asked.secrets is None else asked.secrets.to_dict()),
-                "statement": Exact(statement(asked)),
+                "adversary": Exact(str(query_problem.adversary)),
+                "knows": Exact(query_problem.adversary.knows),
+                "epsilon": Exact(query_problem.epsilon),
+                "secrets": Exact(secrets_text(query_problem)),
+                "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
+                "statement": Exact(statement(query_problem)),
             },
-            **model_claims(asked.model),
+            **model_claims(query_problem.model),
             "query": {
                 "name": Exact(query.name),
                 "clip": Exact(list(query.clip) if query.clip else None),
@@ -157,20 +157,20 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "mechanism": {"name": Exact(noise.mechanism), "theorem": Exact(noise.theorem)},
             "calibration": {
                 "sigma": Near(noise.sigma),
-                "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(asked.model)),
+                "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(query_problem.model)),
                 "transport": _transport(transport_to_dict(noise)),
             },
             "noise": {"kind": Exact(str(noise.law.kind)), "scale": Near(noise.scale)},
             "expected_l1_error": Near(noise.law.expected_l1_error),
             "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
-            "data": data_claims(made.data, asked.lengths),
-            "public": Exact(public_facts(asked)),
+            "data": data_claims(made.data, query_problem.lengths),
+            "public": Exact(public_facts(query_problem)),
             "labels": Exact(list(bound.labels)),
             "answer": Stated(answer),
             "estimate": Exact(
-                feasible(bound, asked.records, answer), words="the estimate does not follow from the answer"
+                feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
             ),
-            "denoised": _denoised(denoise(asked, answer, noise.scale), noise.scale),
+            "denoised": _denoised(denoise(query_problem, answer, noise.scale), noise.scale),
             "warnings": Includes(
                 list(made.warnings),
                 must=[text for text, holds in implied.items() if holds],
@@ -186,20 +186,20 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the promise it makes alone."""
-        asked, noise = problem.problem, solution.calibration
+        query_problem, noise = problem.problem, solution.calibration
         return additive(
-            model=model_digest(asked.model),
-            adversary=str(asked.adversary),
-            query=asked.query.name,
-            clip=asked.query.clip,
+            model=model_digest(query_problem.model),
+            adversary=str(query_problem.adversary),
+            query=query_problem.query.name,
+            clip=query_problem.query.clip,
             lipschitz=noise.lipschitz,
-            coordinates=len(asked.bound.labels),
+            coordinates=len(query_problem.bound.labels),
             mechanism=noise.mechanism,
             sigma=noise.sigma,
-            epsilon=asked.epsilon,
-            lengths=asked.lengths,
-            framework=None if asked.secrets is None else asked.secrets.to_dict(),
-            numbers=asked.model.real_valued,
+            epsilon=query_problem.epsilon,
+            lengths=query_problem.lengths,
+            framework=None if query_problem.secrets is None else query_problem.secrets.to_dict(),
+            numbers=query_problem.model.real_valued,
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
@@ -208,7 +208,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         own = facts["query"] == QueryKind.FUNCTION and facts["mechanism"] == "wasserstein"
         if model is None or own:
             return None
-        asked = Problem(
+        query_problem = Problem(
             model=model,
             query=_query({"name": facts["query"], **facts}),
             lengths=tuple((a, b) for a, b in facts["lengths"]),
@@ -216,8 +216,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             adversary=checks.adversary(charge.adversary),
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
         )
-        problem = AnswerProblem(problem=asked, mechanism=facts["mechanism"])
-        return self.charge(problem, self.solve(problem, lambda words: None))
+        problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"])
+        return self.charge(problem, self.solve(problem, silent))
 
 
 KIND: Final = AnswerKind()
@@ -228,14 +228,14 @@ def charge_of(problem: Problem, candidate: Candidate) -> Charge:
     return KIND.charge(AnswerProblem(problem=problem), AnswerNoise.of(candidate))
 
 
-def _query(asked: Mapping[str, Any]) -> Query:
+def _query(facts: Mapping[str, Any]) -> Query:
     """The query of a certificate or a charge; in place of a function of one's own, one that moves as far."""
-    if asked["name"] == QueryKind.FUNCTION:
-        return Query.of_function(lambda chains: 0.0, asked["lipschitz"], asked["coordinates"])
-    clip = asked["clip"]
+    if facts["name"] == QueryKind.FUNCTION:
+        return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"])
+    clip = facts["clip"]
     if clip is not None and len(clip) != 2:
         raise CertificateError(f"query.clip is {found_text(clip)}; it must be two numbers")
-    return Query.parse(asked["name"], clip=None if clip is None else (clip[0], clip[1]))
+    return Query.parse(facts["name"], clip=None if clip is None else (clip[0], clip[1]))
 
 
 @dataclass(frozen=True)

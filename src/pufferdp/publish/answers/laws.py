@@ -98,9 +98,9 @@ def grid_of(
         # Decimal fractions such as 0.1 have a common step as they are written, not as doubles.
         value = {s: Fraction(v) if exact else Fraction(repr(v)) for s, v in numbers.items()}
         rows = [[value[s] for s in domain] for domain in domains]
-        found = _common_step(rows)
-        if found is not None:
-            steps, unit = found
+        common_step = _common_step(rows)
+        if common_step is not None:
+            steps, unit = common_step
             largest = max(abs(v) for v in numbers.values())
             inexact = 0.0 if exact else 4 * records * largest * 2.0**-53 * float(share)
             least = sum((min(row) for row in rows), Fraction(0)) * (records if len(rows) == 1 else 1)
@@ -121,8 +121,8 @@ def _common_step(values: list[list[Fraction]]) -> tuple[tuple[npt.NDArray[np.int
 
 
 def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
-    found = grid(problem, [chain.labels])
-    if found is None:
+    answer_grid = grid(problem, [chain.labels])
+    if answer_grid is None:
         if problem.query.kind is QueryKind.FUNCTION and problem.records > problem.longest:
             raise NotApplicableError("a function of one's own sees all chains together; its law is known for one only")
         for length, _ in problem.lengths:
@@ -134,7 +134,7 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
     )
     if least < _LEAST:
         raise NotApplicableError(f"a probability of the chain is {least:.1g}; laws are compared down to {_LEAST:g}")
-    steps = found.steps[0]
+    steps = answer_grid.steps[0]
     widest = int(steps.max()) * problem.records + 1
     starts = chain.size if chain.any_start else 1
     for length, _ in problem.lengths:
@@ -151,7 +151,7 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
         known = not chain.any_start and problem.model.single
         together = known and widest <= _WIDEST and work * widest / width <= _MOST_STEPS
         rest = _rest(chain, problem.lengths, length, steps) if together else None
-        yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(found.unit), found.inexact)
+        yield Given(ChainLaws(chain, length, steps.tolist(), rest), float(answer_grid.unit), answer_grid.inexact)
 
 
 def _rest(
@@ -160,10 +160,10 @@ def _rest(
     """The law of the sum over all chains but one of length ``own``."""
     law: Logs | None = None
     for length, count in lengths:
-        one = ChainLaws(chain, length, steps.tolist()).total() if count > (length == own) else None
+        chain_law = ChainLaws(chain, length, steps.tolist()).total() if count > (length == own) else None
         for _ in range(count - (length == own)):
-            assert one is not None
-            law = one if law is None else log_convolve(law, one)
+            assert chain_law is not None
+            law = chain_law if law is None else log_convolve(law, chain_law)
     return law
 
 
@@ -190,16 +190,16 @@ def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
 
 
 def _of_records(problem: Problem, model: RecordModel) -> Given:
-    found = grid(problem, model.domains)
-    if found is not None:
-        return Given(laws_of_records(model, found), float(found.unit), found.inexact)
+    answer_grid = grid(problem, model.domains)
+    if answer_grid is not None:
+        return Given(laws_of_records(model, answer_grid), float(answer_grid.unit), answer_grid.inexact)
     rows, _ = model.outcomes()
     return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
 
 
-def laws_of_records(model: RecordModel, found: Grid) -> AnswerLaws:
+def laws_of_records(model: RecordModel, answer_grid: Grid) -> AnswerLaws:
     """The laws of an answer in whole steps. Raises NotApplicableError where they take too long."""
-    return laws_in_steps(model, found.steps)
+    return laws_in_steps(model, answer_grid.steps)
 
 
 def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
@@ -208,8 +208,8 @@ def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) 
     if query.kind is QueryKind.FUNCTION:
         assert query.function is not None
         function = query.function
-        found = [np.atleast_1d(np.asarray(function([row]), dtype=float)).ravel() for row in rows]
-        answers = np.array(found)
+        values = [np.atleast_1d(np.asarray(function([row]), dtype=float)).ravel() for row in rows]
+        answers = np.array(values)
         return answers[:, 0] if answers.shape[1] == 1 else answers
     place = {label: n for n, label in enumerate(problem.model.labels)}
     labels = [np.array([place[s] for s in domain]) for domain in model.domains]
@@ -251,10 +251,10 @@ def answer_law(
     if len(beliefs) > 1:
         raise ParameterError("the model is a class; the law of an answer needs one belief")
     cells = [{}] if given is None else Secret(name="what is known", when=given).cells(problem.domains)
-    found = beliefs[0].laws.event(cells)
-    if found is None:
+    log_laws = beliefs[0].laws.event(cells)
+    if log_laws is None:
         raise ModelError(f"{given} has probability 0; nothing can be said given it", value=given)
-    if len(found) > 1:
+    if len(log_laws) > 1:
         raise ParameterError("the chain may start anywhere; the law of an answer needs a definite start")
     points = np.asarray(beliefs[0].laws.points, dtype=float) * beliefs[0].unit
-    return AnswerLaw(points, np.exp(found[0]))
+    return AnswerLaw(points, np.exp(log_laws[0]))

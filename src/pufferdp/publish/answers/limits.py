@@ -24,7 +24,7 @@ class Limit:
     apart: float
     """How far the two answers are apart."""
     error: float
-    """Half of that."""
+    """Half of ``apart``: the error that ``probability`` is about."""
     probability: float
     """For one of the two data sets an error of at least this size has at least this probability: 1/(e^epsilon + 1)."""
     hopeless: bool
@@ -54,7 +54,7 @@ def limit_of(problem: Problem) -> Limit | None:
     """
     if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN) or problem.secrets is not None:
         return None
-    far = _apart(problem)
+    far = _answer_distance(problem)
     if far <= problem.bound.lipschitz * (1 + 1e-9):
         return None  # one record can always move the answer so far, and that is what a promise hides
     whole = _range(problem)
@@ -67,7 +67,7 @@ def limit_of(problem: Problem) -> Limit | None:
     )
 
 
-def _apart(problem: Problem) -> float:
+def _answer_distance(problem: Problem) -> float:
     """How far two answers are apart that must look alike, in the answer's units."""
     model, lipschitz = problem.model, problem.bound.lipschitz
     if model.arbitrary is not None:
@@ -76,18 +76,20 @@ def _apart(problem: Problem) -> float:
     if model.real_valued:
         return 0.0  # normal records can be anything, whatever is known
     try:
-        found = grid(problem, model.domains or [model.labels])
+        answer_grid = grid(problem, model.domains or [model.labels])
     except NotApplicableError:
         return 0.0
-    if found is None:
+    if answer_grid is None:
         return 0.0
     if model.beliefs:
-        steps = max(apart_records(belief, found.steps, problem.adversary) for belief in model.beliefs)
+        steps = max(apart_records(belief, answer_grid.steps, problem.adversary) for belief in model.beliefs)
     elif problem.adversary is Adversary.DP or _blurred(problem):
         steps = 0
     else:
-        steps = max((apart_series(chain, problem.longest, found.steps[0]) for chain in _chains(problem)), default=0)
-    return steps * float(found.unit)
+        steps = max(
+            (apart_series(chain, problem.longest, answer_grid.steps[0]) for chain in _chains(problem)), default=0
+        )
+    return steps * float(answer_grid.unit)
 
 
 def _blurred(problem: Problem) -> bool:

@@ -27,7 +27,7 @@ class Ranked(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """Its name."""
+        """The name that ``--mechanism`` takes."""
 
     @property
     def applies(self) -> bool:
@@ -49,7 +49,7 @@ class Ranking(Paged, Generic[C]):
         return next(c for c in self.candidates if c.applies)
 
     def candidate(self, mechanism: str) -> C:
-        """A candidate by name."""
+        """The candidate of this mechanism; refuses a name that was not tried."""
         for candidate in self.candidates:
             if candidate.mechanism == mechanism:
                 return candidate
@@ -104,7 +104,7 @@ class Plan(Ranking[Candidate]):
     beta: float
 
     def with_more(self, other: Plan) -> Plan:
-        """The same problem with the mechanisms of another plan as well, for those that were tried later."""
+        """This plan with the mechanisms of another as well, for those that were tried later."""
         return replace(self, candidates=_ranked([*self.candidates, *other.candidates]))
 
     @cached_property
@@ -248,7 +248,7 @@ def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Len
         return ((checks.length(length), 1),)
     counted: dict[int, int] = {}
     for item in lengths or ():
-        one, count = item if isinstance(item, tuple) else (item, 1)
-        one = checks.length(one)
-        counted[one] = counted.get(one, 0) + checks.length(count, "number of chains")
+        chain_length, count = item if isinstance(item, tuple) else (item, 1)
+        chain_length = checks.length(chain_length)
+        counted[chain_length] = counted.get(chain_length, 0) + checks.length(count, "number of chains")
     return tuple(sorted(counted.items()))

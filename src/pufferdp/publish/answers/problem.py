@@ -139,7 +139,7 @@ class Calibration:
     sigma: float
     """Noise multiplier: the scale for a query with Lipschitz constant 1."""
     lipschitz: float
-    """L of the query."""
+    """L: the most that one record moves the answer, in L1."""
     law: NoiseLaw
     """The noise that will be drawn."""
     quilt: WorstRecord | NetworkQuilt | None = None

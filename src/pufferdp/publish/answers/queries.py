@@ -32,7 +32,7 @@ class Query:
     """A query. ``Query.parse("count:active")`` reads the command line's spelling."""
 
     kind: QueryKind
-    """What is asked."""
+    """Which of the queries it is; the other fields are for some kinds alone."""
     state: str | None = None
     """The state that is counted."""
     clip: tuple[float, float] | None = None
@@ -230,7 +230,7 @@ class BoundQuery:
     labels: tuple[str, ...]
     """What each coordinate of the answer is."""
     noise: NoiseKind
-    """The law of the noise."""
+    """Which law the noise has: a discrete one where the answer is counts."""
     unit: float
     """Size of one count in the answer's units."""
     range: tuple[float, float] | None

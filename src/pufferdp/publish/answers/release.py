@@ -14,7 +14,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
@@ -25,7 +25,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Release(Paged):
     denoised: Denoised | None
     """The posterior of the true answer under the model; None where it cannot be had. Follows from the same."""
     certificate: Certificate
-    """What was promised."""
+    """What was promised and how, for anyone to verify without the data."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints."""
@@ -139,7 +139,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         """Refuse a query, a promise or a way of reading that does not go with the model."""
         known = not self.model.takes_length
         if self.secrets is None or known:
-            self._asked(() if known else ((1, 1),))
+            self._problem_for(() if known else ((1, 1),))
         checks.probability(self.beta, "beta")
         check_mechanism(self.mechanism)
         self.reading.check(self.model)
@@ -149,15 +149,15 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
     def read(self) -> Exact:
-        """The exact counts."""
+        """The exact counts; they stay inside the publication."""
         self.progress("reading")
         return read_exact(self.data, self.model, self.query, self.reading.layout, self.reading.id)
 
     def problem(self, exact: Exact) -> AnswerProblem:
         """For the chains that were read."""
-        return AnswerProblem(problem=self._asked(exact.lengths), mechanism=self.mechanism, beta=self.beta)
+        return AnswerProblem(problem=self._problem_for(exact.lengths), mechanism=self.mechanism, beta=self.beta)
 
-    def _asked(self, lengths: tuple[tuple[int, int], ...]) -> Problem:
+    def _problem_for(self, lengths: tuple[tuple[int, int], ...]) -> Problem:
         return Problem(
             model=self.model,
             query=self.query,

@@ -95,7 +95,7 @@ class Secret:
     def cells(self, model: Domains) -> list[Cell]:
         """The event as conditions of which no two hold together."""
         conditions = [self._cell(condition, model) for condition in self._conditions]
-        if all(_apart(a, b) for a, b in itertools.combinations(conditions, 2)):
+        if all(_exclude(a, b) for a, b in itertools.combinations(conditions, 2)):
             return conditions
         scope = sorted({i for condition in conditions for i in condition})
         count = math.prod(len(model.states_of(i)) for i in scope)
@@ -172,10 +172,10 @@ class Secrets:
     def from_dict(cls, raw: object) -> Secrets:
         """Secrets from the content of their file: {"secrets": {name: condition(s)}, "pairs": [[name, name], …]}."""
         if not isinstance(raw, Mapping) or set(raw) != {"secrets", "pairs"}:
-            found = (
+            content = (
                 f"the keys are {', '.join(raw)}" if isinstance(raw, Mapping) else f"the content is {found_text(raw)}"
             )
-            raise ModelError(f'{found}; it must be one JSON object with the keys "secrets" and "pairs"', value=raw)
+            raise ModelError(f'{content}; it must be one JSON object with the keys "secrets" and "pairs"', value=raw)
         named, pairs = raw["secrets"], raw["pairs"]
         if not isinstance(named, Mapping):
             raise ModelError(
@@ -200,7 +200,7 @@ class Secrets:
 
 
 def load_secrets(path: str | os.PathLike[str]) -> Secrets:
-    """Read a secrets file."""
+    """Secrets from a JSON file, with the same content as ``Secrets.from_dict`` takes."""
     raw = read_json(path, "secrets file")
     try:
         return Secrets.from_dict(raw)
@@ -220,7 +220,7 @@ def _states(secret: str, record: str, given: object) -> tuple[str, ...]:
     return tuple(value_text(s) for s in several)
 
 
-def _apart(a: Cell, b: Cell) -> bool:
+def _exclude(a: Cell, b: Cell) -> bool:
     """Whether two conditions cannot hold together."""
     return any(i in b and not set(a[i]) & set(b[i]) for i in a)
 

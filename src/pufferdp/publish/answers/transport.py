@@ -24,11 +24,11 @@ class Moves:
     answers: tuple[float, ...]
     """The answers that are possible under either law, rising."""
     first: tuple[float, ...]
-    """Probability of each answer under the first law,"""
+    """Probability of each answer under the first law."""
     second: tuple[float, ...]
-    """and under the second."""
+    """Probability of each answer under the second law."""
     moves: tuple[tuple[int, int, float], ...]
-    """(from, to, mass), as places among the answers."""
+    """Moves as (from, to, mass), from and to as places among the answers."""
     distance: float
     """W-infinity: the length of the longest move, unless the mass that must go so far is lost in rounding."""
 

@@ -89,24 +89,24 @@ def noisy_counts(moves: Counts, scale: float, sampler: Sampler) -> Counts:
 def noisy_box(noisy: Counts, confidence: float, scale: float) -> tuple[Floats, Floats]:
     """Bounds on all transition probabilities that hold together with this confidence, from noisy counts.
 
-    A quarter of the risk is that one count is further from the truth than ``one``, a quarter that a row without one of
-    its counts is further than ``rest``, half that the bounds from the true counts fail. A lower bound grows with
+    A quarter of the risk is that one count is further from the truth than ``cell_error``, a quarter that a row without
+    one of its counts is further than ``rest``, half that the bounds from the true counts fail. A lower bound grows with
     successes and falls with failures, and an upper bound likewise, so the worst counts are at the ends. Negative counts
     stay: raised to 0, many of them would make their row too large.
     """
     k = len(noisy)
     risk = (1 - confidence) / (4 * k * k)
-    one, rest = tail_bound(scale, 1, risk), tail_bound(scale, k - 1, risk) if k > 1 else 0
+    cell_error, rest = tail_bound(scale, 1, risk), tail_bound(scale, k - 1, risk) if k > 1 else 0
     bounds = Bounds(math.log(2 * k * k / (1 - confidence)))
     low, high = np.zeros((k, k)), np.ones((k, k))
     for x in range(k):
         total = int(noisy[x].sum())
         for y in range(k):
             s, f = int(noisy[x, y]), total - int(noisy[x, y])
-            if s > one:
-                low[x, y] = bounds(s - one, max(f + rest, 0))[0]
+            if s > cell_error:
+                low[x, y] = bounds(s - cell_error, max(f + rest, 0))[0]
             if f > rest:
-                high[x, y] = bounds(max(s + one, 0), f - rest)[1]
+                high[x, y] = bounds(max(s + cell_error, 0), f - rest)[1]
     return low, high
 
 

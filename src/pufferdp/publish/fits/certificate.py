@@ -22,5 +22,5 @@ class Fitted(CertificatePart):
     confidence: float = Field(default=0.0, description="of a class: the probability that it contains the truth")
 
     def to_dict(self) -> dict[str, Any]:
-        """As in a model file."""
+        """As in a model file: without the keys that do not apply."""
         return self.model_dump(exclude_unset=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
 from pufferdp.models.bins import parse_bins
@@ -24,7 +24,7 @@ from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -43,7 +43,7 @@ class Fit(Paged):
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
-    """Where it was charged."""
+    """Where a private fit was charged; None without a ledger."""
 
 
 def fit(
@@ -134,7 +134,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 )
             if self.bins is not None:
                 parse_bins(self.bins)  # a bare width would take its range from the data
-        elif self.account.kept:
+        elif self.account.has_ledger:
             raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
         _ = self.reading.layout
 
@@ -173,17 +173,17 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         private, confidence, labels = problem.dp_epsilon is not None, problem.confidence, exact.coding.labels
         moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
         if private and confidence is not None:
-            kept = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+            indices = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
         else:
             moves = np.maximum(moves, 0)
-            kept = states_with_rows(moves)
-        if not len(kept):
+            indices = states_with_rows(moves)
+        if not len(indices):
             raise DataError(
                 f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
                 "least one move from which it can go on"
             )
-        moves = moves[np.ix_(kept, kept)]
-        states = tuple(labels[j] for j in kept)
+        moves = moves[np.ix_(indices, indices)]
+        states = tuple(labels[j] for j in indices)
         counted = dict(zip(labels, exact.counts.histogram, strict=True))
         seen = [name for name in labels if private or counted[name]]  # which of them occur is not public
         left_out = tuple(name for name in seen if name not in states)
@@ -216,9 +216,9 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
 def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:
     """States that are left at least once, for a state that is kept itself."""
-    kept = list(range(len(moves)))
+    states = list(range(len(moves)))
     while True:
-        still = [x for x in kept if moves[x, kept].sum() > 0]
-        if still == kept:
-            return kept
-        kept = still
+        still = [x for x in states if moves[x, states].sum() > 0]
+        if still == states:
+            return states
+        states = still

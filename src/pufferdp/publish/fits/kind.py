@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, transition_scale
@@ -52,8 +52,8 @@ class FitKind(Kind[FitProblem, float, Fitted]):
 
     def problem(self, certificate: Fitted, **more: Any) -> FitProblem:
         """What a model file says of its fit."""
-        said = certificate.to_dict()
-        return FitProblem(dp_epsilon=said.get("dp_epsilon"), confidence=said.get("confidence"))
+        content = certificate.to_dict()
+        return FitProblem(dp_epsilon=content.get("dp_epsilon"), confidence=content.get("confidence"))
 
     def solve(self, problem: FitProblem, progress: Progress) -> float:
         """The scale of the noise."""
@@ -78,7 +78,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         """From the DP loss: so much noise it needs."""
         states = charge.facts.get("states")
         problem = FitProblem(dp_epsilon=charge.dp_loss, longest=charge.longest, states=states)
-        return self.charge(problem, self.solve(problem, lambda words: None))
+        return self.charge(problem, self.solve(problem, silent))
 
 
 KIND: Final = FitKind()

@@ -114,21 +114,21 @@ def design_flips(
         noise_chain: flips that are a Markov chain themselves, for two states: its first state is no flip, its second
             a flip.
     """
-    epsilon, who = checks.epsilon(epsilon), checks.adversary(adversary)
+    epsilon, adversary = checks.epsilon(epsilon), checks.adversary(adversary)
     length = None if length is None else checks.length(length)
     series = flippable(model)
     chains = series.chains
     if noise_chain is not None:
-        return describe_noise(series, epsilon, who, length, noise_shares(noise_chain))
+        return describe_noise(series, epsilon, adversary, length, noise_shares(noise_chain))
     if series.size == 2:
         weights = np.mean([chain.stationary for chain in chains], axis=0)
-        rho0, rho1 = best_flips(chains, epsilon, length, who, (float(weights[0]), float(weights[1])))
+        rho0, rho1 = best_flips(chains, epsilon, length, adversary, (float(weights[0]), float(weights[1])))
         name, channel = FLIPS, np.array([[1 - rho0, rho0], [rho1, 1 - rho1]])
     else:
         name, make = (CHANNEL, better_channel) if optimise else (RESPONSE, least_response)
-        channel = make(chains, epsilon, length, who)
+        channel = make(chains, epsilon, length, adversary)
     shares = thresholds(channel)
-    return describe(series, epsilon, who, length, name, shares)
+    return describe(series, epsilon, adversary, length, name, shares)
 
 
 def describe(

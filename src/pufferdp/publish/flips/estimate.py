@@ -50,7 +50,7 @@ class FlipEstimate:
     counts: Interval
     """Records in each state: unbiased, so they may lie below 0; the intervals do not."""
     frequencies: Interval
-    """The same as shares of all records."""
+    """Share of all records that is in each state: ``counts`` over ``records``."""
     transitions: Interval
     """Row a: how often each state follows state a; nan where the series says too little of a."""
 
@@ -58,8 +58,8 @@ class FlipEstimate:
         """Plain JSON content; null where nothing can be said."""
 
         def listed(part: Interval) -> dict[str, Any]:
-            found = {"value": part.value, "low": part.low, "high": part.high}
-            return {name: _nullable(values.tolist()) for name, values in found.items()}
+            arrays = {"value": part.value, "low": part.low, "high": part.high}
+            return {name: _nullable(values.tolist()) for name, values in arrays.items()}
 
         parts = {name: listed(getattr(self, name)) for name in ("counts", "frequencies", "transitions")}
         return {"labels": list(self.labels), "records": self.records, "confidence": self.confidence, **parts}
@@ -93,7 +93,7 @@ def denoise_flips(
 def estimate_series(
     chains: States, channel: Matrix, *, labels: tuple[str, ...] | None = None, confidence: float = 0.95
 ) -> FlipEstimate:
-    """The same from arrays of sanitised states and a channel."""
+    """Counts, frequencies and transitions of the true series, from arrays of sanitised states and a channel."""
     confidence = checks.probability(confidence, "confidence")
     matrix = np.asarray(channel, dtype=float)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.linalg.cond(matrix) > 1e12:
@@ -109,30 +109,30 @@ def estimate_series(
     each = matrix @ inverse**2 - np.eye(k)
     spread = np.clip(outputs @ (inverse**2 - inverse), records * each.min(axis=0), records * each.max(axis=0))
     half = width * np.sqrt(np.maximum(spread, 0.0))
-    found = Interval(value=counts, low=np.clip(counts - half, 0, records), high=np.clip(counts + half, 0, records))
+    interval = Interval(value=counts, low=np.clip(counts - half, 0, records), high=np.clip(counts + half, 0, records))
     return FlipEstimate(
         labels=labels or tuple(str(n) for n in range(k)),
         records=records,
         confidence=confidence,
-        counts=found,
-        frequencies=Interval(value=counts / records, low=found.low / records, high=found.high / records),
+        counts=interval,
+        frequencies=Interval(value=counts / records, low=interval.low / records, high=interval.high / records),
         transitions=_transitions(chains, inverse, width),
     )
 
 
 def _transitions(chains: States, inverse: Floats, width: float) -> Interval:
     k = len(inverse)
-    said = [inverse[np.asarray(chain, dtype=np.int64)] for chain in chains if len(chain) > 1]
-    pairs = np.sum([u[:-1].T @ u[1:] for u in said], axis=0) if said else np.zeros((k, k))
+    indicators = [inverse[np.asarray(chain, dtype=np.int64)] for chain in chains if len(chain) > 1]
+    pairs = np.sum([u[:-1].T @ u[1:] for u in indicators], axis=0) if indicators else np.zeros((k, k))
     out = Interval(value=np.full((k, k), np.nan), low=np.zeros((k, k)), high=np.ones((k, k)))
     for a in range(k):
         left = float(pairs[a].sum())
-        if not said or left < 1:
+        if not indicators or left < 1:
             continue
         for b in range(k):
             p = float(pairs[a, b]) / left
             # Linear in the error: what each pair adds to the numerator beyond its share of the denominator.
-            spread = sum(_spread(u[:, a], u[:, b], p, a == b) for u in said)
+            spread = sum(_spread(u[:, a], u[:, b], p, a == b) for u in indicators)
             half = width * float(np.sqrt(max(spread, 0.0))) / left
             out.value[a, b], out.low[a, b], out.high[a, b] = p, max(0.0, p - half), min(1.0, p + half)
     return out
@@ -180,5 +180,5 @@ def _chains(data: object, c: SeriesCertificate) -> list[npt.NDArray[np.int64]]:
 def _nullable(value: Any) -> Any:
     """Lists of numbers, None in place of nan."""
     if isinstance(value, list):
-        return [_nullable(one) for one in value]
+        return [_nullable(item) for item in value]
     return None if math.isnan(value) else value

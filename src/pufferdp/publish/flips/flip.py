@@ -17,7 +17,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import BudgetError, DataError, NotApplicableError, ParameterError, PufferdpError
 from pufferdp.basics.files import check_file
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.csv_stream import change_file, change_lines, check_lines, count_lines, is_plain
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
@@ -31,7 +31,7 @@ from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
-from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
 from pufferdp.publish.reading import check_start, coding_of, histogram_of
 
 if TYPE_CHECKING:
@@ -47,9 +47,9 @@ class Flip(Paged):
     """A sanitised series and its certificate."""
 
     design: FlipDesign
-    """The channel."""
+    """The channel that every record passed, and what it leaks."""
     certificate: SeriesCertificate
-    """What was promised."""
+    """What was promised and how, for anyone to verify without the data."""
     states: npt.NDArray[np.int16] | None = field(default=None, repr=False)
     """The flipped state of each row, negative where it is missing; None where they were written to a file."""
 
@@ -108,7 +108,7 @@ def flip(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "data": data,
         "model": flippable(with_bins(model, bins)),
         "reading": Reading(column=column, order=order, by=by, gap=gap, missing=missing),
@@ -121,11 +121,11 @@ def flip(
         "progress": progress or silent,
     }
     if isinstance(data, (str, os.PathLike)) and out is not None:
-        layout = asked["reading"].check(asked["model"])
+        layout = options["reading"].check(options["model"])
         check_file(out, "out", ENDINGS)
         if is_plain(Path(data), Path(out), layout):
-            return FlipLines(**asked, out=out).publish()
-    return FlipRows(**asked, out=out).publish()
+            return FlipLines(**options, out=out).publish()
+    return FlipRows(**options, out=out).publish()
 
 
 def flip_stream(
@@ -196,7 +196,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         """The data set must be for this model and this adversary."""
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
-    def asked(self, length: int | None) -> FlipProblem:
+    def problem_for(self, length: int | None) -> FlipProblem:
         """The promise for chains of a length."""
         return FlipProblem(
             model=self.model,
@@ -216,8 +216,8 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
                 raise
             self.progress("looking for what would fit")
             fits = _fitting(problem, solution, error.left)
-            said = "" if fits is None else f", as with --epsilon {fits:.10g}"
-            raise BudgetError(f"{error}{said}", value=error.value, left=error.left) from None
+            hint = "" if fits is None else f", as with --epsilon {fits:.10g}"
+            raise BudgetError(f"{error}{hint}", value=error.value, left=error.left) from None
 
     def flipper(self, design: FlipDesign) -> Callable[[Codes], Codes]:
         """Flips states of the model, a piece of the series after the other; missing ones stay as they are."""
@@ -291,7 +291,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
 
     def problem(self, exact: tuple[Counts, FileRows | None]) -> FlipProblem:
         """For the longest chain that was read."""
-        return self.asked(max(length for length, _ in exact[0].lengths))
+        return self.problem_for(max(length for length, _ in exact[0].lengths))
 
     def draw(
         self, problem: FlipProblem, solution: FlipDesign, exact: tuple[Counts, FileRows | None], charged: Charged
@@ -321,16 +321,16 @@ class FlipLines(FlipPublication[int]):
         """How many lines there are; a file that cannot be flipped is not charged."""
         self.progress("flipping line by line")
         path = Path(str(self.data))
-        if self.account.kept:
+        if self.account.has_ledger:
             check_lines(path, self.reading.layout, self.coding, self.model.labels)
         return max(1, count_lines(path))
 
     def problem(self, exact: int) -> FlipProblem:
         """For as many records as there are lines."""
-        return self.asked(exact)
+        return self.problem_for(exact)
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: int, charged: Charged) -> Flip:
-        """Line by line."""
+        """Flip the file line by line, so that it need not fit into memory."""
         names, flipped = self.coding.labels, self.flipper(solution)
         tally = np.zeros(len(names), dtype=np.int64)
 
@@ -348,7 +348,7 @@ class FlipLines(FlipPublication[int]):
 
 @dataclass(frozen=True, kw_only=True)
 class FlipStream(FlipPublication[None]):
-    """Lines as they come."""
+    """A series from a stream: a line is flipped and written as soon as it is there."""
 
     source: BinaryIO
     sink: BinaryIO
@@ -368,7 +368,7 @@ class FlipStream(FlipPublication[None]):
 
     def problem(self, exact: None) -> FlipProblem:
         """For any number of records."""
-        return self.asked(None)
+        return self.problem_for(None)
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charged:
         """Not yet: a stream is charged once its first lines have been read, and before any is written."""

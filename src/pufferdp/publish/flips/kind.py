@@ -108,13 +108,13 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
 
     def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
         """The channel of least noise; of one that is given, what it promises."""
-        model, epsilon, length, who = flippable(problem.model), problem.epsilon, problem.length, problem.adversary
+        model, epsilon, length, adversary = flippable(problem.model), problem.epsilon, problem.length, problem.adversary
         if problem.noise is not None:
-            return describe_noise(model, epsilon, who, length, problem.noise)
+            return describe_noise(model, epsilon, adversary, length, problem.noise)
         if problem.thresholds is not None and problem.mechanism is not None:
-            return describe(model, epsilon, who, length, problem.mechanism, problem.thresholds)
+            return describe(model, epsilon, adversary, length, problem.mechanism, problem.thresholds)
         progress("choosing the channel")
-        return design_flips(model, epsilon, length=length, adversary=who, optimise=problem.optimise)
+        return design_flips(model, epsilon, length=length, adversary=adversary, optimise=problem.optimise)
 
     def claims(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
@@ -163,18 +163,18 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             "adversary": charge.adversary,
         }
         length = None if charge.longest == MOST_RECORDS else charge.longest
-        who = None if charge.adversary is None else checks.adversary(charge.adversary)
+        adversary = None if charge.adversary is None else checks.adversary(charge.adversary)
         if charge.kind == "noise-chain":
             noise = _shares(charge.facts["start"], charge.facts["transition"])
-            if charge.epsilon is not None and model is not None and who is not None:
+            if charge.epsilon is not None and model is not None and adversary is not None:
                 # Refuses noise that leaks more than its promise; another machine may round otherwise.
-                describe_noise(flippable(model), charge.epsilon * (1 + ROUNDING), who, length, noise)
+                describe_noise(flippable(model), charge.epsilon * (1 + ROUNDING), adversary, length, noise)
             return noise_chain(noise.start, noise.transition, **about)
         channel = np.array(charge.facts["channel"], dtype=float)
         if (channel < 0).any() or not np.allclose(channel.sum(axis=1), 1, rtol=0, atol=ROUNDING):
             raise LedgerError("the channel of a flipped series has a row that does not sum to 1")
-        if charge.epsilon is not None and model is not None and who is not None:
-            leaks = flip_bound(flippable(model).chains, channel, length, who)
+        if charge.epsilon is not None and model is not None and adversary is not None:
+            leaks = flip_bound(flippable(model).chains, channel, length, adversary)
             if not leaks <= charge.epsilon * (1 + BRACKET):
                 raise LedgerError(
                     f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {leaks:.6g}"
@@ -196,8 +196,8 @@ def _thresholds(stated: Sequence[Sequence[str]], size: int, count: int | None = 
 
 def check_one_chain(reading: Reading) -> None:
     """Refuse ways of reading in which rows do not follow each other as records do: noise that is a chain runs along."""
-    ways = {"order": reading.order, "by": reading.by, "gap": reading.gap}
-    for name, value in ways.items():
+    layout = {"order": reading.order, "by": reading.by, "gap": reading.gap}
+    for name, value in layout.items():
         if value is not None:
             raise NotApplicableError(
                 f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort and part "

@@ -98,12 +98,12 @@ class FlowProblem:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The states."""
+        """Names of the states: the rows and columns of the flow."""
         return self.model.labels
 
     @cached_property
     def dobrushin(self) -> float:
-        """alpha(K0)."""
+        """alpha(K0): the largest total variation between two rows of the matrix."""
         return dobrushin(self.model.transition)
 
     @cached_property
@@ -171,7 +171,7 @@ class FlowCalibration:
     expected_l1_error: float
     """Of the released flow under the model, simulated."""
     standard_error: float
-    """Of that number."""
+    """How far the simulation leaves ``expected_l1_error`` open: one standard deviation."""
     accuracy: Accuracy
     """With probability 1−beta every number of the released flow errs by less than alpha, simulated."""
 
@@ -202,10 +202,10 @@ def best_kappa(error: Callable[[float], float]) -> float:
     on_grid = [error(float(kappa)) for kappa in _KAPPAS]
     at = int(np.argmin(on_grid))
     low, high = _KAPPAS[max(0, at - 1)], _KAPPAS[min(len(_KAPPAS) - 1, at + 1)]
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda log: error(math.exp(log)), bounds=(math.log(low), math.log(high)), options={"maxiter": 12}
     )
-    refined = float(math.exp(found.x)) if found.fun < on_grid[at] else float(_KAPPAS[at])
+    refined = float(math.exp(optimum.x)) if optimum.fun < on_grid[at] else float(_KAPPAS[at])
     return float(f"{refined:.4g}")  # as it is printed, so that a certificate can be read
 
 

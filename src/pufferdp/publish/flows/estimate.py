@@ -38,7 +38,7 @@ class Range:
     high: float | None
 
     def to_dict(self) -> dict[str, float | None]:
-        """Plain JSON content."""
+        """As one cell of the estimates in a certificate."""
         return {"value": self.value, "low": self.low, "high": self.high}
 
 
@@ -55,7 +55,7 @@ class FlowEstimates:
     draws: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content."""
+        """As in the part ``estimates`` of a certificate."""
 
         def table(name: str) -> list[list[float | None]]:
             return [[getattr(cell, name) for cell in row] for row in self.transition]
@@ -77,14 +77,14 @@ class FlowEstimates:
 def estimate_chain(flow: Floats, law: NoiseLaw, kappa: float | None) -> FlowEstimates:
     """Estimates from a released flow (k×k), given the noise and the repair it was made with."""
     k = len(flow)
-    found = _flattened_back(flow.ravel(), kappa)
+    estimate = _flattened_back(flow.ravel(), kappa)
     draws = int(min(_MOST, max(50, _CELLS // (k * k))))
     noise = law.scale * seeded(_SEED).standard_normal((draws, k * k))
     if kappa is None:
-        again = repaired(found + noise, None)
+        simulated = repaired(estimate + noise, None)
     else:
-        again = _flattened_back(repaired(np.log(found + kappa) + noise, kappa), kappa)
-    value, others = _read(found.reshape(k, k)), np.array([_read(one.reshape(k, k)) for one in again])
+        simulated = _flattened_back(repaired(np.log(estimate + kappa) + noise, kappa), kappa)
+    value, others = _read(estimate.reshape(k, k)), np.array([_read(row.reshape(k, k)) for row in simulated])
     low, high = _quantiles(others)
     cells = [_range(*numbers) for numbers in zip(value, low, high, strict=True)]
     return FlowEstimates(
@@ -108,16 +108,16 @@ def _read(flow: Floats) -> Floats:
     k = len(flow)
     out = np.full(k * k + k + 2, np.nan)
     flow = np.where(flow < 2.0**-45, 0.0, flow)  # so little is what rounding leaves of nothing
-    kept = np.array(states_with_rows(flow), dtype=np.int64)
-    if not len(kept):
+    states = np.array(states_with_rows(flow), dtype=np.int64)
+    if not len(states):
         return out
-    inside = flow[np.ix_(kept, kept)]
+    inside = flow[np.ix_(states, states)]
     chain = MarkovChain(transition=inside / inside.sum(axis=1, keepdims=True))
     matrix = out[: k * k].reshape(k, k)
-    matrix[kept] = 0.0
-    matrix[np.ix_(kept, kept)] = chain.transition
+    matrix[states] = 0.0
+    matrix[np.ix_(states, states)] = chain.transition
     law = np.zeros(k)
-    law[kept] = chain.stationary
+    law[states] = chain.stationary
     out[k * k : k * k + k] = law
     out[-2] = dobrushin(chain.transition)
     sizes = np.sort(np.abs(np.linalg.eigvals(chain.transition)))

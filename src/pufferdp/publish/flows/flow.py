@@ -17,7 +17,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
@@ -28,7 +28,7 @@ from pufferdp.publish.flows.certificate import FlowCertificate
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
 from pufferdp.publish.flows.kind import KIND, FlowRequest, mechanisms, shortfall
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import ExactFlow, read_flow
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def plan_flow(
         add=add,
         centre_only=centre_only,
     )
-    return _plan(problem, beta, progress or (lambda words: None))
+    return _plan(problem, beta, progress or silent)
 
 
 def flow(
@@ -245,13 +245,13 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
 
     def check(self) -> None:
         """Refuse a promise or a way of reading that does not go with the model."""
-        self._asked(((2, 1),))
+        self._problem_for(((2, 1),))
         checks.probability(self.beta, "beta")
         self.reading.check(self.model)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must keep a budget for this very promise."""
-        ledger.expect_flow(dataset, model=self.model, promise=self._asked(((2, 1),)).promise)
+        ledger.expect_flow(dataset, model=self.model, promise=self._problem_for(((2, 1),)).promise)
 
     def read(self) -> ExactFlow:
         """The exact transitions."""
@@ -260,9 +260,9 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""
-        return FlowRequest(problem=self._asked(exact.lengths), beta=self.beta, mechanism=self.mechanism)
+        return FlowRequest(problem=self._problem_for(exact.lengths), beta=self.beta, mechanism=self.mechanism)
 
-    def _asked(self, lengths: Lengths) -> FlowProblem:
+    def _problem_for(self, lengths: Lengths) -> FlowProblem:
         return FlowProblem(
             model=self.model,
             lengths=lengths,
@@ -285,17 +285,17 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
     def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:
         """The noisy flow with its certificate."""
         self.progress("drawing noise")
-        asked = problem.problem
-        released = _noisy(asked, solution, exact.transitions, self.sampler)
+        flow_problem = problem.problem
+        released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
         made = self.made(self.model, exact.facts, exact.histogram, charged, released.tolist())
         certificate = self.kind.certify(problem, solution, made)
         estimates = estimate_chain(released, solution.law, solution.kappa)
-        return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=asked.trial.guess)
+        return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=flow_problem.trial.guess)
 
 
-def _plan(problem: FlowProblem, beta: float, tell: Progress) -> FlowPlan:
+def _plan(problem: FlowProblem, beta: float, progress: Progress) -> FlowPlan:
     beta = checks.probability(beta, "beta")
-    tell("simulating flows under the model")
+    progress("simulating flows under the model")
     candidates = [
         FlowCandidate(calibration=calibrate(problem, noise, repair, beta), reason=shortfall(problem, noise))
         for noise, repair in mechanisms(problem).values()

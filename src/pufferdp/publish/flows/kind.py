@@ -101,40 +101,40 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
     def solve(self, problem: FlowRequest, progress: Progress) -> FlowCalibration:
         """The noise and the repair that are named, or the best that keep the promise."""
         progress("simulating flows under the model")
-        asked = problem.problem
+        flow_problem = problem.problem
         if problem.mechanism is not None:
-            noise, repair = named(asked, problem.mechanism)
-            return calibrate(asked, noise, repair, problem.beta, problem.kappa)
-        kept = [pair for pair in mechanisms(asked).values() if shortfall(asked, pair[0]) is None]
-        tried = [calibrate(asked, noise, repair, problem.beta) for noise, repair in kept]
+            noise, repair = mechanism_named(flow_problem, problem.mechanism)
+            return calibrate(flow_problem, noise, repair, problem.beta, problem.kappa)
+        candidates = [pair for pair in mechanisms(flow_problem).values() if shortfall(flow_problem, pair[0]) is None]
+        tried = [calibrate(flow_problem, noise, repair, problem.beta) for noise, repair in candidates]
         return min(tried, key=lambda calibration: calibration.expected_l1_error)
 
     def claims(self, problem: FlowRequest, solution: FlowCalibration, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
-        asked, ours, noise = problem.problem, solution, solution.noise
-        flow, draws = _in_simplex(made.released, asked.model.size), len(asked.trial.noise)
+        flow_problem, ours, noise = problem.problem, solution, solution.noise
+        flow, draws = _in_simplex(made.released, flow_problem.model.size), len(flow_problem.trial.noise)
         near = _ERRORS * math.sqrt(2) * ours.standard_error
-        short = shortfall(asked, noise)
+        short = shortfall(flow_problem, noise)
         rule = Exact(noise.rule) if short is None else Exact("ours", words=f"{ours.mechanism} does not apply: {short}")
         return {
             **self.head_claims(made),
-            "guarantee": {name: Exact(value) for name, value in guarantee(asked).items()},
-            "budget": {"kind": Exact(TOTAL_VARIATION), "tau": Exact(asked.tau)},
-            **model_claims(asked.model),
+            "guarantee": {name: Exact(value) for name, value in guarantee(flow_problem).items()},
+            "budget": {"kind": Exact(TOTAL_VARIATION), "tau": Exact(flow_problem.tau)},
+            **model_claims(flow_problem.model),
             "query": {
                 "name": Exact("flow"),
-                "transitions": Exact(asked.transitions),
-                "coordinates": Exact(asked.model.size**2),
+                "transitions": Exact(flow_problem.transitions),
+                "coordinates": Exact(flow_problem.model.size**2),
             },
             "mechanism": {"name": Exact(ours.mechanism), "theorem": Exact(ours.theorem)},
             "calibration": {
                 "rule": rule,
-                "dobrushin": Near(asked.dobrushin),
+                "dobrushin": Near(flow_problem.dobrushin),
                 "alpha_orbit": Near(noise.alpha_orbit),
                 "alpha_record": Near(noise.alpha_record),
                 "orbit": Near(noise.orbit),
                 "record": Near(noise.record),
-                "sum": Exact(asked.add),
+                "sum": Exact(flow_problem.add),
                 "distance": Near(noise.distance),
                 "sigma": Near(noise.sigma),
             },
@@ -149,9 +149,9 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
                 # A standard deviation of n numbers errs by about 1/√n of itself.
                 "standard_error": Near(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
             },
-            "data": data_claims(made.data, asked.lengths),
-            "public": Exact(public_facts(asked)),
-            "labels": Exact(list(asked.labels)),
+            "data": data_claims(made.data, flow_problem.lengths),
+            "public": Exact(public_facts(flow_problem)),
+            "labels": Exact(list(flow_problem.labels)),
             "flow": Stated(flow.tolist()),
             "estimates": Near(estimate_chain(flow, ours.law, ours.kappa).to_dict(), rel=_ROUNDING, abs=_ROUNDING),
             "warnings": Stated(list(made.warnings)),
@@ -181,7 +181,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             add=facts["sum"] is True,
             centre_only=promise.centre_only,
         )
-        noise, repair = named(problem, facts["mechanism"])
+        noise, repair = mechanism_named(problem, facts["mechanism"])
         if noise.sigma < problem.ours.sigma:
             raise LedgerError(
                 f"a flow had noise of sigma {noise.sigma:.10g}; its promise needs {problem.ours.sigma:.10g}"
@@ -203,7 +203,7 @@ def mechanisms(problem: FlowProblem) -> dict[str, tuple[FlowNoise, Repair]]:
     }
 
 
-def named(problem: FlowProblem, name: str) -> tuple[FlowNoise, Repair]:
+def mechanism_named(problem: FlowProblem, name: str) -> tuple[FlowNoise, Repair]:
     """A noise and a repair by their name."""
     known = mechanisms(problem)
     if name not in known:

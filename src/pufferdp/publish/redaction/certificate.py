@@ -116,7 +116,7 @@ def rows_text(rows: Sequence[int]) -> str:
     ordered = sorted(set(rows))
     parts = []
     for _, group in itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0]):
-        found = [row for _, row in group]
-        parts.append(str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}")
+        run = [row for _, row in group]
+        parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
     word = "row" if len(ordered) == 1 else "rows"
     return f"{word} {', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else f"{word} {parts[0]}"

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.redaction.design import (
     Block,
     Design,
@@ -50,7 +50,7 @@ from pufferdp.publish.redaction.certificate import (
 from pufferdp.publish.redaction.methods import redaction_mechanism
 
 Span = tuple[int, int]
-Stretch = tuple[int, Sequence[Sequence[float]]]
+StatedBlock = tuple[int, Sequence[Sequence[float]]]
 _ROUNDING: Final = 1e-12
 """Absolute: of a leakage or a share of records."""
 
@@ -64,14 +64,14 @@ class RedactionRequest:
     private: tuple[int, ...]
     """The private rows, in the order of their positions."""
     known: tuple[int, ...]
-    """The known rows."""
+    """Rows that the adversary knows beforehand."""
     chains: tuple[Span, ...]
     """First and last position of each chain with private records."""
     records: int
-    """Rows with a value."""
+    """Rows of the series that have a value; utility is a share of these."""
     mark: str
     method: str | None = None
-    stretches: Sequence[Stretch] | None = None
+    stated_blocks: Sequence[StatedBlock] | None = None
     """A design that is given: first position and redaction probabilities of each stretch that is not all released."""
     earlier: Design | None = None
     """The design of an earlier redaction, to be designed together with."""
@@ -146,7 +146,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             records=c.data.records,
             mark=c.mark,
             method=c.mechanism.name,
-            stretches=[(block.first, block.redaction_probabilities) for block in c.blocks],
+            stated_blocks=[(block.first, block.redaction_probabilities) for block in c.blocks],
             after=c.after,
             dataset=None if c.ledger is None else c.ledger.dataset,
         )
@@ -154,9 +154,9 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     def solve(self, problem: RedactionRequest, progress: Progress) -> Designs:
         """The design of each chain: the one that is given, or the best of the method."""
         hiding = problem.hiding
-        if problem.stretches is not None:
+        if problem.stated_blocks is not None:
             method = redaction_mechanism(problem.method).name
-            return tuple(designs_of(hiding, method=method, chains=problem.chains, blocks=problem.stretches))
+            return tuple(designs_of(hiding, method=method, chains=problem.chains, blocks=problem.stated_blocks))
         progress("designing")
         if problem.earlier is not None:
             return (redesign_with(problem.earlier, hiding.private, hiding.epsilon, window=problem.method == "window"),)
@@ -166,13 +166,13 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
     def claims(self, problem: RedactionRequest, solution: Designs, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
         hiding, after, method = problem.hiding, problem.after, solution[0].method
-        who, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
+        adversary, epsilon, known = hiding.adversary, hiding.epsilon, problem.known
         leakage = max(design.leakage for design in solution)
         utility = 1 - math.fsum(design.redacted for design in solution) / problem.records
         too_much = f"the design leaks {leakage:.10g}, more than the epsilon of {{stated}}"
         blocks = [
             {"first": block.first, "redaction_probabilities": block.marks.tolist()}
-            for block in stretches(problem.chains, solution)
+            for block in redacted_blocks(problem.chains, solution)
         ]
         data: dict[str, Claim | Claims] = {
             name: Stated(made.data[name]) for name in ("column", "order", "by", "gap", "missing")
@@ -180,12 +180,12 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         return {
             **self.head_claims(made),
             "guarantee": {
-                "adversary": Exact(str(who)),
-                "knows": Exact(knows_text(who, known)),
+                "adversary": Exact(str(adversary)),
+                "knows": Exact(knows_text(adversary, known)),
                 "epsilon": AtLeast(epsilon, least=leakage * (1 - _ROUNDING), words=too_much),
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
-                "statement": Exact(statement(who, known, epsilon, len(problem.private), after=after is not None)),
+                "statement": Exact(statement(adversary, known, epsilon, len(problem.private), after=after is not None)),
             },
             **model_claims(hiding.chain),
             "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
@@ -227,7 +227,9 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "positions": list(hiding.private),
                 "rows": hiding.length,
                 "chains": [list(span) for span in problem.chains],
-                "blocks": [[block.first, _runs(block.marks.tolist())] for block in stretches(problem.chains, solution)],
+                "blocks": [
+                    [block.first, _runs(block.marks.tolist())] for block in redacted_blocks(problem.chains, solution)
+                ],
                 "earlier": None if together is None else together.leakage,
             },
             together=None if together is None else rows_text(together.private),
@@ -256,14 +258,14 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             records=facts["rows"],
             mark="",
             method=facts["method"],
-            stretches=[
+            stated_blocks=[
                 (checks.length(first, "first row of a block"), [row for count, row in runs for _ in range(count)])
                 for first, runs in facts["blocks"]
             ],
         )
         if len(set(problem.private)) != len(problem.private) or len(problem.private) != len(problem.hiding.private):
             raise LedgerError("a redaction has one position for each private row, and no row twice")
-        designs = self.solve(problem, lambda words: None)
+        designs = self.solve(problem, silent)
         leakage = max(design.leakage for design in designs)
         if leakage > facts["epsilon"] * (1 + _ROUNDING):
             raise LedgerError(f"a redaction promises {facts['epsilon']:g}; recomputed it leaks {leakage:.10g}")
@@ -276,7 +278,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
 KIND: Final = RedactionKind()
 
 
-def stretches(chains: Sequence[Span], designs: Sequence[Design]) -> list[Block]:
+def redacted_blocks(chains: Sequence[Span], designs: Sequence[Design]) -> list[Block]:
     """The stretches that are not all released, in positions of the series."""
     return [
         Block(first - 1 + block.first, block.marks)
@@ -300,7 +302,7 @@ def read_designs(raw: dict[str, Any]) -> list[Design]:
     problems, _ = KIND.verify(raw)
     if problems:
         raise CertificateError(f"the certificate does not hold: {problems[0]}")
-    return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), lambda words: None))
+    return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), silent))
 
 
 def check_mark(mark: str, chain: MarkovChain) -> None:

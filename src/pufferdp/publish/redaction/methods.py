@@ -40,8 +40,8 @@ REDACTIONS: Final = (
 
 def redaction_mechanism(name: str | None) -> RedactionMechanism:
     """The mechanism of this name; the best without one."""
-    for one in REDACTIONS:
-        if one.name == (name or "3r-optimal"):
-            return one
-    known = ", ".join(one.name for one in REDACTIONS)
+    for mechanism in REDACTIONS:
+        if mechanism.name == (name or "3r-optimal"):
+            return mechanism
+    known = ", ".join(mechanism.name for mechanism in REDACTIONS)
     raise ParameterError(f"method is {name!r}; it must be one of {known}", value=name)

@@ -17,7 +17,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import check_file
-from pufferdp.basics.progress import Progress
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import FLOW_ENDINGS, PlacedRows, Placement, Span, rewrite_file, rewrite_frame
 from pufferdp.data.series import open_series
@@ -28,9 +28,9 @@ from pufferdp.models.bins import with_bins
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading, silent
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
-from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, stretches
+from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.result import MARK, Redaction
 
@@ -75,15 +75,15 @@ def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> lis
     rows, codes = placement.states_at(open_)
     if len(rows):
         spans += spans_of(rows[bernoulli(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
-    return merged(spans)
+    return merge_spans(spans)
 
 
 def spans_of(numbers: Iterable[int]) -> list[Span]:
-    """Rows as spans."""
-    return merged([(row, row) for row in numbers])
+    """Rows in any order as spans of neighbours."""
+    return merge_spans([(row, row) for row in numbers])
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Spans in order, those that touch made one."""
     out: list[Span] = []
     for first, last in sorted(spans):
@@ -203,7 +203,7 @@ class Placed:
     """Where the rows that matter stand. Values are read when it is decided what is redacted."""
 
     placement: Placement
-    found: PlacedRows
+    rows: PlacedRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,24 +268,24 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
-        return Placed(placement=placement, found=placement.find([*self.private, *self.known]))
+        return Placed(placement=placement, rows=placement.find([*self.private, *self.known]))
 
     def problem(self, exact: Placed) -> RedactionRequest:
         """For the whole series; chains without private records are released as they are."""
-        found, count = exact.found, len(self.private)
-        rows = dict(zip(found.positions, [*self.private, *self.known], strict=True))
-        private = found.positions[:count]
+        placed, count = exact.rows, len(self.private)
+        rows = dict(zip(placed.positions, [*self.private, *self.known], strict=True))
+        private = placed.positions[:count]
         if self.earlier is not None:
-            before = self.earlier.rows(found)
+            before = self.earlier.rows(placed)
             rows, private = {**before, **rows}, (*before, *private)
-        whole = replace(self.hiding, length=found.count, private=private, known=found.positions[count:])
-        own = tuple(span for span in found.chains if any(span[0] <= p <= span[1] for p in whole.private))
+        whole = replace(self.hiding, length=placed.count, private=private, known=placed.positions[count:])
+        own = tuple(span for span in placed.chains if any(span[0] <= p <= span[1] for p in whole.private))
         return RedactionRequest(
             hiding=whole,
             private=tuple(rows[p] for p in whole.private),
             known=tuple(rows[p] for p in whole.known),
             chains=own,
-            records=found.count - found.missing,
+            records=placed.count - placed.missing,
             mark=self.mark,
             method=self.method,
             earlier=None if self.earlier is None else self.earlier.design,
@@ -296,13 +296,13 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
     def draw(self, problem: RedactionRequest, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
         """Mark, write and certify."""
         self.progress("redacting")
-        placement, blocks = exact.placement, stretches(problem.chains, solution)
+        placement, blocks = exact.placement, redacted_blocks(problem.chains, solution)
         if self.earlier is None:
             spans = draw(blocks, placement, self.sampler)
         else:
             marked = marked_rows(self.published, self.reading.column, self.earlier.certificate.mark)
             spans = draw_again(blocks, self.earlier.design, placement, self.sampler, marked)
-        rows = dict(zip(exact.found.positions, [*self.private, *self.known], strict=True))
+        rows = dict(zip(exact.rows.positions, [*self.private, *self.known], strict=True))
         row_at = None if placement.plain else _rows_at(blocks, placement, rows)
         frame = None
         if isinstance(self.data, (str, os.PathLike)):
@@ -313,8 +313,8 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         made = Made(data=self.reading.facts((), 0), warnings=warnings, ledger=charged.row)
         return Redaction(
             designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
-            rows=exact.found.count,
-            missing=exact.found.missing,
+            rows=exact.rows.count,
+            missing=exact.rows.missing,
             mark=self.mark,
             row_at=row_at,
             certificate=self.kind.certify(problem, solution, made),
@@ -353,22 +353,22 @@ class Earlier:
         dataset = None if c.ledger is None else c.ledger.dataset
         return EarlierPart(sha256=c.sha256, private=c.guarantee.private, leakage=c.leakage, dataset=dataset)
 
-    def rows(self, found: PlacedRows) -> dict[int, int]:
+    def rows(self, placed: PlacedRows) -> dict[int, int]:
         """Its private rows by their positions; refuses another series than the one it was of."""
-        if found.missing or len(found.chains) != 1 or self.design.hiding.length != found.count:
+        if placed.missing or len(placed.chains) != 1 or self.design.hiding.length != placed.count:
             raise ParameterError(
                 f"the earlier redaction is of {self.design.hiding.length} records in one chain; the data has "
-                f"{found.count} rows, {found.missing} of them without a value: it must be the same series"
+                f"{placed.count} rows, {placed.missing} of them without a value: it must be the same series"
             )
         return dict(zip(self.certificate.data.private, self.certificate.guarantee.private, strict=True))
 
 
-def _rows_at(blocks: Sequence[Block], placement: Placement, asked: dict[int, int]) -> dict[int, int] | None:
+def _rows_at(blocks: Sequence[Block], placement: Placement, named_rows: dict[int, int]) -> dict[int, int] | None:
     """The row of each position inside a block, and of those that were asked about; None where all are the same."""
     spans = [(block.first, block.last) for block in blocks]
     rows, _ = placement.states_at(spans)
-    found = asked | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
-    return None if all(position == row for position, row in found.items()) else found
+    row_at = named_rows | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
+    return None if all(position == row for position, row in row_at.items()) else row_at
 
 
 def _check_target(data: object, out: str | os.PathLike[str] | None) -> None:

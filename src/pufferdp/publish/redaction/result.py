@@ -36,7 +36,7 @@ class Redaction(Paged):
     row_at: Mapping[int, int] | None = None
     """The row of each position that matters, where the series is in another order than its rows; None: the same."""
     missing: int = 0
-    """Rows without a value."""
+    """Rows without a value, which are no records."""
     mark: str = MARK
     """What stands for a redacted record."""
     certificate: RedactionCertificate | None = None
@@ -56,7 +56,7 @@ class Redaction(Paged):
 
     @property
     def private(self) -> tuple[int, ...]:
-        """The private rows."""
+        """The private rows, counted from 1."""
         return self._rows(self.positions)
 
     @property
@@ -108,7 +108,7 @@ class Redaction(Paged):
 
     @property
     def blocks(self) -> tuple[Block, ...]:
-        """The same in rows of the data."""
+        """The stretches that are not all released, in rows of the data."""
         if self.row_at is None:
             return self.stretches
         each = [(b.first + n, row) for b in self.stretches for n, row in enumerate(b.marks)]
@@ -145,11 +145,11 @@ class Redaction(Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp redact --json`` prints."""
-        who = self.hiding
+        hiding = self.hiding
         return {
             "method": self.method,
-            "epsilon": who.epsilon,
-            "adversary": str(who.adversary),
+            "epsilon": hiding.epsilon,
+            "adversary": str(hiding.adversary),
             "leakage": self.leakage,
             # None where a mark or a release tells such an adversary everything.
             "leakage_to": {
@@ -161,7 +161,7 @@ class Redaction(Paged):
             "private": list(self.private),
             "known": list(self.known),
             "mark": self.mark,
-            "states": list(who.chain.labels),
+            "states": list(hiding.chain.labels),
             "redaction_probabilities": self.probabilities() if self.rows <= LISTED else None,
             "blocks": [{"first": b.first, "redaction_probabilities": b.marks.tolist()} for b in self.blocks],
             "certificate": None if self.certificate is None else self.certificate.to_dict(),

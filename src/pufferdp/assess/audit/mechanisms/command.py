@@ -30,7 +30,6 @@ from pufferdp.basics.progress import Progress
 _PORTION: Final = 1 << 16
 _LONGEST_LINE: Final = 32 * MOST_NUMBERS
 _LONGEST_TEXT: Final = 300
-_RULE: Final = "one line each is expected"
 
 
 @dataclass(eq=False)
@@ -101,7 +100,7 @@ class CommandMechanism:
                 f"{self._words[0]!r} cannot be started: {error.strerror}", value=self.command
             ) from None
         try:
-            out, said = self._exchange(process, text, m)
+            out, errors = self._exchange(process, text, m)
             code = process.wait(timeout=self.budget.patience)
         except subprocess.TimeoutExpired:
             raise MechanismError(f"{self.name} closed its output but did not end, and was ended") from None
@@ -109,7 +108,7 @@ class CommandMechanism:
             _end(process)
         if code != 0:
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-            words = " ".join(said.decode("utf-8", "replace").split())[-_LONGEST_TEXT:]
+            words = " ".join(errors.decode("utf-8", "replace").split())[-_LONGEST_TEXT:]
             raise MechanismError(f"{self.name} ended with {how} on {m:,} data sets" + (f": {words}" if words else ""))
         return out
 
@@ -118,7 +117,7 @@ class CommandMechanism:
         assert process.stdout
         assert process.stderr
         waiting, deadline = memoryview(text), time.monotonic() + self._spent.seconds_left
-        out, said, lines = bytearray(), bytearray(), 0
+        out, errors, lines = bytearray(), bytearray(), 0
         with selectors.DefaultSelector() as ready:
             for stream, event in (
                 (process.stdin, selectors.EVENT_WRITE),
@@ -129,12 +128,12 @@ class CommandMechanism:
                 ready.register(stream, event)
             while ready.get_map():
                 wait = min(self.budget.patience, max(0.0, deadline - time.monotonic()))
-                found = ready.select(wait)
-                if not found:
-                    raise self._late(wait, lines, m)
-                for key, _ in found:
+                events = ready.select(wait)
+                if not events:
+                    raise self._late_error(wait, lines, m)
+                for key, _ in events:
                     if key.fileobj is process.stdin:
-                        waiting = _fed(process.stdin, waiting)
+                        waiting = _feed(process.stdin, waiting)
                         if not waiting:
                             ready.unregister(process.stdin)
                             process.stdin.close()
@@ -143,14 +142,14 @@ class CommandMechanism:
                     if not portion:
                         ready.unregister(key.fileobj)
                     elif key.fileobj is process.stderr:
-                        said = (said + portion)[-4 * _LONGEST_TEXT :]
+                        errors = (errors + portion)[-4 * _LONGEST_TEXT :]
                     else:
                         out += portion
                         lines += portion.count(b"\n")
                         self._check(out, lines, m)
                         if self.progress is not None:
                             self.progress(f"running {self.name}: {min(lines, m):,} of {m:,} runs")
-        return bytes(out), bytes(said)
+        return bytes(out), bytes(errors)
 
     def _check(self, out: bytearray, lines: int, m: int) -> None:
         """A command that writes for ever is ended early."""
@@ -164,7 +163,7 @@ class CommandMechanism:
                 "a line are expected"
             )
 
-    def _late(self, wait: float, lines: int, m: int) -> Exception:
+    def _late_error(self, wait: float, lines: int, m: int) -> Exception:
         if wait < self.budget.patience:
             return self._spent.over(self.name, lines, m)
         return MechanismError(
@@ -178,7 +177,7 @@ class CommandMechanism:
             raise MechanismError(
                 f"{self.name} wrote {len(lines):,} lines for {m:,} data sets; one line each is expected"
             )
-        found: list[list[float]] = []
+        rows: list[list[float]] = []
         for at, line in enumerate(lines, start=1):
             try:
                 numbers = [float(word) for word in line.replace(",", " ").split()]
@@ -186,20 +185,20 @@ class CommandMechanism:
                 numbers = []
             if not numbers or not np.isfinite(numbers).all():
                 raise MechanismError(f"line {at:,} of {self.name} is {line[:60]!r}; finite numbers are expected")
-            if len(numbers) != len(found[0] if found else numbers):
+            if len(numbers) != len(rows[0] if rows else numbers):
                 raise MechanismError(
-                    f"line {at:,} of {self.name} has {len(numbers):,} numbers, and line 1 has {len(found[0]):,}; an "
+                    f"line {at:,} of {self.name} has {len(numbers):,} numbers, and line 1 has {len(rows[0]):,}; an "
                     "output has the same length every time"
                 )
-            found.append(numbers)
-        if len(found[0]) > MOST_NUMBERS:
+            rows.append(numbers)
+        if len(rows[0]) > MOST_NUMBERS:
             raise MechanismError(
-                f"{self.name} wrote {len(found[0]):,} numbers a line; at most {MOST_NUMBERS:,} are expected"
+                f"{self.name} wrote {len(rows[0]):,} numbers a line; at most {MOST_NUMBERS:,} are expected"
             )
-        return np.array(found)
+        return np.array(rows)
 
 
-def _fed(stdin: IO[bytes], waiting: memoryview) -> memoryview:
+def _feed(stdin: IO[bytes], waiting: memoryview) -> memoryview:
     try:
         return waiting[os.write(stdin.fileno(), waiting[:_PORTION]) :]
     except BlockingIOError:

@@ -65,7 +65,7 @@ def serve(lines: Lines, load: Callable[[], Loaded], values: Sequence[object] | N
         loaded = load()
         hello = {"dp_loss": None if loaded.dp_loss is None else float(loaded.dp_loss), "batched": loaded.batched}
     except BaseException as error:
-        _send(lines.pipe, b"f", f"could not be loaded: {_said(error)}")
+        _send(lines.pipe, b"f", f"could not be loaded: {_error_text(error)}")
         return
     _send(lines.pipe, b"h", json.dumps(hello))
     runs = _Runs(lines, loaded, None if values is None else np.asarray(list(values)), at_once)
@@ -115,7 +115,7 @@ class _Runs:
         try:
             return self._loaded.function(given)
         except BaseException as error:
-            raise BadOutputError(f"raised {_said(error)}") from None
+            raise BadOutputError(f"raised {_error_text(error)}") from None
 
     def _one(self, row: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         back = self._called(row)
@@ -133,7 +133,7 @@ class _Runs:
         return self._checked(out.reshape(len(rows), -1))
 
     def _checked(self, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The same length every time, not too long, and all numbers."""
+        """Refuse outputs whose length changes, that are too long, or that hold what is no number."""
         width = out.shape[-1]
         if not 1 <= width <= MOST_NUMBERS:
             raise BadOutputError(f"gave back {width:,} numbers; from 1 to {MOST_NUMBERS:,} are expected")
@@ -151,10 +151,10 @@ class _Runs:
 
 def _numbers(back: Any, rule: str) -> npt.NDArray[np.float64]:
     try:
-        found = np.asarray(back)
-        if found.dtype.kind not in "biuf":
+        array = np.asarray(back)
+        if array.dtype.kind not in "biuf":
             raise ValueError
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(array, dtype=np.float64)
     except Exception:
         raise BadOutputError(f"gave back {_about(back)}; {rule} is expected") from None
 
@@ -172,7 +172,7 @@ def _about(back: Any) -> str:
     return f"a {type(back).__name__}"
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """The kind of an error and the first line of its message."""
     try:
         words = " ".join(str(error).split())
@@ -201,9 +201,9 @@ class RunBudget:
     """How long and how often a mechanism from outside may run, all audits of it together."""
 
     seconds: float = 3600.0
-    """Time in all."""
+    """Seconds that all calls together may take."""
     calls: int = 10_000_000
-    """Data sets in all."""
+    """Data sets that all runs together may hand over."""
     patience: float = 30.0
     """Seconds without any answer after which the mechanism is taken to hang, and is ended."""
 
@@ -223,7 +223,7 @@ class Spending:
 
     @property
     def seconds_left(self) -> float:
-        """Time that is left."""
+        """Seconds that the next runs may take."""
         return self.budget.seconds - self.seconds
 
     def admit(self, name: str, m: int) -> None:
@@ -273,7 +273,7 @@ class GuardedFunction:
     @property
     def dp_loss(self) -> float | None:
         """Declared, or what the object says of itself."""
-        return self.declared if self.declared is not None else self._started().dp_loss
+        return self.declared if self.declared is not None else self._running_child().dp_loss
 
     @property
     def calls(self) -> int:
@@ -301,12 +301,12 @@ class GuardedFunction:
             self._spent.calls += len(rows)
 
     def _run(self, rows: Records) -> Outputs:
-        child, m = self._started(), len(rows)
+        child, m = self._running_child(), len(rows)
         deadline = time.monotonic() + self._spent.seconds_left
         child.ask(rows)
         done, width = 0, 1
         while True:
-            kind, text = self._heard(child, deadline, done, m)
+            kind, text = self._next_message(child, deadline, done, m)
             if kind == b"r":
                 done, width = json.loads(text)
                 if self.progress is not None:
@@ -316,11 +316,11 @@ class GuardedFunction:
             else:
                 raise MechanismError(f"{self.name}: {text}")
 
-    def _started(self) -> _Child:
+    def _running_child(self) -> _Child:
         if self._child is None:
             child = self._child = _Child(self.load, self.values)
             try:
-                kind, text = self._heard(child, time.monotonic() + self._spent.seconds_left, 0, 0)
+                kind, text = self._next_message(child, time.monotonic() + self._spent.seconds_left, 0, 0)
                 if kind != b"h":
                     raise MechanismError(f"{self.name} {text}")
                 child.dp_loss = json.loads(text)["dp_loss"]
@@ -329,7 +329,7 @@ class GuardedFunction:
                 raise
         return self._child
 
-    def _heard(self, child: _Child, deadline: float, done: int, m: int) -> tuple[bytes, str]:
+    def _next_message(self, child: _Child, deadline: float, done: int, m: int) -> tuple[bytes, str]:
         """The next message; hangs and deaths become errors."""
         patience = self.budget.patience
         wait = min(patience, max(0.0, deadline - time.monotonic()))
@@ -376,14 +376,14 @@ class _Child:
         return int(struct.unpack("<q", self._call[:8])[0])
 
     def ask(self, rows: Records) -> None:
-        """Hand over rows."""
+        """Write rows to the shared file and say how many there are, and of which type."""
         self._records.seek(0)
         self._records.write(np.ascontiguousarray(rows).tobytes())
         self._records.flush()
         self.pipe.send_bytes(struct.pack("<qq1s", *rows.shape, b"i" if rows.dtype.kind == "i" else b"f"))
 
     def outputs(self, m: int, width: int) -> Outputs:
-        """What came back."""
+        """The outputs of ``m`` data sets, copied from the shared file."""
         data = os.pread(self._outputs.fileno(), m * width * 8, 0)
         return np.frombuffer(data, dtype=np.float64).reshape(m, width).copy()
 

@@ -34,7 +34,7 @@ class AuditedMechanism(Protocol):
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """What reports and JSON call the mechanism."""
 
     @property
     def dp_loss(self) -> float | None:
@@ -94,10 +94,10 @@ class NoisyQuery:
         if self.model.real_valued or self.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             return None, None
         length = self.records if self.model.needs_length else None
-        found = leakage_of(
+        leakage = leakage_of(
             self.model, dp_epsilon=self.dp_loss, length=length, query=self.query, adversary=str(adversary)
         ).exact
-        return found, found
+        return leakage, leakage
 
     def _answers(self, records: Records) -> Outputs:
         share = 1 / self.records if self.query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1.0
@@ -146,8 +146,8 @@ class FlippedSeries:
 
     def leakage(self, adversary: Adversary) -> tuple[float | None, float | None]:
         """Exactly for two states, a bound for more."""
-        found = flip_bound(flip_chains(self.model), self.channel, self.records, adversary)
-        return (found if len(self.channel) == 2 else None), found
+        bound = flip_bound(flip_chains(self.model), self.channel, self.records, adversary)
+        return (bound if len(self.channel) == 2 else None), bound
 
 
 @dataclass(eq=False, kw_only=True)
@@ -162,7 +162,7 @@ class RedactedSeries:
 
     @cached_property
     def targets(self) -> tuple[int, ...]:
-        """The private records."""
+        """Positions of the private records, counted from 0."""
         return tuple(p - 1 for p in self.design.hiding.private)
 
     @cached_property
@@ -176,9 +176,9 @@ class RedactedSeries:
         return np.where(self.generator.random(states.shape) < chances, -1.0, states)
 
     def leakage(self, adversary: Adversary) -> tuple[float | None, float | None]:
-        """Exactly."""
-        found = self.design.leakage_to(adversary)
-        return found, found
+        """Exactly, from the design."""
+        leakage = self.design.leakage_to(adversary)
+        return leakage, leakage
 
 
 def known_mechanism(
@@ -230,9 +230,9 @@ def _records(model: Model, length: int | None) -> int:
 
 def _numbers(text: str) -> Sequence[float]:
     try:
-        found = [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.split(",")]
     except ValueError:
-        found = [math.nan]
-    if not all(math.isfinite(v) for v in found):
+        numbers = [math.nan]
+    if not all(math.isfinite(v) for v in numbers):
         raise ParameterError(f"{text!r} must be numbers with commas between them", value=text)
-    return found
+    return numbers

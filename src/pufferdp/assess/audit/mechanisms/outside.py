@@ -32,19 +32,19 @@ _DISTANCES: Final = {
 """How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
 
 
-def loaded(thing: Any, query: Asked = None, batched: bool = False, d_in: float | None = None) -> Loaded:
+def load_thing(thing: Any, query: Asked = None, batched: bool = False, d_in: float | None = None) -> Loaded:
     """A callable, an OpenDP measurement or a diffprivlib mechanism, made ready to run."""
     library = library_of(thing)
-    asked = _answering(query)
+    answer = _answering(query)
     if library == "opendp":
-        call = (lambda row: thing(_plain(row))) if asked is None else (lambda row: thing(_plain(asked(row))))
+        call = (lambda row: thing(_plain(row))) if answer is None else (lambda row: thing(_plain(answer(row))))
         return Loaded(call, _opendp_loss(thing, d_in))
     if library == "diffprivlib":
-        if asked is None:
+        if answer is None:
             raise ParameterError(
                 "a diffprivlib mechanism adds noise to an answer; say which one: query='count:1', 'sum', or a function"
             )
-        return Loaded(lambda row: thing.randomise(_plain(asked(row))), _diffprivlib_loss(thing))
+        return Loaded(lambda row: thing.randomise(_plain(answer(row))), _diffprivlib_loss(thing))
     if not callable(thing):
         raise ParameterError(
             f"a {type(thing).__name__} cannot be run; give a function, an OpenDP measurement, a diffprivlib mechanism "
@@ -52,15 +52,15 @@ def loaded(thing: Any, query: Asked = None, batched: bool = False, d_in: float |
         )
     loss = getattr(thing, "dp_loss", None)
     many = batched or bool(getattr(thing, "batched", False))
-    return Loaded(_after(asked, thing, many), None if loss is None else float(loss), many)
+    return Loaded(_compose(answer, thing, many), None if loss is None else float(loss), many)
 
 
 def library_of(thing: Any) -> str | None:
     """The library an object belongs to, where it is one that is known here."""
-    found = type(thing).__module__.partition(".")[0]
-    if found == "opendp" and hasattr(thing, "map") and hasattr(thing, "output_measure"):
-        return found
-    return found if found == "diffprivlib" and hasattr(thing, "randomise") else None
+    library = type(thing).__module__.partition(".")[0]
+    if library == "opendp" and hasattr(thing, "map") and hasattr(thing, "output_measure"):
+        return library
+    return library if library == "diffprivlib" and hasattr(thing, "randomise") else None
 
 
 def import_function(where: str, name: str) -> Any:
@@ -108,12 +108,12 @@ def _count(row: npt.NDArray[Any], state: str) -> int:
         raise ParameterError(f"query is count:{state}; the records are numbers, and none is {state!r}") from None
 
 
-def _after(asked: Function | None, function: Function, many: bool) -> Function:
-    if asked is None:
+def _compose(answer: Function | None, function: Function, many: bool) -> Function:
+    if answer is None:
         return function
     if many:
-        return lambda rows: function(np.array([asked(row) for row in rows]))
-    return lambda row: function(asked(row))
+        return lambda rows: function(np.array([answer(row) for row in rows]))
+    return lambda row: function(answer(row))
 
 
 def _plain(value: Any) -> Any:
@@ -137,10 +137,10 @@ def _opendp_loss(measurement: Any, d_in: float | None) -> float | None:
         try:
             loss = float(measurement.map(number))
         except Exception as error:  # whole numbers are asked for by some measurements, doubles by others
-            said: Exception = error
+            refusal: Exception = error
         else:
             return loss if math.isfinite(loss) else None
-    raise ParameterError(f"the measurement gives no loss at a distance of {d_in:g}: {' '.join(str(said).split())}")
+    raise ParameterError(f"the measurement gives no loss at a distance of {d_in:g}: {' '.join(str(refusal).split())}")
 
 
 def _diffprivlib_loss(mechanism: Any) -> float | None:
@@ -209,7 +209,7 @@ def outside_mechanism(
         called = name or parts[-1]
         load = partial(_imported, parts[0], parts[1], query, batched, d_in)
     else:
-        ready = loaded(thing, query, batched, d_in)  # what cannot be run is refused before anything is started
+        ready = load_thing(thing, query, batched, d_in)  # what cannot be run is refused before anything is started
         called = name or _name_of(thing)
 
         def load() -> Loaded:
@@ -219,7 +219,7 @@ def outside_mechanism(
 
 
 def _imported(where: str, name: str, query: Asked, batched: bool, d_in: float | None) -> Loaded:
-    return loaded(import_function(where, name), query, batched, d_in)
+    return load_thing(import_function(where, name), query, batched, d_in)
 
 
 def _name_of(thing: Any) -> str:

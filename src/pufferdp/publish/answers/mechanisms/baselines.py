@@ -40,10 +40,10 @@ class Group(Mechanism):
 
     def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
-        return Calibrated(sigma=self._together(problem) / problem.epsilon)
+        return Calibrated(sigma=self._group_sensitivity(problem) / problem.epsilon)
 
     @staticmethod
-    def _together(problem: Problem) -> float:
+    def _group_sensitivity(problem: Problem) -> float:
         model = records_of(problem.model)
         if model is None:
             return float(problem.model.group_size(problem.longest if problem.lengths else 0))
@@ -69,14 +69,14 @@ class CurveNoise(Mechanism):
         """One over the DP loss that may be spent."""
         refuse_own_secrets(problem)
         longest = problem.longest if problem.lengths else None
-        found = curve(self.curve, problem.model, longest, problem.adversary)
-        if isinstance(found, Absent):
-            raise NotApplicableError(found.reason)
-        loss = found.inverse(min(problem.epsilon, LARGEST))
+        leakage_curve = curve(self.curve, problem.model, longest, problem.adversary)
+        if isinstance(leakage_curve, Absent):
+            raise NotApplicableError(leakage_curve.reason)
+        loss = leakage_curve.inverse(min(problem.epsilon, LARGEST))
         if loss <= 0:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
         # A DP loss of 1/σ that is not above the one that was checked.
-        return Calibrated(sigma=math.nextafter(1 / loss, math.inf), theorem=found.theorem)
+        return Calibrated(sigma=math.nextafter(1 / loss, math.inf), theorem=leakage_curve.theorem)
 
 
 CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)

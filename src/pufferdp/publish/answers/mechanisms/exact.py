@@ -45,12 +45,12 @@ class Witness:
     """The adversary who learns most, in words, and what they would like to see."""
 
     record: str
-    """The record they want."""
+    """The record that they want to know, by name where records have names."""
     knows: str
     likelier: str
-    """The value that the output speaks for, and"""
+    """The value of the record that the output speaks for."""
     other: str
-    """the one it speaks against."""
+    """The value that the output speaks against."""
     output: float
     """The noisy answer over the records named in ``over``, in its units."""
     over: str
@@ -71,10 +71,10 @@ class ExactLeakage:
         """The leakage at a DP loss."""
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        found = max(worst(dp_loss * self._share)[0] for worst in self._worst) + dp_loss * self._rounding
-        if not math.isfinite(found):
+        leakage = max(worst(dp_loss * self._share)[0] for worst in self._worst) + dp_loss * self._rounding
+        if not math.isfinite(leakage):
             raise NotApplicableError("the leakage is not a number that a double can hold")
-        return found
+        return leakage
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
@@ -89,42 +89,42 @@ class ExactLeakage:
 
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
-        who = max((worst(dp_loss * self._share) for worst in self._worst), key=lambda found: found[0])[1]
-        if isinstance(who, Informed):
-            return self._in_series(who)
-        return None if who is None else self._among_records(who)
+        adversary = max((worst(dp_loss * self._share) for worst in self._worst), key=lambda pair: pair[0])[1]
+        if isinstance(adversary, Informed):
+            return self._in_series(adversary)
+        return None if adversary is None else self._among_records(adversary)
 
-    def _in_series(self, who: Informed) -> Witness:
+    def _in_series(self, informed: Informed) -> Witness:
         labels = self._problem.model.labels
-        alone = who.left == who.right == 0
-        said = f"all but {who.left} records before the target and {who.right} after it"
-        said, these = ("all other records", "it") if alone else (said, "these")
+        alone = informed.left == informed.right == 0
+        knowledge = f"all but {informed.left} records before the target and {informed.right} after it"
+        knowledge, these = ("all other records", "it") if alone else (knowledge, "these")
         ends = [
             f"the record {side} {these} is {labels[end]}" if end is not None else f"the series {edge} with {these}"
-            for side, edge, end in (("before", "begins", who.left_end), ("after", "ends", who.right_end))
+            for side, edge, end in (("before", "begins", informed.left_end), ("after", "ends", informed.right_end))
         ]
         return Witness(
             record="the target",
-            knows=f"{said}; {' and '.join(ends)}",
-            likelier=labels[who.likelier],
-            other=labels[who.other],
-            output=self._value((0,) * (who.left + who.right + 1), who.output),
+            knows=f"{knowledge}; {' and '.join(ends)}",
+            likelier=labels[informed.likelier],
+            other=labels[informed.other],
+            output=self._value((0,) * (informed.left + informed.right + 1), informed.output),
             over="the target" if alone else "the target and the unknown records",
         )
 
-    def _among_records(self, who: Learner) -> Witness:
+    def _among_records(self, learner: Learner) -> Witness:
         problem = self._problem
-        states, nobody = problem.states_at(who.record), problem.adversary is Adversary.PUFFERFISH
-        home = tuple(range(problem.records)) if nobody else self._component(who.record)
-        known = [f"that {problem.value_name(i, x)}" for i, x in who.known]
+        states, nobody = problem.states_at(learner.record), problem.adversary is Adversary.PUFFERFISH
+        home = tuple(range(problem.records)) if nobody else self._component(learner.record)
+        known = [f"that {problem.value_name(i, x)}" for i, x in learner.known]
         if len(home) < problem.records:
             known.append("all records that are independent of these" if known else "all independent records")
         return Witness(
-            record=f"record {problem.record_name(who.record)}",
+            record=f"record {problem.record_name(learner.record)}",
             knows=", ".join(known) or "no record",
-            likelier=states[who.likelier],
-            other=states[who.other],
-            output=self._value(home, int(who.output)),
+            likelier=states[learner.likelier],
+            other=states[learner.other],
+            output=self._value(home, int(learner.output)),
             over="all records" if len(home) == problem.records else "the record and those that depend on it",
         )
 
@@ -164,14 +164,14 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
         windows = [WindowLeakage(chain, n, steps.steps[0], problem.adversary) for chain in chains for n in lengths]
         return [_of_window(window) for window in windows]
     if model.beliefs:
-        return [TableLeakage(one, steps.steps, problem.adversary).worst for one in model.beliefs]
+        return [TableLeakage(belief, steps.steps, problem.adversary).worst for belief in model.beliefs]
     raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
 
 
 def _of_window(window: WindowLeakage) -> Worst:
     def worst(dp_loss: float) -> tuple[float, Informed | None]:
-        found = window.at(dp_loss)
-        return found.upper, found.adversary
+        bracket = window.at(dp_loss)
+        return bracket.upper, bracket.adversary
 
     return worst
 
@@ -188,7 +188,7 @@ def _grid(problem: Problem) -> Grid:
     """The answer in whole steps, or the reason why there is no exact leakage."""
     if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
         raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
-    found = grid(problem, problem.model.domains or [problem.model.labels])
-    if found is None:
+    answer_grid = grid(problem, problem.model.domains or [problem.model.labels])
+    if answer_grid is None:
         raise NotApplicableError("needs states with values; the numbers are in the data alone")
-    return found
+    return answer_grid

@@ -45,8 +45,8 @@ def _on_records(problem: Problem) -> Calibrated:
     refuse_known_records(problem)
     worst: NetworkQuilt | None = None
     for tree in (belief.tree for belief in beliefs if belief.tree is not None):
-        found = worst_network_record(tree, problem.moves, Score(problem.epsilon))
-        worst = found if worst is None or found.value > worst.value else worst
+        candidate = worst_network_record(tree, problem.moves, Score(problem.epsilon))
+        worst = candidate if worst is None or candidate.value > worst.value else worst
     assert worst is not None
     return Calibrated(sigma=worst.value, quilt=worst)
 
@@ -74,8 +74,8 @@ class QuiltApprox(Mechanism):
                 left, right = gap.left, gap.right
             else:
                 left = right = contraction(chain).side
-            found = worst_record_by_distance(left, right, problem.longest, objective)
-            worst = found if worst is None or found.value > worst.value else worst
+            candidate = worst_record_by_distance(left, right, problem.longest, objective)
+            worst = candidate if worst is None or candidate.value > worst.value else worst
         if worst is None:
             raise NotApplicableError("bounds influence by the mixing of a chain, and the class lists none")
         return Calibrated(sigma=worst.value, quilt=worst)

@@ -77,7 +77,7 @@ class _Search:
         """The pairs that were named."""
         secrets = self.problem.secrets
         assert secrets is not None
-        found: dict[str, Logs] = {}
+        laws: dict[str, Logs] = {}
         for secret in secrets.secrets:
             rows = self.given.laws.event(secret.cells(self.problem.domains))
             if rows is None:
@@ -85,10 +85,10 @@ class _Search:
                     f"secret {secret.name!r} has probability 0 under the model; it cannot be a secret",
                     value=secret.name,
                 )
-            found[secret.name] = rows
+            laws[secret.name] = rows
         for a, b in secrets.pairs:
-            for row in found[a]:
-                for other in found[b]:
+            for row in laws[a]:
+                for other in laws[b]:
                     self._first.append(row[None])
                     self._second.append(other[None])
                     self._names.append((a, b))
@@ -104,12 +104,12 @@ class _Search:
         points, unit, inexact = self.given.laws.points, self.given.unit, self.given.inexact
         first, second = np.concatenate(self._first), np.concatenate(self._second)
         floor = 0.0 if self.worst is None else max(0.0, (self.worst.distance - inexact) / unit)
-        found: WorstPair | None
+        pair: WorstPair | None
         if points.ndim == 2:
-            found = worst_flow(np.asarray(points, dtype=float), first, second, self.slack, floor)
+            pair = worst_flow(np.asarray(points, dtype=float), first, second, self.slack, floor)
         else:
-            found = Pairs(points, first, second, self.slack).worst(floor)
-        if found is not None:
-            a, b = self._names[found.pair]
-            self.worst = Transport(distance=found.distance * unit + inexact, first=a, second=b)
+            pair = Pairs(points, first, second, self.slack).worst(floor)
+        if pair is not None:
+            a, b = self._names[pair.pair]
+            self.worst = Transport(distance=pair.distance * unit + inexact, first=a, second=b)
         self._first, self._second, self._names = [], [], []
