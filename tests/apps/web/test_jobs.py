@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 import pufferdp
-from pufferdp.apps.web.workers import Lane
+from pufferdp.apps.web.workers import Worker
 from tests.apps.cli.conftest import Run, folder, run  # noqa: F401
 from tests.apps.web.conftest import DEMO, Served
 
@@ -114,26 +114,26 @@ def test_who_goes_away_ends_the_work() -> None:
     """A job that is slow to end is ended with its process; one that is quick leaves it alone."""
 
     async def go() -> tuple[int, int, int]:
-        lane = Lane()
+        worker = Worker()
         needs = {"m": json.loads((DEMO / "wearer.json").read_text())}
         quick = {"model": "m", "data": None, "reading": None, "id": None, "query": "histogram", "clip": None,
                  "epsilon": 1.0, "adversary": "bdp", "length": 2016, "theme": "light"}  # fmt: skip
 
-        async def first(asked: dict[str, object], stop: str, wait: float = 0.0) -> int:
-            async with aclosing(lane.run("plan", asked, needs)) as said:
-                async for kind, _ in said:
+        async def first(arguments: dict[str, object], stop: str, wait: float = 0.0) -> int:
+            async with aclosing(worker.run("plan", arguments, needs)) as messages:
+                async for kind, _ in messages:
                     if kind == stop:
                         break
                 await asyncio.sleep(wait)
-            assert lane._process is not None
-            return lane._process.pid
+            assert worker._process is not None
+            return worker._process.pid
 
         try:
             a = await first(quick, "part")  # left early, and done before long
             b = await first({**quick, "query": "sum"}, "part", 0.3)  # in the middle of seconds of one mechanism
             return a, b, await first(quick, "done")
         finally:
-            await lane.close()
+            await worker.close()
 
     a, b, c = asyncio.run(go())
     assert a == b != c

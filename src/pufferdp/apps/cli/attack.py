@@ -40,7 +40,6 @@ def attack(
     from pufferdp.assess.attack.attack import attack_file, attack_simulated
     from pufferdp.assess.attack.attackers import Learned
     from pufferdp.basics import checks
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
 
     if (data is None) == (length is None):
@@ -50,8 +49,7 @@ def attack(
         if value is not None:
             where = "drawn series (--length)" if data is not None else "a sanitised series (DATA)"
             raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     believed = load_model(model)
     trained = Learned() if learned else None
     with options.progress() as progress:
@@ -82,11 +80,11 @@ def attack(
                 learned=trained,
                 progress=progress,
             )
-        content, said = result.to_dict(), str(result)
+        content, text = result.to_dict(), str(result)
         if figure is not None:
             from pufferdp.report.pages.assess import attack_success
 
             progress("drawing")
             attack_success(content).save(figure)
-            said += f"\n\nFigure: {figure}"
-    options.show(content, said, as_json)
+            text += f"\n\nFigure: {figure}"
+    options.show(content, text, as_json)

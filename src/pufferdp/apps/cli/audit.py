@@ -39,11 +39,9 @@ def audit(
     from pufferdp.assess.audit.audit import audit_mechanism
     from pufferdp.assess.audit.search import Budget
     from pufferdp.basics import checks
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
 
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     options.check_report(report)
     budget = Budget(calls=checks.length(calls, "calls"), seconds=options.number("seconds", seconds))
     with options.progress(lambda: budget.share) as progress:
@@ -62,12 +60,12 @@ def audit(
             progress=progress,
             budget=budget,
         )
-        content, said = result.to_dict(), str(result)
+        content, text = result.to_dict(), str(result)
         if figure is not None:
             from pufferdp.report.pages.assess import audit_panels
 
             progress("drawing")
             audit_panels(content).save(figure)
-            said += f"\n\nFigure: {figure}"
-    options.show(content, said, as_json)
+            text += f"\n\nFigure: {figure}"
+    options.show(content, text, as_json)
     options.write_report(result, report)

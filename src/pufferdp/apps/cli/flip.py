@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -137,9 +136,8 @@ def flip(
 
 
 def _keep(result: object, path: str | None) -> None:
-    from pufferdp.basics.files import write_whole
     from pufferdp.publish.flips.flip import Flip
 
     assert isinstance(result, Flip)
     if path is not None:
-        write_whole(path, json.dumps(result.certificate.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        options.write_json(path, result.certificate.to_dict())

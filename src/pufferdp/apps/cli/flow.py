@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -35,15 +34,14 @@ def flow(
     as_json: options.AsJson = False,
 ) -> None:
     """Release how a process moves between states, without its fine structure or any one step."""
-    from pufferdp.basics.files import check_file, write_whole
+    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.flows.flow import flow as make_flow
 
     # A release that cannot be kept is not made.
     if out is not None:
         check_file(out, "out")
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     options.check_report(report)
     with options.progress() as progress:
         result = make_flow(
@@ -68,7 +66,7 @@ def flow(
             progress=progress,
         )
         if out is not None:
-            write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
+            options.write_json(out, result.to_dict())
         if figure is not None:
             from pufferdp.report.pages.flows import flow_map
 

@@ -42,13 +42,11 @@ def leakage(
         return
     from pufferdp.assess.dp import leakage_lines, leakage_of
     from pufferdp.basics import checks
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
 
     if (dp_epsilon is None) == (target is None):
         raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     with options.progress() as progress:
         progress("reading the model")
         believed = load_model(model)
@@ -61,15 +59,15 @@ def leakage(
             query=query,
             adversary=adversary,
         )
-        content, said = result.to_dict(), str(result)
+        content, text = result.to_dict(), str(result)
         if figure is not None:
             from pufferdp.report.pages.leakage import leakage_curves
 
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
             leakage_curves(content).save(figure)
-            said += f"\n\nFigure: {figure}"
-    options.show(content, said, as_json)
+            text += f"\n\nFigure: {figure}"
+    options.show(content, text, as_json)
 
 
 def _stream(
@@ -85,17 +83,15 @@ def _stream(
     """What a stream leaks, or what its steps may spend."""
     from pufferdp.assess.streams import stream_budget, stream_leakage
     from pufferdp.basics import checks
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
 
     for name, value in {**others, "--stream-target": target if losses is not None else None}.items():
         if value is not None:
             raise ParameterError(f"{name} is {value}; a stream is asked for with --stream: leave it out", value=value)
     steps = None if length is None else checks.length(length.strip())
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
-        if losses is None or (steps is None and "," not in losses):
-            raise ParameterError("the figure shows leakage over time: give --stream and --length")
+    options.check_figure(figure)
+    if figure is not None and (losses is None or (steps is None and "," not in losses)):
+        raise ParameterError("the figure shows leakage over time: give --stream and --length")
     with options.progress() as progress:
         progress("reading the model")
         believed = load_model(model)
@@ -104,7 +100,7 @@ def _stream(
             budget = stream_budget(
                 believed, options.number("stream_target", str(target)), length=steps, adversary=adversary
             )
-            content, said = budget.to_dict(), str(budget)
+            content, text = budget.to_dict(), str(budget)
         else:
             numbers = [options.number("stream", part) for part in losses.split(",")]
             progress("following the stream")
@@ -115,10 +111,10 @@ def _stream(
                 adversary=adversary,
                 progress=progress,
             )
-            content, said = report.to_dict(), str(report)
+            content, text = report.to_dict(), str(report)
         if figure is not None:
             from pufferdp.report.pages.assess import stream_chart
 
             stream_chart(content).save(figure)
-            said += f"\n\nFigure: {figure}"
-    options.show(content, said, as_json)
+            text += f"\n\nFigure: {figure}"
+    options.show(content, text, as_json)

@@ -45,7 +45,7 @@ def create(
 
     if (budget is None) == (tau is None):
         raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
-    believed, who = None if model is None else load_model(model), checks.adversary(adversary)
+    believed, checked_adversary = None if model is None else load_model(model), checks.adversary(adversary)
     most: float | FlowBudget
     if tau is None:
         if eta is not None or privacy != "joint" or centre_only:
@@ -59,8 +59,8 @@ def create(
         numbers = {"tau": options.number("tau", tau), "eta": options.number("eta", eta)}
         most = FlowBudget(**numbers, privacy=privacy, centre_only=centre_only)
         refuse_no_flow(believed, most)  # before a file is made
-    with Ledger(place, create=True) as books:
-        made = books.create(dataset, model=believed, adversary=who, budget=most)
+    with Ledger(place, create=True) as budget_ledger:
+        made = budget_ledger.create(dataset, model=believed, adversary=checked_adversary, budget=most)
     options.show(made.to_dict(), str(made), as_json)
 
 
@@ -77,14 +77,14 @@ def show(
     from pufferdp.report.pages.ledger import budget_over_time, datasets_page
     from pufferdp.report.text import terminal
 
-    with Ledger(place) as books, options.progress() as progress:
+    with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("reading the curve")
-        names = books.names() if dataset is None else (dataset,)
-        datasets = [books.dataset(name) for name in names]
+        names = budget_ledger.names() if dataset is None else (dataset,)
+        datasets = [budget_ledger.dataset(name) for name in names]
         if figure is not None:
             if len(datasets) != 1:
                 raise ParameterError("a figure shows one data set; name it with --dataset")
-            budget_over_time(datasets[0].to_dict(), history(books, names[0])).save(figure)
+            budget_over_time(datasets[0].to_dict(), history(budget_ledger, names[0])).save(figure)
     if len(datasets) == 1:
         options.show(datasets[0].to_dict(), str(datasets[0]), as_json)
     else:
@@ -104,12 +104,12 @@ def verify(
     from pufferdp.basics.errors import RefusedError
     from pufferdp.ledger.ledger import Ledger
 
-    with Ledger(place) as books, options.progress() as progress:
+    with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("recomputing hashes and charges")
-        found = books.verify(head)
-    options.show(found.to_dict(), str(found), as_json)
-    if not found.valid:
-        count = len(found.problems)
+        verification = budget_ledger.verify(head)
+    options.show(verification.to_dict(), str(verification), as_json)
+    if not verification.valid:
+        count = len(verification.problems)
         raise RefusedError(f"the ledger does not hold; it has {count} problem{'s' * (count != 1)}")
 
 
@@ -125,10 +125,10 @@ def export(
     from pufferdp.ledger.ledger import Ledger
 
     check_file(out, "out")
-    with Ledger(place) as books, options.progress() as progress:
+    with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("writing")
-        found = export_ledger(books, out)
-    options.show(found, f"{found['rows']} rows of {len(found['datasets'])} data sets: {out}", as_json)
+        summary = export_ledger(budget_ledger, out)
+    options.show(summary, f"{summary['rows']} rows of {len(summary['datasets'])} data sets: {out}", as_json)
 
 
 @ledger.command("import")
@@ -144,6 +144,6 @@ def import_(
     content = read_export(source)  # before a file is made
     with options.progress() as progress:
         progress("recomputing hashes and charges")
-        with Ledger(place, create=True) as books:
-            found = import_ledger(books, content)
-    options.show(found, f"{found['rows']} rows of {len(found['datasets'])} data sets", as_json)
+        with Ledger(place, create=True) as budget_ledger:
+            summary = import_ledger(budget_ledger, content)
+    options.show(summary, f"{summary['rows']} rows of {len(summary['datasets'])} data sets", as_json)

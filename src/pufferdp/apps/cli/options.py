@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Annotated, Any
 
 import typer
@@ -91,6 +92,14 @@ def gap_of(value: str | None) -> str | float | None:
         return value
 
 
+def check_figure(path: str | None) -> None:
+    """Refuse a figure that could not be written, before anything is computed or released."""
+    if path is not None:
+        from pufferdp.basics.files import check_file
+
+        check_file(path, "figure", FIGURES)
+
+
 def check_report(path: str | None) -> None:
     """Refuse a report that could not be written, before anything is released."""
     if path is not None:
@@ -114,6 +123,13 @@ def show(result: dict[str, Any], text: str, as_json: bool) -> None:
     print(json.dumps(result, allow_nan=False) if as_json else text)
 
 
+def write_json(path: str | PathLike[str], content: object) -> None:
+    """Write a result to a file as JSON that people can read."""
+    from pufferdp.basics.files import write_whole
+
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
 def standing(ledger: str | None, dataset: str | None) -> str:
     """A line about where the data set stands after a release that was charged; nothing where none was."""
     if ledger is None or dataset is None:
@@ -122,8 +138,8 @@ def standing(ledger: str | None, dataset: str | None) -> str:
     from pufferdp.report.pages.ledger import standing as words
     from pufferdp.report.text import blocks_text
 
-    with Ledger(ledger) as books:
-        return blocks_text([words(books.dataset(dataset))]) + "\n"
+    with Ledger(ledger) as budget_ledger:
+        return blocks_text([words(budget_ledger.dataset(dataset))]) + "\n"
 
 
 Share = Callable[[], float | None]
@@ -147,7 +163,7 @@ class Progress:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __call__(self, words: str) -> None:
-        """Something new begins."""
+        """Say what begins now; it is shown once it takes long."""
         with self._lock:
             self._words = words
 
@@ -166,7 +182,7 @@ class Progress:
             self._stream.flush()
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Begin to watch, in a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -194,8 +210,8 @@ def write_report(subject: object, path: str | None) -> None:
     if path is not None:
         from pufferdp.report.html import write_report
 
-        with progress() as tell:
-            tell("writing the report")
+        with progress() as watch:
+            watch("writing the report")
             write_report(subject, path)
 
 

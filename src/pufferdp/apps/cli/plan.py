@@ -36,7 +36,6 @@ def plan(
     as_json: options.AsJson = False,
 ) -> None:
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan as make_plan
     from pufferdp.publish.answers.secrets import load_secrets
@@ -48,8 +47,7 @@ def plan(
     if parts is not None and not all(part.strip() for part in parts):
         raise ParameterError(f"lengths is {lengths!r}; it must be numbers of records, as in 288,288", value=lengths)
     several = None if parts is None else [_whole(part) for part in parts]
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     options.check_report(report)
     if query == "flow":
         from pufferdp.publish.flows.flow import plan_flow

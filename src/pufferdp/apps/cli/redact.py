@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -58,7 +57,7 @@ def redact(
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a series but for what gives private records away; the rest stays as it is."""
-    from pufferdp.basics.files import check_file, write_whole
+    from pufferdp.basics.files import check_file
     from pufferdp.data.layout import Layout
     from pufferdp.models.files.json import load_model, save_model
     from pufferdp.publish.certificate import read_certificate
@@ -74,8 +73,7 @@ def redact(
             if data is None and name != "rule":
                 raise ParameterError(f"--{name} needs data; leave it out with --length")
             check_file(path, name)
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     layout = Layout(column=column or "-", order=order, by=by, gap=options.gap_of(gap), missing=missing)
     options.check_report(report)
     promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
@@ -125,12 +123,12 @@ def redact(
                 dataset=dataset,
                 progress=progress,
             )
-        said = str(result)
+        text = str(result)
         if certificate is not None and result.certificate is not None:
-            write_whole(certificate, json.dumps(result.certificate.to_dict(), indent=1, ensure_ascii=False) + "\n")
-            said += f"\n\nCertificate: {certificate}"
+            options.write_json(certificate, result.certificate.to_dict())
+            text += f"\n\nCertificate: {certificate}"
         if rule is not None:
-            write_whole(rule, json.dumps(result.rule(), indent=1, ensure_ascii=False) + "\n")
+            options.write_json(rule, result.rule())
         if tilted is not None and out is not None and column is not None:
             from pufferdp.publish.redaction.tilt import tilted_from_file
 
@@ -141,5 +139,5 @@ def redact(
 
             redaction_map(result, None if out is None or column is None else (out, layout)).save(figure)
     total = "" if as_json else options.standing(ledger, dataset)
-    options.show(result.to_dict(), f"{said}\n\n{total}".rstrip(), as_json)
+    options.show(result.to_dict(), f"{text}\n\n{total}".rstrip(), as_json)
     options.write_report(result, report)

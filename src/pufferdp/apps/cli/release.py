@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,28 +13,28 @@ from pufferdp.apps.cli import options
 from pufferdp.basics.errors import ParameterError
 
 
-def release_each(data: str, models: str, asked: Mapping[str, Any], out: str | None, as_json: bool) -> None:
-    """Release what was asked for each person; ``out`` is a file for all, or a folder with a file for each."""
-    from pufferdp.basics.files import check_file, write_whole
+def release_each(data: str, models: str, request: Mapping[str, Any], out: str | None, as_json: bool) -> None:
+    """Release what is requested for each person; ``out`` is a file for all, or a folder with a file for each."""
+    from pufferdp.basics.files import check_file
     from pufferdp.data.files import scanned
     from pufferdp.models.files.fleet import load_models
     from pufferdp.publish.answers.fleet import release_fleet
 
-    if asked["by"] is None:
+    if request["by"] is None:
         raise ParameterError("--models needs --by: name the column that says whose record a row is")
     folder = Path(out) if out is not None and Path(out).is_dir() else None
     if out is not None and folder is None:
         check_file(out, "out")
     with options.progress(scanned) as progress:
-        result = release_fleet(data, models=load_models(models), progress=progress, **asked)
+        result = release_fleet(data, models=load_models(models), progress=progress, **request)
         content = result.to_dict()
         if folder is not None:
-            for one in content["releases"]:
+            for person_release in content["releases"]:
                 # A person may be called ../x.
-                name = quote(one["person"], safe=" ").replace(".", "%2E") + ".json"
-                write_whole(folder / name, json.dumps(one, indent=1, ensure_ascii=False) + "\n")
+                name = quote(person_release["person"], safe=" ").replace(".", "%2E") + ".json"
+                options.write_json(folder / name, person_release)
         elif out is not None:
-            write_whole(out, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+            options.write_json(out, content)
     where = f"\nCertificates: {out}" if out else "\nKeep the certificates with --out FILE or --out FOLDER."
     options.show(content, f"{result}{where}", as_json)
 
@@ -73,7 +72,7 @@ def release(
 ) -> None:
     """Release one answer with the noise that keeps the promise, and its certificate; with --models one a person."""
     from pufferdp.basics.errors import ParameterError
-    from pufferdp.basics.files import check_file, write_whole
+    from pufferdp.basics.files import check_file
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.release import release as make_release
@@ -91,7 +90,7 @@ def release(
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
-    asked = {
+    request = {
         "column": column,
         "query": query,
         "epsilon": options.number("epsilon", epsilon),
@@ -108,13 +107,12 @@ def release(
         "dataset": dataset,
     }
     if models is not None:
-        return release_each(data, models, asked, out, as_json)
+        return release_each(data, models, request, out, as_json)
     assert model is not None
     # A release that cannot be kept is not made.
     if out is not None:
         check_file(out, "out")
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     options.check_report(report)
     with options.progress(scanned) as progress:
         result = make_release(
@@ -123,11 +121,11 @@ def release(
             bins=bins,
             id=id,
             secrets=None if secrets is None else load_secrets(secrets),
-            **asked,
+            **request,
             progress=progress,
         )
         if out is not None:
-            write_whole(out, json.dumps(result.to_dict(), indent=1, ensure_ascii=False) + "\n")
+            options.write_json(out, result.to_dict())
         if figure is not None:
             from pufferdp.report.pages.answers import release_chart
 

@@ -22,26 +22,24 @@ def reproduce(
     """Compute a paper's table or figure again, with our numbers beside the paper's."""
     from pathlib import Path
 
-    from pufferdp.basics.files import check_file
     from pufferdp.papers import EXPERIMENTS, experiment, listing, to_dict
     from pufferdp.papers.base import Setting
 
     if name is None or list_all:
         if name is not None or figure is not None:
             raise ParameterError("--list goes with no name and no --figure; leave it out to run an experiment")
-        options.show({"experiments": [one.to_dict() for one in EXPERIMENTS]}, listing(), as_json)
+        options.show({"experiments": [entry.to_dict() for entry in EXPERIMENTS]}, listing(), as_json)
         return
     chosen = experiment(name)
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
+    options.check_figure(figure)
     with options.progress() as progress:
         progress(f"computing {chosen.name}")
         result = chosen.run(Setting(None if data is None else Path(data), progress))
-        said = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
+        text = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
         if figure is not None:
             from pufferdp.papers.page import experiment_panels
 
             progress("drawing")
             experiment_panels(result, chosen.about).save(figure)
-            said += f"\n\nFigure: {figure}"
-    options.show(to_dict(chosen, result), said, as_json)
+            text += f"\n\nFigure: {figure}"
+    options.show(to_dict(chosen, result), text, as_json)

@@ -27,14 +27,12 @@ def robustness(
     from pufferdp.assess.robustness import drift_towards
     from pufferdp.assess.robustness import robustness as left_of
     from pufferdp.basics import checks
-    from pufferdp.basics.files import check_file
     from pufferdp.models.chain import series_of
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.secrets import load_secrets
 
-    if figure is not None:
-        check_file(figure, "figure", options.FIGURES)
-    elif drift is not None:
+    options.check_figure(figure)
+    if figure is None and drift is not None:
         raise ParameterError("--drift says what the figure shows; give --figure as well")
     with options.progress() as progress:
         progress("reading the models")
@@ -47,12 +45,12 @@ def robustness(
         promised = options.number("epsilon", epsilon)
         own = None if secrets is None else load_secrets(secrets)
         result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
-        content, said = result.to_dict(), str(result)
+        content, text = result.to_dict(), str(result)
         if figure is not None and series is not None:
             from pufferdp.report.pages.assess import drift_chart
 
             line = drift_towards(series, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
             content["drift"] = line.to_dict()
             drift_chart(content["drift"]).save(figure)
-            said += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."
-    options.show(content, said, as_json)
+            text += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."
+    options.show(content, text, as_json)

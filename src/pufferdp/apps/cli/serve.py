@@ -27,8 +27,8 @@ def serve(
     if ledger is not None:
         from pufferdp.ledger.ledger import Ledger
 
-        with Ledger(ledger) as books:  # one that is not there is refused now
-            books.names()
+        with Ledger(ledger) as budget_ledger:  # one that is not there is refused now
+            budget_ledger.names()
     try:
         from pufferdp.apps.web.app import serve as start
     except ModuleNotFoundError as error:

@@ -33,5 +33,5 @@ def verify(
         lines.append(blocks_text(promise_of(raw)))
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
-        found = len(result.problems)
-        raise RefusedError(f"certificate {certificate!r} does not hold; it has {found} problem{'s' * (found != 1)}")
+        count = len(result.problems)
+        raise RefusedError(f"certificate {certificate!r} does not hold; it has {count} problem{'s' * (count != 1)}")

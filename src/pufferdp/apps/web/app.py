@@ -1,4 +1,4 @@
-"""The page as an application: what is asked, which lane does it, what is kept of the result."""
+"""The page as an application: which request comes, which worker does it, what is kept of the result."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pufferdp.apps.web import commands
-from pufferdp.apps.web import requests as asks
+from pufferdp.apps.web import commands, requests
 from pufferdp.apps.web.guard import Guard, new_token
-from pufferdp.apps.web.session import LARGEST, KeptModel, Made, Shelf
-from pufferdp.apps.web.workers import Lane, Lanes
+from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
+from pufferdp.apps.web.workers import Worker, Workers
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.files.json import plain_errors
 
-LARGEST_ASK: Final = 2**20
+LARGEST_REQUEST: Final = 2**20
 KINDS: Final = {
     ".html": "text/html",
     ".css": "text/css",
@@ -46,10 +45,10 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
-        warm = asyncio.create_task(page.lanes.plan.start())
+        warm = asyncio.create_task(page.workers.plan.start())
         yield
         await warm
-        await page.lanes.close()
+        await page.workers.close()
 
     routes = [
         Route("/", page.index),
@@ -71,24 +70,24 @@ def _not_found(request: Request, error: Exception) -> Response:
 
 @dataclass(frozen=True)
 class Job:
-    """One kind of work: what is asked, and in which lane it is done."""
+    """One kind of work: what its request must hold, and which worker does it."""
 
-    ask: type[asks.Ask]
-    lane: Callable[[Lanes], Lane]
+    request: type[requests.JobRequest]
+    worker: Callable[[Workers], Worker]
 
 
 JOBS: Final = {
-    "values": Job(asks.ValuesAsk, lambda lanes: lanes.work),
-    "fit": Job(asks.FitAsk, lambda lanes: lanes.work),
-    "plan": Job(asks.PlanAsk, lambda lanes: lanes.plan),
-    "errors": Job(asks.PlanAsk, lambda lanes: lanes.side),
-    "release": Job(asks.ReleaseAsk, lambda lanes: lanes.work),
-    "leakage": Job(asks.LeakageAsk, lambda lanes: lanes.side),
-    "series": Job(asks.SeriesAsk, lambda lanes: lanes.work),
-    "design": Job(asks.DesignAsk, lambda lanes: lanes.side),
-    "redact": Job(asks.RedactAsk, lambda lanes: lanes.work),
-    "ledger": Job(asks.LedgerAsk, lambda lanes: lanes.work),
-    "ledger_verify": Job(asks.LedgerAsk, lambda lanes: lanes.work),
+    "values": Job(requests.ValuesRequest, lambda workers: workers.work),
+    "fit": Job(requests.FitRequest, lambda workers: workers.work),
+    "plan": Job(requests.PlanRequest, lambda workers: workers.plan),
+    "errors": Job(requests.PlanRequest, lambda workers: workers.side),
+    "release": Job(requests.ReleaseRequest, lambda workers: workers.work),
+    "leakage": Job(requests.LeakageRequest, lambda workers: workers.side),
+    "series": Job(requests.SeriesRequest, lambda workers: workers.work),
+    "design": Job(requests.DesignRequest, lambda workers: workers.side),
+    "redact": Job(requests.RedactRequest, lambda workers: workers.work),
+    "ledger": Job(requests.LedgerRequest, lambda workers: workers.work),
+    "ledger_verify": Job(requests.LedgerRequest, lambda workers: workers.work),
 }
 
 
@@ -96,21 +95,21 @@ class Page:
     """Answers what the guard lets through."""
 
     def __init__(self, ledger: str | None) -> None:
-        self.ledger, self.shelf, self.lanes = ledger, Shelf(), Lanes()
+        self.ledger, self.session, self.workers = ledger, Session(), Workers()
         # A closed list read once: no path that is asked for ever reaches the disk.
         self.assets = dict(_walk("static"))
         demo = files("pufferdp.apps.demo")
         week = MemoryFile(f"{commands.TOUR}/week.csv", (demo / "week.csv").read_bytes())
         wearer = json.loads((demo / "wearer.json").read_text(encoding="utf-8"))
-        self.shelf.keep_file(week, "week")
-        self.shelf.keep_model(KeptModel(f"{commands.TOUR}/wearer.json", wearer), "wearer")
+        self.session.keep_file(week, "week")
+        self.session.keep_model(SessionModel(f"{commands.TOUR}/wearer.json", wearer), "wearer")
 
     async def index(self, request: Request) -> Response:
-        """The one document."""
+        """The document that the address leads to; everything else is a script, a style or a call."""
         return Response(self.assets["index.html"], media_type="text/html")
 
     async def static(self, request: Request) -> Response:
-        """Scripts and styles."""
+        """Scripts and styles, from the list that was read at the start."""
         name = request.path_params["name"]
         if name not in self.assets or name == "index.html":
             return _not_found(request, KeyError(name))
@@ -135,21 +134,25 @@ class Page:
         content = await _body(request, LARGEST)
         if content is None:
             return _too_large(name)
-        asked = {"name": name, "content": content}
+        arguments = {"name": name, "content": content}
         if what == "verify":
-            return self._doing(self.lanes.work, "verify", asked | {"place": self.ledger}, {}, lambda found: found)
+            return self._doing(
+                self.workers.work, "verify", arguments | {"place": self.ledger}, {}, lambda result: result
+            )
         if what == "model":
-            return self._doing(self.lanes.work, "model", asked, {}, lambda found: self._keep_model(name, found, None))
+            return self._doing(
+                self.workers.work, "model", arguments, {}, lambda result: self._keep_model(name, result, None)
+            )
         try:
             file = MemoryFile(name, content)
         except PufferdpError as error:
             return _refused(error)
         return self._doing(
-            self.lanes.work,
+            self.workers.work,
             "columns",
-            asked,
+            arguments,
             {},
-            lambda found: {**found, "key": self.shelf.keep_file(file), "name": name},
+            lambda result: {**result, "key": self.session.keep_file(file), "name": name},
         )
 
     async def do(self, request: Request) -> Response:
@@ -157,87 +160,96 @@ class Page:
         name = request.path_params["job"]
         if name not in JOBS:
             return _not_found(request, KeyError(name))
-        body = await _body(request, LARGEST_ASK)
+        body = await _body(request, LARGEST_REQUEST)
         if body is None:
             return JSONResponse({"error": "The request is too large."}, 413)
         try:
-            asked = JOBS[name].ask.model_validate_json(body).to_dict()
-            keys = {key: asked[key] for key in ("data", "model") if asked.get(key) is not None}
-            needs = self.shelf.needs(**keys)
-            if asked.get("data") is not None and "reading" in asked and asked["reading"] is None:
+            arguments = JOBS[name].request.model_validate_json(body).to_dict()
+            keys = {key: arguments[key] for key in ("data", "model") if arguments.get(key) is not None}
+            needs = self.session.needs(**keys)
+            if arguments.get("data") is not None and "reading" in arguments and arguments["reading"] is None:
                 raise DataError("the column is missing; choose the column with states or numbers")
-            given = self._given(name, asked)
+            given = self._with_ledger(name, arguments)
         except ValidationError as error:
             return JSONResponse({"error": "; ".join(plain_errors(error)[:3]), "kind": "ParameterError"}, 400)
         except PufferdpError as error:
             return _refused(error)
-        return self._doing(JOBS[name].lane(self.lanes), name, given, needs, self._finish(name, asked))
+        return self._doing(JOBS[name].worker(self.workers), name, given, needs, self._finish(name, arguments))
 
-    def _given(self, job: str, asked: dict[str, Any]) -> dict[str, Any]:
+    def _with_ledger(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""
         if job in ("release", "redact"):
-            return asked | {"ledger": self.ledger if asked["dataset"] is not None else None}
+            return arguments | {"ledger": self.ledger if arguments["dataset"] is not None else None}
         if job == "ledger" or job == "ledger_verify":
             if self.ledger is None:
                 raise DataError("no ledger is open")
-            return {"place": self.ledger} | ({"head": None} if job == "ledger_verify" else {"theme": asked["theme"]})
-        return asked
+            return {"place": self.ledger} | (
+                {"head": None} if job == "ledger_verify" else {"theme": arguments["theme"]}
+            )
+        return arguments
 
-    def _finish(self, job: str, asked: dict[str, Any]) -> Finish:
+    def _finish(self, job: str, arguments: dict[str, Any]) -> Finish:
         """What becomes of a result: things to download are kept, and the same by command line is added."""
-        shelf = self.shelf
-        data = shelf.files[asked["data"]].name if asked.get("data") else None
-        model = shelf.models[asked["model"]] if asked.get("model") else None
+        session = self.session
+        data = session.files[arguments["data"]].name if arguments.get("data") else None
+        model = session.models[arguments["model"]] if arguments.get("model") else None
 
-        def fitted(found: dict[str, Any]) -> dict[str, Any]:
-            return self._keep_model("model.json", found, {**asked, "source": data})
+        def fitted(result: dict[str, Any]) -> dict[str, Any]:
+            return self._keep_model("model.json", result, {**arguments, "source": data})
 
-        def planned(found: dict[str, Any]) -> dict[str, Any]:
-            assert model is not None
-            return {**found, "commands": commands.plan({"ledger": self.ledger, **asked}, model, data, found["lengths"])}
-
-        def released(found: dict[str, Any]) -> dict[str, Any]:
-            whole = {k: found[k] for k in ("answer", "estimate", "denoised", "labels", "certificate")}
-            # As text, too: a script would write 1.0 as 1, and the hash is over what is written.
-            found["written"] = _json(found["certificate"])
-            return _kept(shelf, found, {"release.json": _json(whole), "report.html": found["report"]})
-
-        def designed(found: dict[str, Any]) -> dict[str, Any]:
+        def planned(result: dict[str, Any]) -> dict[str, Any]:
             assert model is not None
             return {
-                **found,
-                "commands": commands.redaction({"ledger": self.ledger, **asked}, model, data, asked.get("column")),
+                **result,
+                "commands": commands.plan({"ledger": self.ledger, **arguments}, model, data, result["lengths"]),
             }
 
-        def redacted(found: dict[str, Any]) -> dict[str, Any]:
-            file = found.pop("file")
-            made = {f"redacted-{_base_name(file.name)}": file.content.decode(), "report.html": found["report"]}
-            return _kept(shelf, designed(found), {**made, "certificate.json": _json(found["certificate"])})
+        def released(result: dict[str, Any]) -> dict[str, Any]:
+            whole = {k: result[k] for k in ("answer", "estimate", "denoised", "labels", "certificate")}
+            # As text, too: a script would write 1.0 as 1, and the hash is over what is written.
+            result["written"] = _json(result["certificate"])
+            return _with_downloads(session, result, {"release.json": _json(whole), "report.html": result["report"]})
+
+        def designed(result: dict[str, Any]) -> dict[str, Any]:
+            assert model is not None
+            return {
+                **result,
+                "commands": commands.redaction(
+                    {"ledger": self.ledger, **arguments}, model, data, arguments.get("column")
+                ),
+            }
+
+        def redacted(result: dict[str, Any]) -> dict[str, Any]:
+            file = result.pop("file")
+            made = {f"redacted-{_base_name(file.name)}": file.content.decode(), "report.html": result["report"]}
+            return _with_downloads(
+                session, designed(result), {**made, "certificate.json": _json(result["certificate"])}
+            )
 
         finishers: Mapping[str, Finish] = {
             "fit": fitted,
             "plan": planned,
             "release": released,
-            "leakage": lambda found: {**found, "commands": commands.leakage(asked)},
+            "leakage": lambda result: {**result, "commands": commands.leakage(arguments)},
             "design": designed,
             "redact": redacted,
         }
-        return finishers.get(job, lambda found: found)
+        return finishers.get(job, lambda result: result)
 
-    def _keep_model(self, name: str, found: dict[str, Any], fit: dict[str, Any] | None) -> dict[str, Any]:
-        key = self.shelf.keep_model(KeptModel(name, found["model"], fit))
-        made = {"model.json": _json(found.pop("model"))} if fit is not None else {}
-        found.pop("model", None)
-        return _kept(self.shelf, {**found, "key": key, "name": name}, made)
+    def _keep_model(self, name: str, result: dict[str, Any], fit: dict[str, Any] | None) -> dict[str, Any]:
+        key = self.session.keep_model(SessionModel(name, result["model"], fit))
+        made = {"model.json": _json(result.pop("model"))} if fit is not None else {}
+        result.pop("model", None)
+        return _with_downloads(self.session, {**result, "key": key, "name": name}, made)
 
     def _doing(
-        self, lane: Lane, job: str, asked: dict[str, Any], needs: Mapping[str, object], finish: Finish
+        self, worker: Worker, job: str, arguments: dict[str, Any], needs: Mapping[str, object], finish: Finish
     ) -> Response:
-        self.lanes.warm()
+        self.workers.warm()
 
         async def lines() -> AsyncGenerator[bytes]:
-            async with aclosing(lane.run(job, asked, needs)) as said:
-                async for kind, value in said:
+            async with aclosing(worker.run(job, arguments, needs)) as messages:
+                async for kind, value in messages:
                     if kind in ("done", "part") and value is not None:
                         value = finish(value)
                     line = {"error": value} if kind == "broken" else value if kind == "refused" else {kind: value}
@@ -247,7 +259,7 @@ class Page:
 
     async def download(self, request: Request) -> Response:
         """Something that was made."""
-        made = self.shelf.made.get(request.path_params["key"], {}).get(request.path_params["name"])
+        made = self.session.downloads.get(request.path_params["key"], {}).get(request.path_params["name"])
         if made is None:
             return _not_found(request, KeyError("made"))
         name = made.name.encode("ascii", "replace").decode().replace('"', "_").replace("\\", "_")
@@ -316,15 +328,15 @@ def _base_name(name: str) -> str:
     return "./" + base if base.startswith("-") else base
 
 
-def _kept(shelf: Shelf, found: dict[str, Any], made: dict[str, str]) -> dict[str, Any]:
+def _with_downloads(session: Session, result: dict[str, Any], made: dict[str, str]) -> dict[str, Any]:
     """A result whose files can be downloaded; the page gets their names."""
-    found.pop("report", None)
-    kept = {
-        name: Made(name, "text/html" if name.endswith(".html") else "application/octet-stream", text.encode())
+    result.pop("report", None)
+    downloads = {
+        name: Download(name, "text/html" if name.endswith(".html") else "application/octet-stream", text.encode())
         for name, text in made.items()
         if text
     }
-    return {**found, "made": {"key": shelf.keep_made(kept), "names": list(kept)}}
+    return {**result, "made": {"key": session.keep_downloads(downloads), "names": list(downloads)}}
 
 
 def _json(content: object) -> str:

@@ -1,4 +1,4 @@
-"""The command line and the Python that do what a room shows. A test runs them."""
+"""The command line and the Python that do what a tab shows. A test runs them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pufferdp.apps.web.session import KeptModel
+from pufferdp.apps.web.session import SessionModel
 
 TOUR: Final = "pufferdp-demo"
 """Folder that the demo writes, with the bundled example in it."""
@@ -26,20 +26,20 @@ class Script:
     python: list[str] = field(default_factory=lambda: ["import pufferdp", ""])
 
     def to_dict(self) -> dict[str, str]:
-        """As the page shows it."""
+        """Both texts, under the names that the page looks for."""
         return {"shell": "\n".join(self.shell), "python": "\n".join(self.python)}
 
     def run(self, verb: str, *words: object, **options: object) -> None:
-        """A command line; options that are None are left out."""
+        """Add a command line; options that are None are left out."""
         parts = ["pufferdp", *verb.split(), *(shlex.quote(str(word)) for word in words)]
         for name, value in options.items():
             if value is not None:
                 values = value if isinstance(value, tuple) else (value,)
-                parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(one)) for one in values)]
+                parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(item)) for item in values)]
         self.shell.append(_folded(parts))
 
     def call(self, target: str, function: str, *first: str, **options: object) -> None:
-        """A line of Python."""
+        """Add a call of a function of ``pufferdp``; options that are None are left out."""
         given = [*first, *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
         line = f"{target}pufferdp.{function}({', '.join(given)})"
         if len(line) > WIDTH:
@@ -47,37 +47,39 @@ class Script:
         self.python.append(line)
 
 
-def plan(asked: dict[str, Any], model: KeptModel, data: str | None, lengths: Sequence[Sequence[int]]) -> dict[str, str]:
-    """What the first room shows."""
+def plan(
+    request: dict[str, Any], model: SessionModel, data: str | None, lengths: Sequence[Sequence[int]]
+) -> dict[str, str]:
+    """What the tab for planning shows: plan, and with data release and verify."""
     script = Script()
     place, source = _model(script, model, data), data
-    size = _size(asked, model, lengths)
-    clip = tuple(asked["clip"]) if asked["clip"] else None
-    promise = {"epsilon": asked["epsilon"], "adversary": _adversary(asked)}
+    size = _size(request, model, lengths)
+    clip = tuple(request["clip"]) if request["clip"] else None
+    promise = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
     if "lengths" in size and len(size["lengths"]) > MOST_CHAINS:
         script.shell.append("# plan would need the length of every chain here; release counts them itself")
         script.python.append("# plan would need the length of every chain here; release counts them itself")
     else:
         listed = {name: ",".join(map(str, v)) if isinstance(v, list) else v for name, v in size.items()}
-        script.run("plan", place, query=asked["query"], **listed, clip=clip, **promise)
-        script.call("plan = ", "plan", "model", repr(asked["query"]), **size, clip=clip, **promise)
+        script.run("plan", place, query=request["query"], **listed, clip=clip, **promise)
+        script.call("plan = ", "plan", "model", repr(request["query"]), **size, clip=clip, **promise)
         script.python.append("print(plan)")
     if source is not None:
-        _release(script, asked, place, source)
+        _release(script, request, place, source)
     return script.to_dict()
 
 
-def _release(script: Script, asked: dict[str, Any], place: str, source: str) -> None:
-    reading = {k: v for k, v in asked["reading"].items() if not (k == "missing" and v == "refuse")}
+def _release(script: Script, request: dict[str, Any], place: str, source: str) -> None:
+    reading = {k: v for k, v in request["reading"].items() if not (k == "missing" and v == "refuse")}
     more = {
-        "id": asked["id"],
-        "query": asked["query"],
-        "clip": tuple(asked["clip"]) if asked["clip"] else None,
-        "epsilon": asked["epsilon"],
-        "adversary": _adversary(asked),
-        "mechanism": asked.get("mechanism"),
-        "ledger": asked.get("ledger") if asked.get("dataset") else None,
-        "dataset": asked.get("dataset"),
+        "id": request["id"],
+        "query": request["query"],
+        "clip": tuple(request["clip"]) if request["clip"] else None,
+        "epsilon": request["epsilon"],
+        "adversary": _adversary(request),
+        "mechanism": request.get("mechanism"),
+        "ledger": request.get("ledger") if request.get("dataset") else None,
+        "dataset": request.get("dataset"),
     }
     script.run("release", source, model=place, **reading, **more, out="release.json", report="report.html")
     script.run("verify", "release.json")
@@ -85,13 +87,13 @@ def _release(script: Script, asked: dict[str, Any], place: str, source: str) -> 
     script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
 
 
-def leakage(asked: dict[str, Any]) -> dict[str, str]:
-    """What the second room shows."""
+def leakage(request: dict[str, Any]) -> dict[str, str]:
+    """What the tab for leakage shows."""
     script = Script()
-    rows = two_states(asked["stay"])
+    rows = two_states(request["stay"])
     chain = json.dumps({"type": "markov_chain", "transition": rows})
     script.shell.append(f"echo {shlex.quote(chain)} > chain.json")
-    more = {name: asked[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(asked)}
+    more = {name: request[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(request)}
     script.run("leakage", "chain.json", **more)
     script.python.append(f"chain = pufferdp.MarkovChain(transition={rows!r})")
     script.call("found = ", "leakage_of", "chain", **more)
@@ -100,33 +102,33 @@ def leakage(asked: dict[str, Any]) -> dict[str, str]:
 
 
 def two_states(stay: Sequence[float]) -> list[list[float]]:
-    """The chain of the second room, with numbers as people write them: 0.1 and not 0.09999999999999998."""
+    """The chain of the tab for leakage, with numbers as people write them: 0.1 and not 0.09999999999999998."""
     a, b = stay
     return [[a, round(1 - a, 12)], [round(1 - b, 12), b]]
 
 
-def redaction(asked: dict[str, Any], model: KeptModel, data: str | None, column: str | None) -> dict[str, str]:
-    """What the third room shows."""
+def redaction(request: dict[str, Any], model: SessionModel, data: str | None, column: str | None) -> dict[str, str]:
+    """What the tab for redaction shows: a design, or with data the redaction and its check."""
     script = Script()
     place, source = _model(script, model, data), data
-    rows = asked["private"]
-    promise = {"private": ",".join(map(str, rows)), "epsilon": asked["epsilon"], "adversary": _adversary(asked)}
+    rows = request["private"]
+    promise = {"private": ",".join(map(str, rows)), "epsilon": request["epsilon"], "adversary": _adversary(request)}
     if source is None:
-        script.run("redact", model=place, **promise, length=asked["length"])
-        script.call("made = ", "plan_redaction", "model", **{**promise, "private": rows}, length=asked["length"])
+        script.run("redact", model=place, **promise, length=request["length"])
+        script.call("made = ", "plan_redaction", "model", **{**promise, "private": rows}, length=request["length"])
     else:
-        kept = {"ledger": asked["ledger"], "dataset": asked["dataset"]} if asked["dataset"] else {}
+        charge = {"ledger": request["ledger"], "dataset": request["dataset"]} if request["dataset"] else {}
         written = {"out": "redacted.csv", "certificate": "c.json"}
-        script.run("redact", source, model=place, column=column, **promise, **kept, **written)
+        script.run("redact", source, model=place, column=column, **promise, **charge, **written)
         script.run("verify", "c.json")
-        out = {"column": column, **promise, **kept, "private": rows, "out": "redacted.csv"}
+        out = {"column": column, **promise, **charge, "private": rows, "out": "redacted.csv"}
         script.call("made = ", "redact", repr(source), "model=model", **out)
     script.python.append("print(made)")
     return script.to_dict()
 
 
 def ledger(place: str | None) -> dict[str, str]:
-    """What the fourth room shows."""
+    """What the tab for the ledger shows; without a ledger, how to create one."""
     script = Script()
     if place is None:
         script.run("ledger create", "books.db", dataset="week", model="wearer.json", budget=2)
@@ -144,7 +146,7 @@ def ledger(place: str | None) -> dict[str, str]:
     return script.to_dict()
 
 
-def _model(script: Script, model: KeptModel, data: str | None) -> str:
+def _model(script: Script, model: SessionModel, data: str | None) -> str:
     """The lines that bring the model: the demo's, a fit, or a file that is there."""
     if any(name is not None and name.startswith(TOUR + "/") for name in (data, model.name)):
         script.shell.append(f"pufferdp demo --out {TOUR}")
@@ -159,19 +161,19 @@ def _model(script: Script, model: KeptModel, data: str | None) -> str:
     return model.name
 
 
-def _size(asked: dict[str, Any], model: KeptModel, lengths: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _size(request: dict[str, Any], model: SessionModel, lengths: Sequence[Sequence[int]]) -> dict[str, Any]:
     if model.content["type"] not in CHAINS and "largest" not in model.content:
         return {}  # other models know their records
-    if asked["data"] is None:
-        return {} if asked["length"] is None else {"length": asked["length"]}
+    if request["data"] is None:
+        return {} if request["length"] is None else {"length": request["length"]}
     if len(lengths) == 1 and lengths[0][1] == 1:
         return {"length": lengths[0][0]}
     return {"lengths": [length for length, count in lengths for _ in range(count)]}
 
 
-def _adversary(asked: dict[str, Any]) -> str | None:
+def _adversary(request: dict[str, Any]) -> str | None:
     """The default goes without saying."""
-    return None if asked["adversary"] == "bdp" else asked["adversary"]
+    return None if request["adversary"] == "bdp" else request["adversary"]
 
 
 def _text(value: object) -> str:

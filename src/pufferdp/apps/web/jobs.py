@@ -39,14 +39,14 @@ class JobContext(Protocol):
     """How a job speaks while it works."""
 
     def __call__(self, words: str) -> None:
-        """Progress."""
+        """Tell the page what the job is at, in a few words."""
 
     def part(self, content: dict[str, Any]) -> None:
         """Something to show already."""
 
 
 @dataclass
-class Kept:
+class Inputs:
     """Files and models of this process; a model keeps what was computed for it, so sliders are quick."""
 
     things: dict[str, object] = field(default_factory=dict)
@@ -59,10 +59,10 @@ class Kept:
         self.things[key] = thing
 
     def file(self, key: str) -> MemoryFile:
-        """A file that was kept."""
-        found = self.things[key]
-        assert isinstance(found, MemoryFile)
-        return found
+        """A file that the server sent before the job that names it."""
+        upload = self.things[key]
+        assert isinstance(upload, MemoryFile)
+        return upload
 
     def model(self, key: str) -> Model:
         """A model that was kept, made once."""
@@ -71,16 +71,16 @@ class Kept:
         return self.models[key]
 
 
-def columns(kept: Kept, tell: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
+def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
     """The header of an upload."""
-    tell("reading the header")
+    progress("reading the header")
     return {"columns": memory_columns(MemoryFile(name, content))}
 
 
-def values(kept: Kept, tell: JobContext, *, data: str, column: str) -> dict[str, Any]:
+def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> dict[str, Any]:
     """What stands in a column: its distinct values, or the range of its numbers where they are many."""
-    tell("looking at the column")
-    series = open_series(kept.file(data), Layout(column=column, missing="break"))
+    progress("looking at the column")
+    series = open_series(inputs.file(data), Layout(column=column, missing="break"))
     try:
         span: tuple[float, float] | None = series.number_range()
     except DataError:
@@ -89,7 +89,7 @@ def values(kept: Kept, tell: JobContext, *, data: str, column: str) -> dict[str,
     return {"states": list(states[:SHOWN]), "distinct": len(states), "range": None if span is None else list(span)}
 
 
-def model(kept: Kept, tell: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
+def model(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
     """A model file, checked."""
     try:
         raw = json.loads(content.decode("utf-8-sig"))
@@ -98,188 +98,198 @@ def model(kept: Kept, tell: JobContext, *, name: str, content: bytes) -> dict[st
     return describe(model_from_dict(raw))
 
 
-def describe(found: Model) -> dict[str, Any]:
+def describe(model: Model) -> dict[str, Any]:
     """What the page needs to know of a model."""
     return {
-        "model": model_to_dict(found),
-        "words": repr(found),
-        "states": list(found.labels),
-        "numbers": getattr(found, "values", None) is not None,
-        "chained": found.takes_length,
-        "redactable": chain_of(found) is not None,
-        "fitted": found.fitted is not None,
+        "model": model_to_dict(model),
+        "words": repr(model),
+        "states": list(model.labels),
+        "numbers": getattr(model, "values", None) is not None,
+        "chained": model.takes_length,
+        "redactable": chain_of(model) is not None,
+        "fitted": model.fitted is not None,
     }
 
 
-def fitted(kept: Kept, tell: JobContext, *, data: str, reading: dict[str, Any], **more: Any) -> dict[str, Any]:
+def fitted(inputs: Inputs, progress: JobContext, *, data: str, reading: dict[str, Any], **more: Any) -> dict[str, Any]:
     """A model from the data itself."""
-    found = fit(kept.file(data), **reading, **more, progress=tell)
-    return {**describe(found.model), "left_out": list(found.left_out), "unvisited": list(found.unvisited)}
+    result = fit(inputs.file(data), **reading, **more, progress=progress)
+    return {**describe(result.model), "left_out": list(result.left_out), "unvisited": list(result.unvisited)}
 
 
-def _problem(kept: Kept, tell: JobContext, asked: dict[str, Any], epsilon: float | None = None) -> Problem:
-    believed = kept.model(asked["model"])
-    query = Query.parse(asked["query"], clip=asked["clip"])
+def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], epsilon: float | None = None) -> Problem:
+    believed = inputs.model(arguments["model"])
+    query = Query.parse(arguments["query"], clip=arguments["clip"])
     lengths: tuple[tuple[int, int], ...] = ()
-    if asked["data"] is not None:
-        ways = {name: asked["reading"][name] for name in ("order", "by", "gap")}
-        check_reading(believed, ways, asked["reading"]["missing"], asked["id"])
-        key = json.dumps([asked["model"], asked["data"], asked["reading"], asked["id"], asked["query"], asked["clip"]])
-        if key not in kept.lengths:
-            tell("reading the data")
-            layout = Layout(**asked["reading"])
-            kept.lengths[key] = read_exact(kept.file(asked["data"]), believed, query, layout, asked["id"]).lengths
-        lengths = kept.lengths[key]
-    elif asked["length"] is not None:
-        lengths = ((asked["length"], 1),)
+    if arguments["data"] is not None:
+        layout_options = {name: arguments["reading"][name] for name in ("order", "by", "gap")}
+        check_reading(believed, layout_options, arguments["reading"]["missing"], arguments["id"])
+        key = json.dumps([arguments[name] for name in ("model", "data", "reading", "id", "query", "clip")])
+        if key not in inputs.lengths:
+            progress("reading the data")
+            layout = Layout(**arguments["reading"])
+            inputs.lengths[key] = read_exact(
+                inputs.file(arguments["data"]), believed, query, layout, arguments["id"]
+            ).lengths
+        lengths = inputs.lengths[key]
+    elif arguments["length"] is not None:
+        lengths = ((arguments["length"], 1),)
     return Problem(
         model=believed,
         query=query,
         lengths=lengths,
-        epsilon=asked["epsilon"] if epsilon is None else epsilon,
-        adversary=checks.adversary(asked["adversary"]),
+        epsilon=arguments["epsilon"] if epsilon is None else epsilon,
+        adversary=checks.adversary(arguments["adversary"]),
     )
 
 
-def plan(kept: Kept, tell: JobContext, **asked: Any) -> dict[str, Any]:
+def plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """Every mechanism; those that take long come later."""
-    problem = _problem(kept, tell, asked)
-    quick = plan_problem(problem, progress=tell, only=[m.name for m in MECHANISMS if m.name not in SLOW])
-    tell.part({**_planned(quick, asked["theme"]), "waiting": list(SLOW)})
-    slow = plan_problem(problem, progress=tell, only=SLOW)
-    return {**_planned(quick.with_more(slow), asked["theme"]), "waiting": []}
+    problem = _problem(inputs, progress, arguments)
+    quick = plan_problem(problem, progress=progress, only=[m.name for m in MECHANISMS if m.name not in SLOW])
+    progress.part({**_planned(quick, arguments["theme"]), "waiting": list(SLOW)})
+    slow = plan_problem(problem, progress=progress, only=SLOW)
+    return {**_planned(quick.with_more(slow), arguments["theme"]), "waiting": []}
 
 
-def _planned(found: Plan, theme: str) -> dict[str, Any]:
+def _planned(planned: Plan, theme: str) -> dict[str, Any]:
     return {
-        **found.to_dict(),
-        "lengths": [list(p) for p in found.problem.lengths],
-        "chart": pictures.plan(found, theme),
+        **planned.to_dict(),
+        "lengths": [list(p) for p in planned.problem.lengths],
+        "chart": pictures.plan(planned, theme),
     }
 
 
-def errors(kept: Kept, tell: JobContext, **asked: Any) -> dict[str, Any]:
+def errors(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """The least error for each epsilon, by the mechanisms that are quick."""
     quick, rows = [m.name for m in MECHANISMS if m.name not in SLOW], []
     for epsilon in LOSSES:
-        best = plan_problem(_problem(kept, tell, asked, epsilon), progress=tell, only=quick).best
+        best = plan_problem(_problem(inputs, progress, arguments, epsilon), progress=progress, only=quick).best
         assert best.calibration is not None
         assert best.accuracy is not None
         rows.append({"epsilon": epsilon, "mechanism": best.mechanism, "alpha": best.accuracy.alpha})
-    return {"rows": rows, "chart": pictures.errors(rows, asked["theme"])}
+    return {"rows": rows, "chart": pictures.errors(rows, arguments["theme"])}
 
 
-def release(kept: Kept, tell: JobContext, **asked: Any) -> dict[str, Any]:
+def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """One private answer, charged before its noise where there is a ledger."""
     from pufferdp.publish.answers.release import release as make
 
     made = make(
-        kept.file(asked["data"]),
-        model=kept.model(asked["model"]),
-        query=asked["query"],
-        clip=asked["clip"],
-        epsilon=asked["epsilon"],
-        adversary=asked["adversary"],
-        id=asked["id"],
-        mechanism=asked["mechanism"],
-        ledger=asked["ledger"],
-        dataset=asked["dataset"],
-        progress=tell,
-        **asked["reading"],
+        inputs.file(arguments["data"]),
+        model=inputs.model(arguments["model"]),
+        query=arguments["query"],
+        clip=arguments["clip"],
+        epsilon=arguments["epsilon"],
+        adversary=arguments["adversary"],
+        id=arguments["id"],
+        mechanism=arguments["mechanism"],
+        ledger=arguments["ledger"],
+        dataset=arguments["dataset"],
+        progress=progress,
+        **arguments["reading"],
     )
-    tell("writing the report")
-    return {**made.to_dict(), "chart": pictures.release(made, asked["theme"]), "report": pictures.report(made)}
+    progress("writing the report")
+    return {**made.to_dict(), "chart": pictures.release(made, arguments["theme"]), "report": pictures.report(made)}
 
 
-def leakage(kept: Kept, tell: JobContext, *, stay: list[float], theme: str, **asked: Any) -> dict[str, Any]:
+def leakage(inputs: Inputs, progress: JobContext, *, stay: list[float], theme: str, **arguments: Any) -> dict[str, Any]:
     """What a DP loss leaks under a chain with two states."""
     from pufferdp.assess.dp import leakage_lines, leakage_of
 
     chain = model_from_dict({"type": "markov_chain", "transition": two_states(stay)})
-    found = leakage_of(chain, **asked)
-    tell.part({**found.to_dict(), "words": str(found), "chart": None})
-    lines = leakage_lines(chain, found, asked["query"])
-    shown = {**found.to_dict(), "lines": lines}
-    return {**found.to_dict(), "words": str(found), "chart": pictures.leakage(shown, theme)}
+    result = leakage_of(chain, **arguments)
+    progress.part({**result.to_dict(), "words": str(result), "chart": None})
+    lines = leakage_lines(chain, result, arguments["query"])
+    shown = {**result.to_dict(), "lines": lines}
+    return {**result.to_dict(), "words": str(result), "chart": pictures.leakage(shown, theme)}
 
 
-def series(kept: Kept, tell: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:
+def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:
     """The states of a series, row by row, for its owner to point at."""
-    tell("reading the series")
-    believed = kept.model(model)
+    progress("reading the series")
+    believed = inputs.model(model)
     if not believed.needs_length:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
     layout, coding = Layout(column=column, missing="break"), coding_of(believed)
-    file = kept.file(data)
+    file = inputs.file(data)
     open_series(file, layout).counts(coding)  # refuses what is no state, with the place
     codes = row_codes(file, layout, coding)
     return {"rows": len(codes), "codes": codes[:SHOWN].tolist(), "labels": list(coding.labels)}
 
 
-def design(kept: Kept, tell: JobContext, *, model: str, theme: str, **asked: Any) -> dict[str, Any]:
+def design(inputs: Inputs, progress: JobContext, *, model: str, theme: str, **arguments: Any) -> dict[str, Any]:
     """Which records a redaction would hide, with which probabilities."""
     from pufferdp.publish.redaction.redact import plan_redaction
 
-    tell("designing")
-    found = plan_redaction(kept.model(model), **asked)
-    content = {**found.to_dict(), "redaction_probabilities": None}
-    return {**content, "rows": found.rows, "words": str(found), "chart": pictures.redaction(found, theme)}
+    progress("designing")
+    result = plan_redaction(inputs.model(model), **arguments)
+    content = {**result.to_dict(), "redaction_probabilities": None}
+    return {**content, "rows": result.rows, "words": str(result), "chart": pictures.redaction(result, theme)}
 
 
-def redact(kept: Kept, tell: JobContext, *, data: str, model: str, theme: str, **asked: Any) -> dict[str, Any]:
+def redact(
+    inputs: Inputs, progress: JobContext, *, data: str, model: str, theme: str, **arguments: Any
+) -> dict[str, Any]:
     """The series but for what gives private records away."""
     from pufferdp.publish.redaction.redact import marked_rows
     from pufferdp.publish.redaction.redact import redact as make
 
-    tell("redacting")
-    found = make(kept.file(data), model=kept.model(model), **asked)
-    assert isinstance(found.data, MemoryFile)
-    content = {**found.to_dict(), "redaction_probabilities": None}
-    rows = sorted(marked_rows(found.data, asked["column"], found.mark))
-    return {**content, "words": str(found), "file": found.data, "marked": rows, "report": pictures.report(found)}
+    progress("redacting")
+    result = make(inputs.file(data), model=inputs.model(model), **arguments)
+    assert isinstance(result.data, MemoryFile)
+    content = {**result.to_dict(), "redaction_probabilities": None}
+    rows = sorted(marked_rows(result.data, arguments["column"], result.mark))
+    return {**content, "words": str(result), "file": result.data, "marked": rows, "report": pictures.report(result)}
 
 
-def ledger(kept: Kept, tell: JobContext, *, place: str, theme: str) -> dict[str, Any]:
+def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> dict[str, Any]:
     """Every data set of a ledger and its latest releases."""
     from pufferdp.ledger.history import history, latest
     from pufferdp.ledger.ledger import Ledger
 
-    found = []
-    with Ledger(place) as books:
-        for name in books.names():
-            tell(f"reading {name}")
-            one = books.dataset(name).to_dict()
-            chart = pictures.budget(one, history(books, name), theme) if one["releases"] > 1 else None
-            found.append({**one, "latest": latest(books, name), "chart": chart})
-    return {"datasets": found}
+    datasets = []
+    with Ledger(place) as budget_ledger:
+        for name in budget_ledger.names():
+            progress(f"reading {name}")
+            dataset = budget_ledger.dataset(name).to_dict()
+            chart = pictures.budget(dataset, history(budget_ledger, name), theme) if dataset["releases"] > 1 else None
+            datasets.append({**dataset, "latest": latest(budget_ledger, name), "chart": chart})
+    return {"datasets": datasets}
 
 
-def ledger_verify(kept: Kept, tell: JobContext, *, place: str, head: str | None) -> dict[str, Any]:
+def ledger_verify(inputs: Inputs, progress: JobContext, *, place: str, head: str | None) -> dict[str, Any]:
     """Every hash and every charge of a ledger computed again."""
     from pufferdp.ledger.ledger import Ledger
 
-    tell("recomputing hashes and charges")
-    with Ledger(place) as books:
-        return books.verify(head).to_dict()
+    progress("recomputing hashes and charges")
+    with Ledger(place) as budget_ledger:
+        return budget_ledger.verify(head).to_dict()
 
 
-def verify(kept: Kept, tell: JobContext, *, name: str, content: bytes, place: str | None) -> dict[str, Any]:
+def verify(inputs: Inputs, progress: JobContext, *, name: str, content: bytes, place: str | None) -> dict[str, Any]:
     """A certificate or a report computed again; its row is looked up where a ledger is open."""
     from pufferdp.publish.verify import verify as check
 
     raw = certificate_in(name, content)
-    tell("recomputing the certificate")
-    found = check(raw)
+    progress("recomputing the certificate")
+    verification = check(raw)
     head = (raw.get("ledger") or {}).get("head") if isinstance(raw.get("ledger"), dict) else None
     row = None
     if place is not None and head is not None:
         try:
-            row = ledger_verify(kept, tell, place=place, head=head)
+            row = ledger_verify(inputs, progress, place=place, head=head)
         except PufferdpError as error:
             row = {"valid": False, "problems": [str(error)]}
     guarantee = raw.get("guarantee")
-    said = guarantee.get("statement") if isinstance(guarantee, dict) else None
-    return {**found.to_dict(), "statement": said, "created": raw.get("created"), "head": head, "ledger": row}
+    statement = guarantee.get("statement") if isinstance(guarantee, dict) else None
+    return {
+        **verification.to_dict(),
+        "statement": statement,
+        "created": raw.get("created"),
+        "head": head,
+        "ledger": row,
+    }
 
 
 JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {

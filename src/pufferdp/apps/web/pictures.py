@@ -27,44 +27,44 @@ def _vega(drawn: Drawn, theme: str) -> Specification:
     return drawn.to_vega_lite(DARK if theme == "dark" else LIGHT)
 
 
-def plan(found: Plan, theme: str) -> Specification:
+def plan(planned: Plan, theme: str) -> Specification:
     """The error of each mechanism."""
-    return _vega(plan_comparison(found.to_dict()), theme)
+    return _vega(plan_comparison(planned.to_dict()), theme)
 
 
 def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
     """The error that the best mechanism stays below, for each epsilon."""
-    places, found = tuple(row["epsilon"] for row in rows), tuple(float(row["alpha"]) for row in rows)
-    said = "; ".join(f"epsilon {number(x)}: {number(y)}" for x, y in zip(places, found, strict=True))
+    places, alphas = tuple(row["epsilon"] for row in rows), tuple(float(row["alpha"]) for row in rows)
+    points = "; ".join(f"epsilon {number(x)}: {number(y)}" for x, y in zip(places, alphas, strict=True))
     chart = Chart(
         title="",
         x=Axis(name="epsilon", scale="log"),
         y=Axis(name="errs by less than (95 % sure)", scale="log"),
-        layers=(Line(x=places, y=found, marked=True),),
-        alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {said}.",
+        layers=(Line(x=places, y=alphas, marked=True),),
+        alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {points}.",
         height=3.4,
     )
     return _vega(chart, theme)
 
 
 def release(made: Release, theme: str) -> Specification:
-    """The released numbers."""
+    """The released numbers and how far they may be off."""
     return _vega(release_chart(made.certificate.to_dict()), theme)
 
 
-def leakage(found: dict[str, Any], theme: str) -> Specification:
+def leakage(curves: dict[str, Any], theme: str) -> Specification:
     """Every curve and the exact points."""
-    return _vega(leakage_curves(found), theme)
+    return _vega(leakage_curves(curves), theme)
 
 
-def redaction(found: Redaction, theme: str) -> Specification:
+def redaction(design: Redaction, theme: str) -> Specification:
     """The regions around the first private row."""
-    return _vega(redaction_map(found), theme)
+    return _vega(redaction_map(design), theme)
 
 
-def budget(found: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Specification:
+def budget(dataset: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Specification:
     """What was spent, release by release."""
-    return _vega(budget_over_time(found, releases), theme)
+    return _vega(budget_over_time(dataset, releases), theme)
 
 
 def report(made: Release | Redaction) -> str:

@@ -18,17 +18,17 @@ def _number_or_text(value: object) -> object:
         return value
 
 
-class Ask(BaseModel):
+class JobRequest(BaseModel):
     """Base: unknown keys are refused, numbers are finite."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the job is given."""
+        """What the job is given, by name."""
         return self.model_dump()
 
 
-class Reading(Ask):
+class Reading(JobRequest):
     """How rows become series."""
 
     column: Name
@@ -38,14 +38,14 @@ class Reading(Ask):
     missing: Literal["refuse", "break"] = "refuse"
 
 
-class ValuesAsk(Ask):
-    """What stands in a column."""
+class ValuesRequest(JobRequest):
+    """What stands in a column: states or a range of numbers."""
 
     data: Name
     column: Name
 
 
-class FitAsk(Ask):
+class FitRequest(JobRequest):
     """A model from the data."""
 
     data: Name
@@ -54,7 +54,7 @@ class FitAsk(Ask):
     confidence: float | None = None
 
 
-class PlanAsk(Ask):
+class PlanRequest(JobRequest):
     """Every mechanism on one problem."""
 
     model: Name
@@ -69,8 +69,8 @@ class PlanAsk(Ask):
     theme: Theme = "light"
 
 
-class ReleaseAsk(PlanAsk):
-    """One private answer."""
+class ReleaseRequest(PlanRequest):
+    """One private answer from the data; charged where ``dataset`` names one of the ledger."""
 
     data: Name
     reading: Reading
@@ -78,7 +78,7 @@ class ReleaseAsk(PlanAsk):
     dataset: Name | None = None
 
 
-class LeakageAsk(Ask):
+class LeakageRequest(JobRequest):
     """What a DP loss leaks under a chain with two states."""
 
     stay: Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -89,7 +89,7 @@ class LeakageAsk(Ask):
     theme: Theme = "light"
 
 
-class SeriesAsk(Ask):
+class SeriesRequest(JobRequest):
     """The states of a series."""
 
     data: Name
@@ -97,7 +97,7 @@ class SeriesAsk(Ask):
     column: Name
 
 
-class DesignAsk(Ask):
+class DesignRequest(JobRequest):
     """A redaction before data is read."""
 
     model: Name
@@ -108,8 +108,8 @@ class DesignAsk(Ask):
     theme: Theme = "light"
 
 
-class RedactAsk(Ask):
-    """A redaction."""
+class RedactRequest(JobRequest):
+    """A series but for what gives its private rows away; ``private`` counts rows from 1."""
 
     data: Name
     model: Name
@@ -121,7 +121,7 @@ class RedactAsk(Ask):
     theme: Theme = "light"
 
 
-class LedgerAsk(Ask):
+class LedgerRequest(JobRequest):
     """The ledger that the server was started with."""
 
     theme: Theme = "light"

@@ -11,7 +11,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.memory import MemoryFile
 
 LARGEST: Final = 64 * 2**20
-"""Bytes of one upload."""
+"""Bytes of one upload; more is for the command line."""
 MOST: Final = 256 * 2**20
 """Bytes of all uploads together; the oldest are forgotten."""
 RESULTS: Final = 100
@@ -19,8 +19,8 @@ RESULTS: Final = 100
 
 
 @dataclass(frozen=True)
-class Made:
-    """A file to download."""
+class Download:
+    """A file that was made here and can be downloaded until newer results take its place."""
 
     name: str
     media: str
@@ -28,7 +28,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class KeptModel:
+class SessionModel:
     """The content of a model file and how it came here."""
 
     name: str
@@ -38,35 +38,35 @@ class KeptModel:
 
 
 @dataclass
-class Shelf:
+class Session:
     """Files and models by an identifier that nobody can guess or choose."""
 
     files: OrderedDict[str, MemoryFile] = field(default_factory=OrderedDict)
-    models: OrderedDict[str, KeptModel] = field(default_factory=OrderedDict)
-    made: OrderedDict[str, dict[str, Made]] = field(default_factory=OrderedDict)
+    models: OrderedDict[str, SessionModel] = field(default_factory=OrderedDict)
+    downloads: OrderedDict[str, dict[str, Download]] = field(default_factory=OrderedDict)
 
     def keep_file(self, file: MemoryFile, key: str | None = None) -> str:
         """Keep an upload; the oldest make room."""
         key = key or _new()
         self.files[key] = file
-        while len(self.files) > 1 and sum(len(one.content) for one in self.files.values()) > MOST:
+        while len(self.files) > 1 and sum(len(upload.content) for upload in self.files.values()) > MOST:
             self.files.popitem(last=False)
         return key
 
-    def keep_model(self, model: KeptModel, key: str | None = None) -> str:
-        """Keep a model."""
+    def keep_model(self, model: SessionModel, key: str | None = None) -> str:
+        """Keep a model; the oldest is forgotten where there are too many."""
         key = key or _new()
         self.models[key] = model
         while len(self.models) > RESULTS:
             self.models.popitem(last=False)
         return key
 
-    def keep_made(self, made: dict[str, Made]) -> str:
-        """Keep what can be downloaded."""
+    def keep_downloads(self, downloads: dict[str, Download]) -> str:
+        """Keep the files of one result, by their names."""
         key = _new()
-        self.made[key] = made
-        while len(self.made) > RESULTS:
-            self.made.popitem(last=False)
+        self.downloads[key] = downloads
+        while len(self.downloads) > RESULTS:
+            self.downloads.popitem(last=False)
         return key
 
     def file(self, key: str) -> MemoryFile:
@@ -75,7 +75,7 @@ class Shelf:
             raise DataError("the file is not here any more; choose it again")
         return self.files[key]
 
-    def model(self, key: str) -> KeptModel:
+    def model(self, key: str) -> SessionModel:
         """A model, or a word that it is gone."""
         if key not in self.models:
             raise DataError("the model is not here any more; choose it again")
@@ -83,8 +83,8 @@ class Shelf:
 
     def needs(self, *, data: str | None = None, model: str | None = None) -> dict[str, object]:
         """What a job works on, by key."""
-        found: dict[str, object] = {} if data is None else {data: self.file(data)}
-        return found if model is None else found | {model: self.model(model).content}
+        inputs: dict[str, object] = {} if data is None else {data: self.file(data)}
+        return inputs if model is None else inputs | {model: self.model(model).content}
 
 
 def _new() -> str:

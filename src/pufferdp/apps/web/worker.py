@@ -1,4 +1,4 @@
-"""The process of a lane: reads jobs from stdin, writes what they say to stdout, ends when stdin does."""
+"""The process of a worker: reads jobs from stdin, writes what they say to stdout, ends when stdin does."""
 
 from __future__ import annotations
 
@@ -48,46 +48,46 @@ class WorkerContext:
             raise StoppedError
 
     def send(self, kind: str, value: object) -> None:
-        """One message."""
+        """Write a message for the server at once: its length in eight bytes, then the pickle."""
         content = pickle.dumps((kind, value), protocol=pickle.HIGHEST_PROTOCOL)
         self._out.write(len(content).to_bytes(8, "big") + content)
         self._out.flush()
 
 
 def main() -> None:
-    """Jobs one after the other."""
+    """Do jobs one after the other until stdin ends; what a job raises is a message like any other."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not get between messages
     jobs: SimpleQueue[tuple[str, Any, Any] | None] = SimpleQueue()
-    voice = WorkerContext(out)
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, voice), daemon=True).start()
-    from pufferdp.apps.web.jobs import JOBS, Kept
+    context = WorkerContext(out)
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, context), daemon=True).start()
+    from pufferdp.apps.web.jobs import JOBS, Inputs
 
-    kept = Kept()
+    inputs = Inputs()
     while (message := jobs.get()) is not None:
         kind, name, content = message
         if kind == "keep":
-            kept.keep(name, content)
+            inputs.keep(name, content)
             continue
-        voice.job += 1
+        context.job += 1
         try:
-            voice("starting")
-            voice.send("done", JOBS[name](kept, voice, **content))
+            context("starting")
+            context.send("done", JOBS[name](inputs, context, **content))
         except StoppedError:
-            voice.send("done", None)
+            context.send("done", None)
         except PufferdpError as error:
-            voice.send("refused", {"error": str(error), "kind": type(error).__name__, "exit": error.exit_code})
+            context.send("refused", {"error": str(error), "kind": type(error).__name__, "exit": error.exit_code})
         except Exception as error:
             # Where, but not what: the words of an unforeseen error may repeat data.
             sys.stderr.writelines(traceback.format_list(traceback.extract_tb(error.__traceback__)))
-            voice.send("broken", f"something went wrong that should not have: {type(error).__name__}")
+            context.send("broken", f"something went wrong that should not have: {type(error).__name__}")
 
 
-def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], voice: WorkerContext) -> None:
+def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], context: WorkerContext) -> None:
     while len(head := source.read(8)) == 8:
         message = pickle.loads(source.read(int.from_bytes(head, "big")))
         if message[0] == "stop":
-            voice.stopped = message[1]
+            context.stopped = message[1]
         else:
             jobs.put(message)
     jobs.put(None)

@@ -1,7 +1,7 @@
 """Work is done in processes beside the server: it stays responsive, and work that nobody waits for can be ended.
 
-A lane is one process that does one job after the other. Whoever stops listening to a job stops it: the job is asked to
-end at its next step, and its process is ended where that takes longer than ``PATIENCE``.
+A worker is one process that does one job after the other. Whoever stops listening to a job stops it: the job is told
+to end at its next step, and its process is ended where that takes longer than ``PATIENCE``.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, Final
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
 ENDS: Final = ("done", "refused", "broken")
-Said = tuple[str, Any]
+Message = tuple[str, Any]
 """What a job says: progress (words), part (something to show already), done, refused or broken."""
 
 
-class Lane:
+class Worker:
     """One process, started when it is first needed."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
-        self._said: asyncio.Queue[Said] = asyncio.Queue()
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._pump: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._settling: asyncio.Task[None] | None = None
-        self._has: set[str] = set()
+        self._sent: set[str] = set()
         self._jobs = 0
 
     async def start(self) -> asyncio.subprocess.Process:
@@ -54,8 +54,8 @@ class Lane:
             )
         finally:
             self._starting = None
-        self._said, self._has, self._jobs = asyncio.Queue(), set(), 0
-        self._pump = asyncio.create_task(_pump(self._process, self._said))
+        self._messages, self._sent, self._jobs = asyncio.Queue(), set(), 0
+        self._pump = asyncio.create_task(_pump(self._process, self._messages))
         return self._process
 
     async def ready(self) -> None:
@@ -63,25 +63,25 @@ class Lane:
         async with self._turn:
             await self.start()
 
-    async def run(self, job: str, asked: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Said]:
+    async def run(self, job: str, arguments: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Message]:
         """Do a job and say what it says; ``needs`` are files and models by their keys, sent once to a process."""
         async with self._turn:
             if self._settling is not None:
                 await asyncio.shield(self._settling)  # it goes on, also where this one is not waited for any more
             process = await self.start()
             assert process.stdin is not None
-            for key in needs.keys() - self._has:
+            for key in needs.keys() - self._sent:
                 process.stdin.write(_packed(("keep", key, needs[key])))
-                self._has.add(key)
-            process.stdin.write(_packed(("run", job, asked)))
+                self._sent.add(key)
+            process.stdin.write(_packed(("run", job, arguments)))
             self._jobs += 1
             ended = False
             try:
                 await process.stdin.drain()
                 while not ended:
-                    said = await self._said.get()
-                    ended = said[0] in ENDS
-                    yield said
+                    message = await self._messages.get()
+                    ended = message[0] in ENDS
+                    yield message
             finally:
                 if not ended:
                     self._settling = asyncio.create_task(self._settle(process))
@@ -93,14 +93,14 @@ class Lane:
             with suppress(ConnectionError):
                 process.stdin.write(_packed(("stop", self._jobs, None)))
             async with asyncio.timeout(PATIENCE):
-                while (await self._said.get())[0] not in ENDS:
+                while (await self._messages.get())[0] not in ENDS:
                     pass
         except TimeoutError:
             await self.close()
             await self.start()
 
     async def close(self) -> None:
-        """End the process."""
+        """End the process, whatever it is at, and read what it had still written."""
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
@@ -109,15 +109,15 @@ class Lane:
             await self._pump
 
 
-async def _pump(process: asyncio.subprocess.Process, said: asyncio.Queue[Said]) -> None:
+async def _pump(process: asyncio.subprocess.Process, messages: asyncio.Queue[Message]) -> None:
     """Whole messages from the process, so that whoever stops reading cannot stop in the middle of one."""
     assert process.stdout is not None
     try:
         while True:
             size = int.from_bytes(await process.stdout.readexactly(8), "big")
-            said.put_nowait(pickle.loads(await process.stdout.readexactly(size)))
+            messages.put_nowait(pickle.loads(await process.stdout.readexactly(size)))
     except asyncio.IncompleteReadError:
-        said.put_nowait(("broken", "the work ended unexpectedly, perhaps for want of memory"))
+        messages.put_nowait(("broken", "the work ended unexpectedly, perhaps for want of memory"))
 
 
 def _packed(message: object) -> bytes:
@@ -125,11 +125,11 @@ def _packed(message: object) -> bytes:
     return len(content).to_bytes(8, "big") + content
 
 
-class Lanes:
-    """Moving a slider must not wait for a file that is being read: each kind of work has its lane."""
+class Workers:
+    """Moving a slider must not wait for a file that is being read: each kind of work has its worker."""
 
     def __init__(self) -> None:
-        self.plan, self.side, self.work = Lane(), Lane(), Lane()
+        self.plan, self.side, self.work = Worker(), Worker(), Worker()
         self._warming: asyncio.Task[None] | None = None
 
     def warm(self) -> None:
@@ -138,12 +138,12 @@ class Lanes:
             self._warming = asyncio.create_task(self._warm())
 
     async def _warm(self) -> None:
-        for lane in (self.work, self.side):
-            await lane.ready()
+        for worker in (self.work, self.side):
+            await worker.ready()
 
     async def close(self) -> None:
-        """End all processes."""
+        """End every process, also those that are only just starting."""
         if self._warming is not None:
             await self._warming
-        for lane in (self.plan, self.side, self.work):
-            await lane.close()
+        for worker in (self.plan, self.side, self.work):
+            await worker.close()
