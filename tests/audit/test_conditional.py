@@ -30,7 +30,7 @@ from pufferdp.models import (
 from pufferdp.models.classes import Model
 from pufferdp.models.records import RecordModel
 from tests.models.test_simulate import DRAWS, assert_follows
-from tests.strategies import SEEDS, groups, networks, tables
+from tests.strategies import SEEDS, examples, groups, networks, tables
 
 TRIO = Pedigree(
     members=(Member("m"), Member("f"), Member("c", father="f", mother="m"), Member("alone")),
@@ -48,7 +48,7 @@ def written_out(model: RecordModel) -> np.ndarray:
 
 
 @given(model=st.one_of(networks(most_nodes=4), tables(), groups(), st.just(TRIO)), listed=st.booleans(), seed=SEEDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_records_follow_their_law_given_what_is_known(model: RecordModel, listed: bool, seed: int) -> None:
     """From the list of outcomes and record by record."""
     belief = TableBelief(model)

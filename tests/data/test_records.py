@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from decimal import Decimal
@@ -21,10 +20,9 @@ from hypothesis import strategies as st
 from pufferdp.data import Coding, Layout, open_series, read_records
 from pufferdp.errors import DataError
 from tests.data.backends import BACKENDS, ORDERED
+from tests.strategies import examples
 
-QUICK = settings(
-    max_examples=int(os.environ.get("PUFFERDP_EXAMPLES", "8")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+QUICK = settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 AB = ("a", "b")
 
 Row = tuple[Any, Any]

@@ -13,6 +13,7 @@ from pufferdp.leakage.flips import Flips, flip_loss
 from pufferdp.leakage.xor import xor_loss
 from pufferdp.models.markov import MarkovChain
 from tests.oracles import flips as oracle
+from tests.strategies import examples
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 some = st.floats(0.05, 0.95)
@@ -23,7 +24,7 @@ def chain(q: float, r: float) -> MarkovChain:
 
 
 @given(some, some, some, some, st.integers(1, 5))
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_loss_is_that_of_enumeration(q: float, r: float, a: float, b: float, n: int):
     table = oracle.xor_joint([[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]], n)
     for who in (BDP, PUFFERFISH):
@@ -42,7 +43,7 @@ def test_check_value():
 
 
 @given(some, some, st.floats(0.05, 0.5), st.integers(1, 30))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_independent_noise_is_the_case_of_parameters_that_sum_to_one(q: float, r: float, rho: float, n: int):
     for who in (BDP, PUFFERFISH, DP):
         both = (xor_loss(chain(q, r), chain(rho, 1 - rho), n, who), flip_loss(chain(q, r), Flips.of(rho, rho), n, who))
