@@ -3,18 +3,27 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 CODE := src tests benchmarks
+# Compiled modules are kept, wherever the environment forbids it: in .venv, so that none lie among the sources.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak lint types docs bench lock clean
+.PHONY: help demo test test-all soak lint types docs bench lock clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
 	$(BIN)/pufferdp demo --out demo-output
 
-test: $(STAMP) ## run the tests and the examples in docstrings
-	$(BIN)/python -m pytest -n 2 -q
+# A test of the first tier that takes longer than this fails; 0 is no limit.
+PUFFERDP_TEST_SECONDS ?= 2
+
+test: $(STAMP) ## run the first tier of tests and the examples in docstrings (four minutes)
+	HYPOTHESIS_PROFILE=dev PUFFERDP_TEST_SECONDS=$(PUFFERDP_TEST_SECONDS) $(PYTEST) \
+	  -m "not slow and not servers and not races and not docs and not browser"
+
+test-all: $(STAMP) ## run every test, with more examples (twenty minutes)
+	HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),ci) PUFFERDP_TEST_SECONDS=0 $(PYTEST)
 
 soak: $(STAMP) ## race fifty processes against one budget, a thousand rounds (most of an hour)
 	$(BIN)/python -m tests.ledger.races $(or $(ROUNDS),1000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from pufferdp.models.chain import MarkovChain
@@ -12,6 +13,15 @@ from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+
+def examples(count: int) -> int:
+    """How many random cases a test tries: ``count`` in the profile ``ci``, and in proportion in the others.
+
+    At least three, where ``count`` is not less than that.
+    """
+    scaled = count * settings().max_examples // settings.get_profile("ci").max_examples
+    return max(scaled, min(count, 3))
 
 
 def random_transition(generator: np.random.Generator, k: int) -> np.ndarray:

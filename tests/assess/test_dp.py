@@ -19,7 +19,7 @@ from pufferdp import (
 from pufferdp.assess.dp import leakage_lines
 from pufferdp.leakage.curves import curves
 from tests.oracles.leakage import leakage
-from tests.strategies import chains
+from tests.strategies import chains, examples
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 ACTIVITY = MarkovChain(transition=P, states=["rest", "active"])
@@ -55,7 +55,7 @@ def test_both_directions_agree():
     tau=st.sampled_from([0.05, 0.4, 2.0]),
     adversary=st.sampled_from(["bdp", "pufferfish"]),
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_the_exact_value_is_that_of_enumeration(chain, n, tau, adversary):
     found = leakage_of(chain, dp_epsilon=tau, length=n, query="count:0", adversary=adversary)
     start = chain.stationary if chain.given_start is None else chain.given_start

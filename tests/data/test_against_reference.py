@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,10 +17,9 @@ from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.series import Series, open_series
 from tests.data.backends import BACKENDS, ORDERED
 from tests.data.reference import Answer, Row, answer, bin_of
+from tests.strategies import examples
 
-QUICK = settings(
-    max_examples=int(os.environ.get("PUFFERDP_EXAMPLES", "5")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+QUICK = settings(max_examples=examples(5), suppress_health_check=list(HealthCheck))
 LABELS = ("rest", "active", "7")
 BINS = (-1.0, 0.0, 0.25, 3.0)
 # The hour around the end of summer time in Europe: local clocks show 02:30 twice.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Sequence
 from decimal import Decimal
@@ -23,10 +22,9 @@ from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
 from tests.data.backends import BACKENDS, ORDERED
+from tests.strategies import examples
 
-QUICK = settings(
-    max_examples=int(os.environ.get("PUFFERDP_EXAMPLES", "8")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+QUICK = settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 AB = ("a", "b")
 
 Row = tuple[Any, Any]

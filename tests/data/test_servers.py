@@ -94,7 +94,7 @@ class PostgresEngine(Engine):
         return f"{self.url}?table={quote('My Data.Rows')}"
 
 
-@pytest.fixture(params=["spark", "postgres"])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.servers) for name in ("spark", "postgres")])
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     if request.param == "spark":
         yield SparkEngine(request.getfixturevalue("spark"), tmp_path)

@@ -2,8 +2,8 @@
 
 A ``console`` block is a session: lines with ``$`` are commands (a backslash continues them), the rest is their output.
 A ``text`` block right after a ``python`` block is what that block prints. Output must match line by line; a line ``…``
-stands for any number of lines, for random numbers and for what is left out. A page's commands run in one shell, in
-order, and each must exit 0; where a failure is shown the page echoes the exit code, so it is checked as output.
+stands for any number of lines, for random numbers and for what is left out. A page's commands run in order, and each
+must exit 0; where a failure is shown the page echoes the exit code, so it is checked as output.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from benchmarks.flips import noise_rows
 from benchmarks.redaction_gap import gap_rows
 
 import pufferdp
+from pufferdp.apps.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -127,38 +128,111 @@ def test_matching(shown: list[str], output: list[str], matches: bool) -> None:
     assert (mismatch(shown, output) is None) is matches
 
 
-def environment(home: Path) -> dict[str, str]:
-    """The user's, with the pufferdp of this interpreter first on the path and a home of its own."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    # Unbuffered, as on a terminal, so that errors come where they come for a user.
-    settings = {"PATH": path, "PUFFERDP_HOME": str(home), "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
-    return {**os.environ, **settings}
+EXIT_CODE = '; echo "exit $?"'
+"""How a page shows what a command exits with."""
 
 
-def run_in_one_shell(steps: list[Step], folder: Path) -> Path:
-    """Run the commands one after the other as somebody at a terminal would; returns the folder they end in."""
-    logs = folder / "logs"
-    work = folder / "work"
-    logs.mkdir()
-    work.mkdir(exist_ok=True)
-    script = []
-    for n, step in enumerate(steps):
-        out, code = (shlex.quote(str(logs / f"{n}.{kind}")) for kind in ("out", "code"))
-        script.append(f"{{ {step.source}\n}} >{out} 2>&1\necho $? >{code}")
-    script.append(f"pwd >{shlex.quote(str(logs / 'pwd'))}")
-    subprocess.run(
-        ["bash", "-c", "\n".join(script)], cwd=work, env=environment(folder / "home"), check=True, timeout=120
-    )
-    for n, step in enumerate(steps):
-        out = (logs / f"{n}.out").read_text(encoding="utf-8")
-        code = int((logs / f"{n}.code").read_text())
-        assert code == 0, f"{step.source}\nexits {code}:\n{out}"
+def plain_words(source: str) -> list[str] | None:
+    """The words of a ``pufferdp`` command that asks nothing of the shell but quoting; None where it asks more."""
+    joined = source.replace("\\\n", "")
+    bare = re.sub(r"""'[^']*'|"[^"$`\\]*\"""", "", joined)
+    if not joined.startswith("pufferdp ") or re.search(r"""[|&;<>(){}$`*?~!#\\"'\n\[\]]""", bare):
+        return None
+    return shlex.split(joined)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("pufferdp plan a.json \\\n    --query sum", ["pufferdp", "plan", "a.json", "--query", "sum"]),
+        ("""pufferdp plan 'a; b|c' "d e" """, ["pufferdp", "plan", "a; b|c", "d e"]),
+        ("pufferdp plan a.json > b", None),
+        ("pufferdp plan a.json | head", None),
+        ("pufferdp plan a.json; ls", None),
+        ("pufferdp plan *.json", None),
+        ("pufferdp plan $(cat name)", None),
+        ('pufferdp plan "$NAME"', None),
+        ("pufferdp plan a.json &", None),
+        ("pufferdp plan a.json\nls", None),
+        ("ls", None),
+    ],
+)
+def test_what_needs_a_shell(source: str, words: list[str] | None) -> None:
+    assert plain_words(source) == words
+
+
+class Terminal:
+    """Runs commands as somebody at a terminal would: each in the folder where the last one ended.
+
+    A ``pufferdp`` that needs no shell runs in this process, through its real entry point: a new interpreter would
+    import everything again. The rest goes to bash, one for each command, so that variables do not last.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._ended_in = folder / "work", folder / "pwd"
+        self.folder.mkdir(exist_ok=True)
+        # The pufferdp of this interpreter comes first on the path.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        # Unbuffered, as on a terminal, so that errors come where they come for a user.
+        self.environment = {
+            "PATH": path,
+            "PUFFERDP_HOME": str(folder / "home"),
+            "PYTHONUNBUFFERED": "1",
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def run(self, source: str) -> tuple[int, str]:
+        """What a command exits with and what it writes, to stdout and stderr alike."""
+        words = plain_words(source.removesuffix(EXIT_CODE))
+        if words is None:
+            return self._in_bash(source)
+        code, output = self._in_process(words)
+        return (0, f"{output}exit {code}\n") if source.endswith(EXIT_CODE) else (code, output)
+
+    def _in_process(self, words: list[str]) -> tuple[int, str]:
+        written = io.StringIO()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            patch.setattr(sys, "argv", words)
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            with (
+                contextlib.redirect_stdout(written),
+                contextlib.redirect_stderr(written),
+                pytest.raises(SystemExit) as stop,
+            ):
+                main()
+        code = stop.value.code
+        assert isinstance(code, int), f"pufferdp ends with the exit code {code!r}"
+        return code, written.getvalue()
+
+    def _in_bash(self, source: str) -> tuple[int, str]:
+        script = f"{source}\ncode=$?\npwd >{shlex.quote(str(self._ended_in))}\nexit $code"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=120,
+        )
+        self.folder = Path(self._ended_in.read_text(encoding="utf-8").strip())
+        return done.returncode, done.stdout
+
+
+def run_session(steps: list[Step], folder: Path) -> Path:
+    """Run the commands one after the other; returns the folder they end in."""
+    terminal = Terminal(folder)
+    for step in steps:
+        code, written = terminal.run(step.source)
+        assert code == 0, f"{step.source}\nexits {code}:\n{written}"
         # "calibrating quilt-exact …" is progress: whether it is shown depends on the machine's speed.
-        output = [line for line in out.splitlines() if not line.endswith(" …")]
+        output = [line for line in written.splitlines() if not line.endswith(" …")]
         assert step.shown is not None
         wrong = mismatch(step.shown, output)
         assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
-    return Path((logs / "pwd").read_text().strip())
+    return terminal.folder
 
 
 def run_programs(page: Path) -> None:
@@ -174,11 +248,11 @@ def run_programs(page: Path) -> None:
             assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/start-here.md"])
+@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/start-here.md", marks=pytest.mark.docs)])
 def test_sessions_and_programs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = sessions(ROOT / page)
     assert steps
-    folder = run_in_one_shell(steps, tmp_path)
+    folder = run_session(steps, tmp_path)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
     run_programs(ROOT / page)
@@ -187,7 +261,7 @@ def test_sessions_and_programs(page: str, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that ``pufferdp demo --out tour`` makes."""
-    return run_in_one_shell([Step("pufferdp demo --out tour", ["…"])], tmp_path_factory.mktemp("tour")) / "tour"
+    return run_session([Step("pufferdp demo --out tour", ["…"])], tmp_path_factory.mktemp("tour")) / "tour"
 
 
 TOURED = [
@@ -221,18 +295,20 @@ TOURED = [
 ]
 
 
+@pytest.mark.docs
 @pytest.mark.parametrize("page", TOURED)
 def test_sessions_that_use_the_tour(page: str, tour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(tour, tmp_path / "work" / "tour")
     steps = sessions(DOCS / page)
     assert steps
-    monkeypatch.chdir(run_in_one_shell(steps, tmp_path))
+    monkeypatch.chdir(run_session(steps, tmp_path))
     monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
     run_programs(DOCS / page)
 
 
+@pytest.mark.docs
 def test_sessions_that_use_real_data(shared_data: Path, tmp_path: Path) -> None:
-    run_in_one_shell(sessions(DOCS / "reproduce.md"), tmp_path)
+    run_session(sessions(DOCS / "reproduce.md"), tmp_path)
 
 
 def test_every_session_is_run() -> None:
@@ -240,6 +316,7 @@ def test_every_session_is_run() -> None:
     assert {page for page in PAGES if sessions(page)} == run
 
 
+@pytest.mark.docs
 def test_api_examples(tour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(tour, tmp_path / "tour")
     monkeypatch.chdir(tmp_path)
@@ -247,6 +324,7 @@ def test_api_examples(tour: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run_programs(DOCS / "api.md")
 
 
+@pytest.mark.docs
 @pytest.mark.skipif("PUFFERDP_DATA" not in os.environ, reason="PUFFERDP_DATA does not name the folder with the data")
 def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path))
@@ -273,6 +351,7 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
                 assert f"| group | both | {' | '.join(errors['group'])} |" in text
 
 
+@pytest.mark.docs
 def test_denoising_page_has_the_table_of_the_benchmark() -> None:
     text = (DOCS / "guide" / "denoising.md").read_text(encoding="utf-8")
     rows = [found.row() for found in gains()]
@@ -280,11 +359,13 @@ def test_denoising_page_has_the_table_of_the_benchmark() -> None:
     assert not [row for row in rows if row not in text]
 
 
+@pytest.mark.docs
 def test_redaction_page_has_the_table_of_the_benchmark() -> None:
     text = (DOCS / "theory" / "redaction.md").read_text(encoding="utf-8")
     assert not [row for row in gap_rows() if row not in text]
 
 
+@pytest.mark.docs
 def test_flips_page_has_the_table_of_the_benchmark() -> None:
     text = (DOCS / "theory" / "flips.md").read_text(encoding="utf-8")
     rows = noise_rows()

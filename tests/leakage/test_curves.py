@@ -20,7 +20,7 @@ from pufferdp.models.model_class import ModelClass
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
 from tests.oracles.leakage import leakage
-from tests.strategies import chains
+from tests.strategies import chains, examples
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
@@ -69,7 +69,7 @@ def test_the_inverse_gives_the_loss_back(tau, adversary):
 
 
 @given(chain=chains(4), n=st.integers(1, 40), epsilon=st.sampled_from([1e-3, 0.1, 1.0, 20.0]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_inverse_is_checked_and_the_largest(chain, n, epsilon):
     for curve in applying(chain, n).values():
         tau = curve.inverse(epsilon)
@@ -78,7 +78,7 @@ def test_the_inverse_is_checked_and_the_largest(chain, n, epsilon):
 
 
 @given(chain=chains(4), n=st.integers(1, 40), tau=TAUS, adversary=st.sampled_from(list(Adversary)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_quilts_are_never_above_the_others(chain, n, tau, adversary):
     found = applying(chain, n, adversary)
     for name in ("general", "markov", "zhao"):
@@ -88,7 +88,7 @@ def test_quilts_are_never_above_the_others(chain, n, tau, adversary):
 
 
 @given(chain=chains(3, ("stationary", "given")), n=st.integers(1, 12), tau=TAUS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_curve_is_below_the_leakage_of_a_noisy_count(chain, n, tau):
     leak = WindowLeakage(chain, n, [1, *[0] * (chain.size - 1)]).at(tau).lower
     for curve in applying(chain, n).values():
@@ -96,7 +96,7 @@ def test_no_curve_is_below_the_leakage_of_a_noisy_count(chain, n, tau):
 
 
 @given(chain=chains(3, ("stationary", "given")), n=st.integers(1, 5), tau=TAUS)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_nor_below_that_towards_who_knows_nothing(chain, n, tau):
     assume(chain.size > 1)
     start = chain.stationary if chain.given_start is None else chain.given_start
@@ -106,7 +106,7 @@ def test_nor_below_that_towards_who_knows_nothing(chain, n, tau):
 
 
 @given(chain=chains(4), n=st.integers(1, 60), low=TAUS, more=st.floats(0.001, 3))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_curves_rise_with_the_loss(chain, n, low, more):
     for curve in applying(chain, n).values():
         assert curve(0.0) == 0.0

@@ -22,7 +22,7 @@ from tests.oracles.leakage import (
 )
 from tests.publish.answers.mechanisms.record_suite import case_of
 from tests.publish.answers.mechanisms.suite import literal_start
-from tests.strategies import chains, groups, networks, pedigrees
+from tests.strategies import chains, examples, groups, networks, pedigrees
 
 ALGORITHMS = {"laplace": laplace_channel, "geometric": geometric_channel, "flipped": flipped_channel}
 TAUS = st.sampled_from([0.01, 0.2, 1.0, 3.0])
@@ -46,7 +46,7 @@ def above(model, longest, law, counts, tau, adversary) -> dict[str, float]:
 
 
 @given(chain=chains(3, ("stationary", "given")), n=st.integers(1, 5), tau=TAUS, adversary=ADVERSARIES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_over_chains(chain, n, tau, adversary):
     assume(chain.size > 1)
     counts = (np.indices((chain.size,) * n) == 0).sum(axis=0)
@@ -60,7 +60,7 @@ def test_over_chains(chain, n, tau, adversary):
     ids=["families", "groups", "networks"],
 )
 @given(tau=TAUS, adversary=ADVERSARIES, data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_over_records(models, names, tau, adversary, data):
     model = data.draw(models)
     case = case_of(model, f"count:{data.draw(st.sampled_from(model.labels))}")

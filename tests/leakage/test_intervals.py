@@ -19,7 +19,7 @@ from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from tests.oracles.leakage import leakage
-from tests.strategies import SEEDS
+from tests.strategies import SEEDS, examples
 
 BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
 
@@ -76,7 +76,7 @@ def test_every_influence_is_largest_at_a_corner(low, high, everyone):
                 assert not mine.any()
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=SEEDS, T=st.integers(1, 60), epsilon=st.sampled_from([0.3, 1.0, 4.0]), adversary=st.sampled_from(BOTH))
 def test_random_chains_never_pass_the_corners(seed, T, epsilon, adversary):
     generator = np.random.default_rng(seed)
@@ -131,7 +131,7 @@ def test_no_chain_of_a_box_has_more_influence_than_its_contraction_allows(seed, 
             assert (back + back.T).max() <= allowed
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(seed=SEEDS, T=st.integers(1, 5), epsilon=st.sampled_from([0.5, 2.0]), adversary=st.sampled_from(BOTH))
 def test_a_box_keeps_its_promise_by_enumeration(seed, T, epsilon, adversary):
     generator = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ def fresh_database(url: str) -> str:
     return f"{url.removesuffix('postgres')}{name}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.servers)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new ledger can be made."""
     if request.param == "sqlite":

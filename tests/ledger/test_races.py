@@ -16,7 +16,7 @@ from tests.ledger.races import CHAIN, race
 
 ROUNDS = 20
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [pytest.mark.races, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
 
 def test_sqlite_keeps_the_budget_whoever_dies(tmp_path: Path) -> None:

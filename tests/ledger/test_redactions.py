@@ -121,7 +121,7 @@ def test_what_the_tilted_model_allows_after_three_regions(books: Path) -> None:
 
 
 @pytest.mark.parametrize("dataset", ["week", "alone"])
-@pytest.mark.parametrize("method", ["window", "3r-optimal"])
+@pytest.mark.parametrize("method", ["window", pytest.param("3r-optimal", marks=pytest.mark.slow)])
 def test_a_second_redaction_designed_together_takes_the_place_of_the_first(
     books: Path, method: str, dataset: str
 ) -> None:

@@ -180,6 +180,7 @@ def test_exact_numbers_never_reach_the_ledger(tmp_path: Path) -> None:
         assert b"7919" not in path.read_bytes()
 
 
+@pytest.mark.races
 def test_processes_of_the_command_line_share_a_budget(path: Path, tmp_path: Path) -> None:
     """Four commands at once, and room for two: two succeed, two are refused with exit 3."""
     from pufferdp import save_model

@@ -14,14 +14,14 @@ from pufferdp.models.files.json import model_digest, model_from_dict, model_to_d
 from pufferdp.models.pedigree import GENOTYPES, Member, Pedigree
 from pufferdp.models.simulate import sample
 from tests.publish.answers.mechanisms.record_suite import written_out
-from tests.strategies import pedigrees
+from tests.strategies import examples, pedigrees
 
 FAMILY = (Member("mother"), Member("father"), *(Member(f"child {n}", "father", "mother") for n in (1, 2, 3)))
 FIVE = Pedigree(members=FAMILY, major_allele_frequency=0.7)
 
 
 @given(family=pedigrees())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_joint_law_is_that_of_alleles(family):
     joint, _ = written_out(family)
     everyone = range(len(family.records))
@@ -196,7 +196,7 @@ def test_a_class_of_families(tmp_path):
 
 
 @given(family=pedigrees(4))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_mechanisms_see_the_network(family):
     for adversary in ("bdp", "pufferfish", "dp"):
         ours, networks = (plan(m, "count:BB", epsilon=1, adversary=adversary) for m in (family, family.network))

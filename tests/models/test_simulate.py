@@ -25,7 +25,7 @@ from pufferdp.models.simulate import chain_log_probability, sample, sample_chain
 from tests.models.test_joint_and_groups import filled, spread
 from tests.models.test_network import multiplied, questions, summed
 from tests.oracles.leakage import path_law
-from tests.strategies import SEEDS, chains, groups, networks, tables
+from tests.strategies import SEEDS, chains, examples, groups, networks, tables
 
 DRAWS = 4000
 
@@ -69,7 +69,7 @@ KINDS = {
 def test_draws_follow_the_law(kind):
     models, brute = KINDS[kind]
 
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     @given(model=models, seed=SEEDS)
     def check(model, seed):
         law = brute(model)
@@ -85,7 +85,7 @@ def test_draws_follow_the_law(kind):
 def test_draws_follow_the_law_given_what_is_known(kind):
     models, brute = KINDS[kind]
 
-    @settings(max_examples=30)
+    @settings(max_examples=examples(30))
     @given(model=models, seed=SEEDS)
     def check(model, seed):
         _, evidence = questions(seed, model.sizes)
@@ -114,6 +114,7 @@ def test_a_seed_repeats_the_draws_and_size_may_be_0():
                 sample(model, wrong, np.random.default_rng(7))
 
 
+@pytest.mark.slow
 def test_large_models_are_drawn_quickly():
     """Two thousand records along a path, and a group of a thousand: neither can be enumerated."""
     stay = np.array([[0.9, 0.1], [0.2, 0.8]])
@@ -158,7 +159,7 @@ def test_a_chain_with_any_start_has_no_law_to_draw_from():
 
 
 @given(chain=chains(most_states=3, starts=("stationary", "given")), seed=SEEDS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_series_follow_their_law_given_what_is_known(chain, seed):
     """Every path of up to five records, by enumeration; what cannot be is refused, and never drawn."""
     generator = np.random.default_rng(seed)

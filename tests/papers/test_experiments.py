@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,15 @@ def of(one: Experiment) -> str:
     return one.name
 
 
-@pytest.mark.parametrize("one", EXPERIMENTS, ids=of)
+SLOW = ("poster-data", "redaction-sleep", "local-figure-4", "local-heart")
+
+
+def marked(things: Iterable[Experiment | str]) -> list[Any]:
+    """Experiments or their names, the slow ones marked."""
+    return [pytest.param(one, marks=pytest.mark.slow) if getattr(one, "name", one) in SLOW else one for one in things]
+
+
+@pytest.mark.parametrize("one", marked(EXPERIMENTS), ids=of)
 def test_every_experiment_runs(one: Experiment) -> None:
     found = result(one.name)
     assert found.rows
@@ -78,7 +87,7 @@ def test_every_experiment_runs(one: Experiment) -> None:
 
 @pytest.mark.parametrize(
     "one",
-    [one for one in EXPERIMENTS if not one.name.startswith(NO_ERRORS)],
+    marked(one for one in EXPERIMENTS if not one.name.startswith(NO_ERRORS)),
     ids=of,
 )
 def test_ours_is_never_worse(one: Experiment) -> None:
@@ -192,7 +201,7 @@ def test_the_private_flows_of_the_poster_are_flows_and_ours_is_nearer() -> None:
     assert far["ours_simplex"] < far["paper_simplex"]
 
 
-@pytest.mark.parametrize("name", ["poster-errors", "poster-data"])
+@pytest.mark.parametrize("name", marked(["poster-errors", "poster-data"]))
 def test_our_flows_err_less_by_either_repair(name: str) -> None:
     for row in rows(name):
         assert row["ours_log"] < row["paper"]
@@ -235,6 +244,7 @@ def test_attackers_do_what_the_paper_says_of_them() -> None:
     assert row_of("local-figure-2", theta=0.5)["exact"] == pytest.approx(0.5)
 
 
+@pytest.mark.slow
 def test_hearts_are_guessed_less_often_than_the_bound_allows() -> None:
     """Whole records; margins to the bound are far above any chance."""
     for row in rows("local-heart"):
@@ -327,7 +337,7 @@ def test_the_figures_on_redaction_have_the_numbers_of_the_notes() -> None:
     assert fourth[1]["ours"] == 1
 
 
-@pytest.mark.parametrize("name", ["redaction-figure-3", "redaction-sleep", "redaction-activity"])
+@pytest.mark.parametrize("name", marked(["redaction-figure-3", "redaction-sleep", "redaction-activity"]))
 def test_our_redaction_releases_most(name: str) -> None:
     for row in rows(name):
         assert row["ours"] >= max(row["paper"], row["relaxed"], row["window"])

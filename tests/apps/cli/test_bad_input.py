@@ -457,8 +457,11 @@ def test_case_names_are_unique() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [c for c in CASES if c.name in {"broken JSON", "epsilon 0", "gk16 under bdp", "state unknown", "unknown verb"}],
-    ids=lambda c: c.name,
+    [
+        pytest.param(c, id=c.name, marks=[pytest.mark.slow] * (c.name != "broken JSON"))  # each starts an interpreter
+        for c in CASES
+        if c.name in {"broken JSON", "epsilon 0", "gk16 under bdp", "state unknown", "unknown verb"}
+    ],
 )
 def test_the_installed_command_says_the_same(wrong: Case, folder: Path) -> None:
     before = prepare(folder, wrong.files)

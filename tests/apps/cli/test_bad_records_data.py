@@ -211,6 +211,7 @@ def test_case_names_are_unique() -> None:
     assert len({c.name for c in CASES}) == len(CASES)
 
 
+@pytest.mark.slow
 def test_a_network_too_large_for_exact_inference(run: Run, folder: Path) -> None:
     """Every two of 24 causes share an effect, so that all causes must be looked at together."""
     causes = [f"cause {letter}" for letter in "abcdefghijklmnopqrstuvwx"]

@@ -99,10 +99,14 @@ PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
         "1",
     ),
 }
+SLOW_PLANS = ("epsilon 50", "epsilon 1000", "epsilon 1e300")
 
 
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-@pytest.mark.parametrize(("model", "length", "epsilon"), PLANS.values(), ids=PLANS.keys())
+@pytest.mark.parametrize(
+    ("model", "length", "epsilon"),
+    [pytest.param(*PLANS[name], id=name, marks=[pytest.mark.slow] * (name in SLOW_PLANS)) for name in PLANS],
+)
 def test_a_plan_is_made(
     model: dict[str, Any], length: int, epsilon: str, adversary: str, run: Run, folder: Path
 ) -> None:

@@ -110,6 +110,7 @@ def test_a_release_over_budget_is_refused_and_charges_nothing(served: Served) ->
         assert books.dataset("ward").head == before
 
 
+@pytest.mark.slow
 def test_who_goes_away_ends_the_work() -> None:
     """A job that is slow to end is ended with its process; one that is quick leaves it alone."""
 
@@ -186,6 +187,7 @@ def test_the_commands_for_an_upload_are_right(served: Served, run: Run) -> None:
     assert "--lengths 149,150" in found["commands"]["shell"].replace("150,149", "149,150")
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_other_rooms_are_right(served: Served, run: Run) -> None:  # noqa: F811
     found = served.done("leakage", stay=[0.9, 0.7], length=50, dp_epsilon=0.1)
     (printed,) = follow(found["commands"], run)

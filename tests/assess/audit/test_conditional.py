@@ -23,7 +23,7 @@ from pufferdp.models.groups import AnyGroups
 from pufferdp.models.model_class import ModelClass
 from pufferdp.models.pedigree import Member, Pedigree
 from tests.models.test_simulate import DRAWS, assert_follows
-from tests.strategies import SEEDS, groups, networks, tables
+from tests.strategies import SEEDS, examples, groups, networks, tables
 
 TRIO = Pedigree(
     members=(Member("m"), Member("f"), Member("c", father="f", mother="m"), Member("alone")),
@@ -41,7 +41,7 @@ def written_out(model: RecordModel) -> np.ndarray:
 
 
 @given(model=st.one_of(networks(most_nodes=4), tables(), groups(), st.just(TRIO)), listed=st.booleans(), seed=SEEDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_records_follow_their_law_given_what_is_known(model: RecordModel, listed: bool, seed: int) -> None:
     """From the list of outcomes and record by record."""
     belief = TableBelief(model)

@@ -25,6 +25,7 @@ def opendp_count():
     return outside_mechanism(noise, query=lambda row: float(row.sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "calls"), [(diffprivlib_count, 60_000), (opendp_count, 60_000)])
 def test_more_leaks_than_is_claimed_and_no_more_than_is_exact(make, calls):
     mechanism = make()

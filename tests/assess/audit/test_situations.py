@@ -12,7 +12,7 @@ from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.base import RecordModel
 from pufferdp.models.chain import MarkovChain
-from tests.strategies import SEEDS, chains, networks, tables
+from tests.strategies import SEEDS, chains, examples, networks, tables
 
 STICKY = ChainBelief(MarkovChain(transition=[[0.9, 0.1], [0.1, 0.9]]), 30)
 
@@ -32,7 +32,7 @@ def waves(belief: Belief, adversary: Adversary, seed: int = 0) -> list[Situation
     adversary=st.sampled_from(list(Adversary)),
     seed=SEEDS,
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_everybody_tried_can_be(model: MarkovChain | RecordModel, adversary: Adversary, seed: int) -> None:
     """Zero probabilities and deterministic moves included: two values of the target stay possible, and K fits."""
     belief: Belief = ChainBelief(model, 6) if isinstance(model, MarkovChain) else TableBelief(model)

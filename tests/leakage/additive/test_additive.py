@@ -16,7 +16,7 @@ from pufferdp.models.pedigree import Member, Pedigree
 from pufferdp.publish.answers.laws import answer_laws, grid
 from tests.oracles.leakage import channel_leakage, likelihoods
 from tests.publish.answers.mechanisms.record_suite import case_of, cases, written_out
-from tests.strategies import groups, networks, pedigrees, tables
+from tests.strategies import examples, groups, networks, pedigrees, tables
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 TAUS = st.sampled_from([0.05, 0.3, 1.0, 2.5])
@@ -48,7 +48,7 @@ def test_families_by_enumeration(model, state, tau):
         assert value == pytest.approx(channel_leakage(law, channel, adversary), rel=1e-9, abs=1e-12), adversary
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(case=cases(SMALL), tau=TAUS)
 def test_other_small_models_by_enumeration(case, tau):
     problem = case.problem(1.0)
@@ -80,7 +80,7 @@ def seen_by(model, steps, who, tau, everything: bool) -> float:
     return float(np.log(both[0] / both[1]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(model=SMALL, tau=TAUS, data=st.data())
 def test_who_is_said_to_reach_it_does(model, tau, data):
     steps = [np.array(data.draw(st.lists(st.integers(0, 3), min_size=k, max_size=k))) for k in model.sizes]

@@ -15,6 +15,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive import gaussian as shifts
 from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
 from tests.oracles import gaussian as oracle
+from tests.strategies import examples
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 # Father, mother, child.
@@ -77,10 +78,10 @@ def test_strong_correlation_is_refused_with_the_limit(n, rho):
 
 
 def test_class_and_thesis_are_never_passed_by_limited_matrices():
-    """Matrices that are drawn, entries often at the limit, n = 3 to 6: 4000 in all."""
+    """Matrices that are drawn, entries often at the limit, n = 3 to 6: 4000 in all, in the profile ``ci``."""
     rng = np.random.default_rng(11)
     for n in range(3, 7):
-        for _ in range(1000):
+        for _ in range(examples(1000)):
             rho = rng.uniform(0, 1 / (n - 2))
             correlation = limited(rng, n, rho)
             spread = rng.uniform(1, 4)

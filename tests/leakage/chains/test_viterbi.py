@@ -73,7 +73,7 @@ def test_rows_have_the_posterior_of_enumeration(problem: tuple[Any, ...]) -> Non
     assert posterior(*problem) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("n", [1, 2, 15, 16, 33, 64, 65, 100, 1000, 4099, 20_001])
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 33, 64, 65, 100, 1000, 4099, pytest.param(20_001, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("kind", ["sticky", "alternating", "random", "zeros", "flat"])
 def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:

@@ -16,14 +16,14 @@ from pufferdp.leakage.channels.many_states import SLACK, channel_loss, randomise
 from pufferdp.leakage.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import flips as oracle
-from tests.strategies import SEEDS, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_law, random_transition
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 WEARER = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]])
 
 
 @given(SEEDS, st.integers(1, 5), st.sampled_from([1, 9, 90]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_brackets_contain_enumeration(seed: int, n: int, products: int):
     generator = np.random.default_rng(seed)
     believed = MarkovChain(transition=random_transition(generator, 3))
@@ -42,7 +42,7 @@ def test_brackets_contain_enumeration(seed: int, n: int, products: int):
 
 
 @given(SEEDS, st.integers(1, 5), st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_brackets_contain_enumeration_for_a_given_start(seed: int, n: int, certain: bool):
     """Any law of the first record, one that rules values out too, on chains that come back to every state."""
     generator = np.random.default_rng(seed)
@@ -89,7 +89,7 @@ def test_a_bracket_contains_enumeration_for_five_records():
 
 
 @given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.05, 0.5), st.floats(0.05, 0.5))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_two_states_are_exact(q: float, r: float, rho0: float, rho1: float):
     believed = MarkovChain(transition=[[1 - q, q], [r, 1 - r]])
     B = np.array(oracle.flips(rho0, rho1))

@@ -15,7 +15,7 @@ from pufferdp.leakage.channels.design import best_flips, closed_loss, closed_rho
 from pufferdp.leakage.channels.two_states import Flips, class_loss, flip_loss
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import flips as oracle
-from tests.strategies import SEEDS, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_law, random_transition
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 
@@ -126,7 +126,7 @@ def compare(P: np.ndarray, law: np.ndarray | str, rho: np.ndarray, n: int) -> No
 
 
 @given(SEEDS, st.integers(1, 2), st.sampled_from([2, 3]), st.booleans())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_the_quick_oracle_is_the_slow_one(seed: int, n: int, k: int, everyone: bool):
     generator = np.random.default_rng(seed)
     P, law = random_transition(generator, k), random_law(generator, k)
@@ -155,7 +155,7 @@ def test_loss_is_that_of_enumeration_for_longer_series(n: int, lazy: bool, seed:
 
 
 @given(SEEDS, st.integers(1, 4))
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 def test_any_start_is_the_worst_of_many(seed: int, n: int):
     """Never below the worst of 61 laws, and not above by more than their steps explain (0.4 in log-odds)."""
     generator = np.random.default_rng(seed)
@@ -240,7 +240,7 @@ def test_the_staircase_is_that_of_the_whole_grid():
 
 
 @given(SEEDS, st.sampled_from([BDP, BDP, PUFFERFISH]))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_cheapest_flips_beat_a_grid_and_keep_the_promise(seed: int, who: Adversary):
     """Random chains, lazy or not, and any linear cost."""
     generator = np.random.default_rng(seed)
@@ -253,6 +253,7 @@ def test_the_cheapest_flips_beat_a_grid_and_keep_the_promise(seed: int, who: Adv
     assert cost[0] * found[0] + cost[1] * found[1] <= grid_cost(believed, epsilon, n, cost, who)
 
 
+@pytest.mark.slow
 def test_the_worst_model_of_a_class_decides():
     chains = [chain(0.2, 0.35), chain(0.1, 0.4), chain(0.8, 0.7)]
     found = best_flips(chains, 2.0, 20, BDP, (0.5, 0.5))

@@ -15,6 +15,7 @@ from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_chain_
 from pufferdp.leakage.channels.two_states import FlipLoss, Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import flips as oracle
+from tests.strategies import examples
 
 BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 some = st.floats(0.05, 0.95)
@@ -37,7 +38,7 @@ def close(ours: float, true: float) -> bool:
 
 
 @given(*[ugly] * 6, st.integers(1, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_loss_is_that_of_enumeration(q: float, r: float, p: float, a: float, b: float, c: float, n: int):
     data, noise, laws = chain(q, r, p), chain(a, b, c), [[p, 1 - p], [c, 1 - c]]
     P, N = [[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]]
@@ -51,7 +52,7 @@ def test_loss_is_that_of_enumeration(q: float, r: float, p: float, a: float, b: 
 
 
 @given(*[ugly] * 6, st.sampled_from([7, 8]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_longer_series(q: float, r: float, p: float, a: float, b: float, c: float, n: int):
     """K empty: all outputs of eight records, where supports have settled."""
     table = oracle.xor_joint([[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]], n, [[p, 1 - p], [c, 1 - c]])
@@ -60,7 +61,7 @@ def test_longer_series(q: float, r: float, p: float, a: float, b: float, c: floa
 
 
 @given(some, some, some, some)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=examples(3), deadline=None)
 def test_eight_records_and_every_set_of_known_ones(q: float, r: float, a: float, b: float):
     table = oracle.xor_joint([[1 - q, q], [r, 1 - r]], [[1 - a, a], [b, 1 - b]], 8)
     exact, ours = oracle.table_loss(table, 8, 2, True), loss(chain(q, r), chain(a, b), 8, BDP)
@@ -69,7 +70,7 @@ def test_eight_records_and_every_set_of_known_ones(q: float, r: float, a: float,
 
 
 @given(*[ugly] * 3, st.integers(1, 10))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_dp_loss_is_that_of_enumeration(a: float, b: float, c: float, n: int):
     """In whole 2^-64ths, as it is drawn; never below the truth, and above it by roundings alone."""
     one = 2**64
@@ -95,7 +96,7 @@ def test_dp_loss_is_rounded_up():
 
 
 @given(some, some, some, some, st.sampled_from([PUFFERFISH, BDP]), st.integers(30, 300))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_an_endless_series_is_the_limit(q: float, r: float, a: float, b: float, who: Adversary, n: int):
     """Never less than any finite one, and approached by long ones."""
     data, noise = chain(q, r), chain(a, b)
@@ -138,7 +139,7 @@ def test_check_value():
 
 
 @given(some, some, st.floats(0.05, 0.5), st.integers(1, 30) | st.none())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_independent_noise_is_the_case_of_parameters_that_sum_to_one(q: float, r: float, rho: float, n: int | None):
     for who in (BDP, PUFFERFISH, DP):
         both = (loss(chain(q, r), chain(rho, 1 - rho), n, who), flip_loss(chain(q, r), Flips.of(rho, rho), n, who))
@@ -171,7 +172,7 @@ def test_the_same_average_noise_is_claimed_and_holds_for_who_knows_nothing():
 
 
 @given(some, some, some, some, st.integers(1, 6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_who_knows_more_learns_more(q: float, r: float, a: float, b: float, n: int):
     data, noise = chain(q, r), chain(a, b)
     assert loss(data, noise, n, DP).worst <= loss(data, noise, n, BDP).worst + 1e-12

@@ -15,7 +15,7 @@ from pufferdp.leakage.quilts.search import Score
 from pufferdp.models.chain import MarkovChain
 from tests.oracles.chains import Literal, quilt_sigma, score
 from tests.publish.answers.mechanisms.suite import literal_start
-from tests.strategies import SEEDS, chains, epsilons, random_law
+from tests.strategies import SEEDS, chains, epsilons, examples, random_law
 
 BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
 LENGTHS = (1, 2, 3, 4, 5, 8, 13, 40, 100, 1000, 5000)
@@ -35,7 +35,7 @@ def ugly_tables(generator: np.random.Generator, count: int) -> np.ndarray:
     return np.stack([1 - move[:, 0], move[:, 0], move[:, 1], 1 - move[:, 1]], axis=1).reshape(-1, 2, 2)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(seed=SEEDS, epsilon=epsilons, adversary=st.sampled_from(BOTH))
 def test_a_fleet_equals_one_at_a_time(seed, epsilon, adversary):
     generator = np.random.default_rng(seed)
@@ -55,7 +55,7 @@ def test_a_fleet_equals_one_at_a_time(seed, epsilon, adversary):
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     chain=chains(most_states=2, starts=("stationary",)),
     T=st.integers(1, 14),

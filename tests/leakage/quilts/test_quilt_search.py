@@ -17,12 +17,12 @@ from pufferdp.leakage.quilts.search import Score
 from pufferdp.models.chain import MarkovChain
 from tests.oracles.chains import Literal, score
 from tests.publish.answers.mechanisms.suite import literal_start
-from tests.strategies import SEEDS, chains, epsilons
+from tests.strategies import SEEDS, chains, epsilons, examples
 
 BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(chain=chains(most_states=3), T=st.integers(12, 22), epsilon=epsilons, adversary=st.sampled_from(BOTH))
 def test_longer_chains_equal_the_literal_loop(chain, T, epsilon, adversary):
     found = worst_record(chain, T, Score(epsilon), adversary)

@@ -14,7 +14,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of, leakages
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import redaction as oracle
-from tests.strategies import SEEDS, random_transition
+from tests.strategies import SEEDS, examples, random_transition
 
 ROUNDING = 1e-9
 """Both sides are sums of at most 256 products of 16 doubles: relative errors stay below 1e-12."""
@@ -39,7 +39,7 @@ def near(a: float, b: float) -> bool:
 
 
 @pytest.mark.parametrize(("size", "most"), [(2, 8), (3, 8), (4, 5)])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(seed=SEEDS, data=st.data())
 def test_leakage_equals_enumeration(size: int, most: int, seed: int, data: st.DataObject) -> None:
     """All (k+1)^n outputs of random mechanisms on random chains, for one and two private records."""
@@ -85,7 +85,7 @@ def test_the_oracle_says_what_one_output_after_the_other_says(size: int, length:
             assert np.allclose(found[x, y].ravel(), seen[:, chosen] @ law[chosen], atol=1e-14)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(seed=SEEDS, data=st.data())
 def test_leakage_to_somebody_who_knows_records(seed: int, data: st.DataObject) -> None:
     """Listed records, the worst set of records, and all of them."""
@@ -107,7 +107,7 @@ def test_leakage_to_somebody_who_knows_records(seed: int, data: st.DataObject) -
     assert float(leakages(everything, p, 1, marks)) == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(seed=SEEDS)
 def test_gradients_are_those_of_the_leakage(seed: int) -> None:
     """Against differences; the largest of the outcomes is the leakage of the side."""

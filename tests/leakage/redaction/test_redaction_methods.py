@@ -30,7 +30,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.redaction.methods import REDACTIONS
 from tests.leakage.redaction.test_redaction_exact import random_chain
 from tests.oracles import redaction as oracle
-from tests.strategies import SEEDS
+from tests.strategies import SEEDS, examples
 
 
 def binary(alpha: float, beta: float) -> MarkovChain:
@@ -171,7 +171,7 @@ def test_on_a_grid(alpha: float, beta: float, n: int, p: int, epsilon: float) ->
     compare(hide(alpha, beta, n, p, epsilon), p)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(
     alpha=st.floats(0.001, 0.999),
     beta=st.floats(0.001, 0.999),
@@ -227,7 +227,7 @@ def test_the_convex_programme_needs_no_solver() -> None:
 # ---- several records, several states, known records ----
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(seed=SEEDS, data=st.data())
 def test_every_method_keeps_its_promise_and_never_shows_a_private_record(seed: int, data: st.DataObject) -> None:
     generator = np.random.default_rng(seed)
@@ -254,6 +254,7 @@ def test_every_method_keeps_its_promise_and_never_shows_a_private_record(seed: i
             assert leak <= epsilon + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", [Adversary.PUFFERFISH, Adversary.BDP])
 def test_several_private_records_are_hidden_together(adversary: Adversary) -> None:
     chain = binary(0.05, 0.3)

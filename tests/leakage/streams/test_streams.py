@@ -12,7 +12,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.streams.profile import StreamModel
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import streams
-from tests.strategies import SEEDS, random_law, random_transition
+from tests.strategies import SEEDS, examples, random_law, random_transition
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]]
@@ -34,7 +34,7 @@ def problems(draw, states: int, most: int):
 
 
 @given(problem=problems(2, 4))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_two_states_are_exact_at_every_step(problem):
     chain, law, losses = problem
     channels = [streams.randomised_response(loss) for loss in losses]
@@ -48,7 +48,7 @@ def test_two_states_are_exact_at_every_step(problem):
 
 
 @given(problem=problems(3, 3))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_three_states_lie_between_attack_and_bound(problem):
     chain, law, losses = problem
     channels = [streams.every_set(3, loss) for loss in losses]
@@ -62,7 +62,7 @@ def test_three_states_lie_between_attack_and_bound(problem):
 
 
 @given(problem=problems(2, 3), seed=SEEDS)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_algorithm_leaks_more_even_one_that_looks_at_what_it_published(problem, seed):
     chain, law, losses = problem
 
@@ -102,7 +102,7 @@ def test_the_recursion_of_cao_is_that_of_the_paper():
 
 
 @given(problem=problems(3, 6))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_never_above_cao(problem):
     chain, law, losses = problem
     model = StreamModel(chain, Adversary.PUFFERFISH)

@@ -32,7 +32,9 @@ def read(shared_data):
     return network
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("alarm", "pigs") else name for name in NETWORKS]
+)
 def test_a_plan_is_made_and_is_never_worse_than_group_privacy(name, read):
     network, (query, records) = read(name), NETWORKS[name]
     assert len(network.records) == records

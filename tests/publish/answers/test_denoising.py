@@ -41,7 +41,7 @@ from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
 from tests.oracles import records as brute
 from tests.publish.answers.mechanisms.record_suite import case_of, cases
-from tests.strategies import SEEDS, chains
+from tests.strategies import SEEDS, chains, examples
 
 ONE_IN_TEN_THOUSAND = 1e-4
 """How often each statistical test would fail by chance, if its seed were not fixed."""
@@ -275,14 +275,14 @@ def discrete_laplace(generator, scale, size):
 @pytest.mark.parametrize("scale", [4.0, 16.0, 150.0])
 def test_chains_gain(scale):
     generator = np.random.default_rng(7)
-    truths = sample_chain(ACTIVITY, 288, 1500, generator).sum(axis=1)
+    truths = sample_chain(ACTIVITY, 288, examples(1500), generator).sum(axis=1)
     noisy = truths + discrete_laplace(generator, scale, len(truths))
     assert_worth_having(problem_of(ACTIVITY, "count:active", ((288, 1),)), truths, noisy, scale, 0, 288)
 
 
 def test_means_of_several_chains_gain():
     generator = np.random.default_rng(8)
-    drawn = np.concatenate([sample_chain(ACTIVITY, 40, 1500, generator) for _ in range(3)], axis=1)
+    drawn = np.concatenate([sample_chain(ACTIVITY, 40, examples(1500), generator) for _ in range(3)], axis=1)
     truths = np.array([1.0, 3.5])[drawn].mean(axis=1)
     noisy = truths + generator.laplace(0, 0.2, len(truths))
     assert_worth_having(problem_of(ACTIVITY, "mean", ((40, 3),)), truths, noisy, 0.2, 1.0, 3.5)
@@ -291,7 +291,7 @@ def test_means_of_several_chains_gain():
 def test_groups_gain():
     generator = np.random.default_rng(9)
     model = Groups(sizes=[4] * 6, positives=[CLIQUE] * 6)
-    truths = sample(model, 1500, generator).sum(axis=1)
+    truths = sample(model, examples(1500), generator).sum(axis=1)
     noisy = truths + discrete_laplace(generator, 4.0, len(truths))
     assert_worth_having(problem_of(model, "count:1"), truths, noisy, 4.0, 0, 24)
 
@@ -330,7 +330,7 @@ def test_families_of_numbers_gain(query):
     """Forty copies of a family of three heights, clipped far out and near: by the verb's own path."""
     generator = np.random.default_rng(13)
     means, covariance = [69.0, 64.0, 67.0], [[6.1, 0.4, 2.4], [0.4, 5.3, 1.7], [2.4, 1.7, 12.8]]
-    drawn = generator.multivariate_normal(means, covariance, (1500, 40))
+    drawn = generator.multivariate_normal(means, covariance, (examples(1500), 40))
     share = 1 / 120 if query == "mean" else 1.0
     for low, high in ((40.0, 100.0), (66.0, 70.0)):
         problem = problem_of(Gaussian(mean=means, covariance=covariance), query, ((3, 40),), (low, high))

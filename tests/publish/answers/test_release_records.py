@@ -32,6 +32,7 @@ from pufferdp import (
 from pufferdp.basics.errors import DataError
 from pufferdp.publish.noise import SeededSampler
 from tests.publish.answers.test_release import NoNoise
+from tests.strategies import examples
 
 NETWORK = BayesianNetwork(
     nodes=(
@@ -174,7 +175,7 @@ def test_the_law_of_an_answer_needs_one_belief():
 
 def test_estimates_are_answers_that_could_be_true():
     """Only two records can be mild or high between them, and no more than three can be yes."""
-    for seed in range(30):
+    for seed in range(examples(30)):
         read = {"model": NETWORK, "column": "state", "id": "who", "epsilon": 0.3, "sampler": SeededSampler(seed)}
         histogram = release(ROWS, query="histogram", **read).estimate
         most = [3, 3, 1, 1, 1]

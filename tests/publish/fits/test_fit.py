@@ -54,7 +54,7 @@ def test_people_are_not_joined():
         fit(frame.assign(s=["x", "y", "z", "w"]), column="s", order="t", by="who")
 
 
-@pytest.mark.parametrize("T", [15, 60, 400])
+@pytest.mark.parametrize("T", [15, 60, pytest.param(400, marks=pytest.mark.slow)])
 def test_the_box_contains_the_truth_with_its_confidence(T):
     """400 simulated paths a length. At 90 % coverage fewer than 340 hits have probability below 1e-3; Ville's bound
 

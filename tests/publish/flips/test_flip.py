@@ -233,6 +233,10 @@ def test_a_certificate_verifies_and_says_that_it_is_for_one_release(folder: Path
     assert "one release" in raw["once"]
     assert raw["warnings"] == []
     assert pufferdp.flip("one.csv", sampler=SeededSampler(1), **USUAL).certificate.warnings == ["unsafe: seeded"]
+
+
+@pytest.mark.slow
+def test_a_certificate_of_several_series_with_three_states_verifies():
     assert pufferdp.verify(
         pufferdp.flip(people(), **{**USUAL, "model": THREE, "column": "t", "bins": "0,7,14,20"}).certificate
     ).valid

@@ -23,6 +23,7 @@ from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.flows.flow import flow, plan_flow
 from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler
 from pufferdp.publish.verify import verify
+from tests.strategies import examples
 
 CHAIN = MarkovChain(transition=[[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]], states=["a", "b", "c"])
 DATA = pd.DataFrame({"s": [CHAIN.labels[x] for x in sample_chain(CHAIN, 400, 1, np.random.default_rng(1))[0]]})
@@ -101,7 +102,7 @@ def test_bins_that_the_model_leaves_out():
 @pytest.mark.parametrize("tau", [1e-9, 0.001, 0.1, 0.9])
 @pytest.mark.parametrize("mechanism", ["flow-simplex", "flow-log", "poster-simplex", "poster-log"])
 def test_a_release_lies_in_the_simplex(tau, mechanism):
-    for seed in range(5):
+    for seed in range(examples(5)):
         promise = {**RECORD, "tau": tau, "privacy": "joint", "mechanism": mechanism}
         assert in_the_simplex(flow(DATA.head(20), sampler=SeededSampler(seed), **promise).flow)
 
@@ -167,6 +168,7 @@ def test_the_posters_noise_is_refused_where_it_falls_short():
              mechanism="poster-simplex")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repair", list(Repair))
 def test_expected_errors_are_those_of_an_independent_simulation(repair):
     """Path by path and noise by noise. The two estimates differ by six standard errors once in 10^8 times."""
@@ -297,6 +299,7 @@ def test_estimates_without_noise_are_the_chain():
         assert found.relaxation_time.value == pytest.approx(1 / (1 - second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["flow-simplex", "flow-log"])
 def test_ranges_cover_what_noise_hides(mechanism):
     """The matrix of the data lies in ranges of 95 % in about that share of releases: here 25 with fixed seeds, nine

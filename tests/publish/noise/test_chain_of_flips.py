@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pufferdp.basics.errors import ParameterError
 from pufferdp.publish import noise
 from pufferdp.publish.noise import ChainShares, SeededSampler, SystemSampler, chain_of_flips, law_thresholds, thresholds
+from tests.strategies import examples
 
 probabilities = st.sampled_from([0.0, 1.0, 0.5, 2.0**-64, 1 - 2.0**-53]) | st.floats(0, 1)
 ONE = 2**64
@@ -45,7 +46,7 @@ def draws(draw):
 
 
 @given(draws(), st.integers(1, 9))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_all_at_once_is_one_after_the_other(drawn, piece: int):
     start, shares, words, begins, last = drawn
     expected, flipped = [], last

@@ -32,6 +32,7 @@ from pufferdp.publish.noise import SeededSampler, SystemSampler, bernoulli, mark
 from pufferdp.publish.redaction.redact import draw
 from pufferdp.publish.redaction.tilt import check_tiltable, tilted_model
 from tests.oracles import redaction as oracle
+from tests.strategies import examples
 
 EXACT = ("window", "3r-numerical", "3r-optimal")
 CHAIN = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=("rest", "active"))
@@ -161,7 +162,7 @@ def test_thresholds_round_towards_more_redaction() -> None:
     assert abs(bernoulli(np.full(100_000, 0.3), SeededSampler(1)).mean() - 0.3) < 0.01  # 7 standard deviations
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(
     seed=st.integers(0, 2**32 - 1),
     private=st.sets(st.integers(1, 30), min_size=1, max_size=4),

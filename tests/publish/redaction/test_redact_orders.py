@@ -22,6 +22,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.tilt import tilted_from_file
+from tests.strategies import examples
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.5, 0.5]], states=("rest", "active"))
 USUAL: dict[str, Any] = {"model": CHAIN, "column": "activity", "epsilon": 0.8}
@@ -55,7 +56,7 @@ def chains_of(frame: pd.DataFrame) -> list[list[int]]:
     return out
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(["file", "parquet", "pandas", "polars"]))
 def test_rows_are_found_by_their_number_whatever_the_order(seed: int, kind: str, tmp_path_factory: Any) -> None:
     generator = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
@@ -49,6 +49,8 @@ class MechanismSuite:
             assert str(refusal), "a refusal says why"
             return np.inf
 
+    # Some mechanisms apply to few of the ugly chains. Those that are filtered out do not count as examples.
+    @settings(suppress_health_check=[*settings().suppress_health_check, HealthCheck.filter_too_much])
     @given(chain=chains(), T=st.integers(1, 6), epsilon=epsilons, seed=SEEDS, data=st.data())
     def test_leaks_at_most_epsilon(self, chain, T, epsilon, seed, data):
         adversary = data.draw(st.sampled_from(self.adversaries))
