@@ -19,7 +19,7 @@ demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
 PUFFERDP_TEST_SECONDS ?= 2
 
 test: $(STAMP) ## run the first tier of tests and the examples in docstrings (four minutes)
-	HYPOTHESIS_PROFILE=dev PUFFERDP_TEST_SECONDS=$(PUFFERDP_TEST_SECONDS) $(PYTEST) \
+	HYPOTHESIS_PROFILE=dev PUFFERDP_TEST_SECONDS=$(PUFFERDP_TEST_SECONDS) $(PYTEST) --dist loadfile \
 	  -m "not slow and not servers and not races and not docs and not browser"
 
 test-all: $(STAMP) ## run every test, with more examples (twenty minutes)

@@ -43,6 +43,7 @@ def test_the_best_is_the_default(run: Run, folder: Path) -> None:
     assert "3r-optimal" in shown.out
 
 
+@pytest.mark.slow
 def test_data_is_redacted_and_certified(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": series()})
     files = ["--out", "o.csv", "--certificate", "c.json", "--rule", "r.json", "--tilted", "t.json"]
@@ -94,6 +95,7 @@ def test_order_people_and_a_ledger_on_the_command_line(run: Run, folder: Path) -
     assert listing(folder) == before
 
 
+@pytest.mark.slow
 def test_rows_may_be_given_as_a_range(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})
     usual = ["redact", "--model", "m.json", "--length", "40", "--epsilon", "1", "--json"]

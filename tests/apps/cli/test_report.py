@@ -25,7 +25,7 @@ PLANNED = {
 READ = ["--model", "m.json", "--column", "activity"]
 
 
-@pytest.mark.parametrize("verb", MADE)
+@pytest.mark.parametrize("verb", ["release", "flip", pytest.param("redact", marks=pytest.mark.slow), "flow"])
 def test_a_report_beside_a_release_is_verified(verb: str, run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": series()})
     plain = run(*MADE[verb], *READ, "--seed", "1", "--json")

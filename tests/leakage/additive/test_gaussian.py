@@ -202,7 +202,7 @@ MASKED = np.array([[1, 0.5, -0.5], [0.5, 1, 0.4], [-0.5, 0.4, 1]])
 
 @pytest.mark.parametrize("correlation", [*PAIRS, GALTON, MASKED])
 @pytest.mark.parametrize("spread", [1.0, 4.0])
-@pytest.mark.parametrize("tau", [0.5, 2.0])
+@pytest.mark.parametrize("tau", [pytest.param(0.5, marks=pytest.mark.slow), 2.0])
 def test_clipped_sums_leak_no_more_than_the_factor(correlation, spread, tau):
     """Records clipped to [−1, 1], Laplace noise of scale 2/tau, all but one other record known: an integral each."""
     n = len(correlation)
