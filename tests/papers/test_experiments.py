@@ -277,11 +277,11 @@ def test_the_learned_column_of_figure_4(tmp_path: Path) -> None:
 
 
 def test_hearts_are_the_papers(shared_data: Path) -> None:
-    from pufferdp.papers.flips.attacks import _above_mean, _fitted
+    from pufferdp.papers.flips.attacks import _above_mean, _fit_chain
 
     for name, n, q, r in (("N10", 26923, 0.0894, 0.1092), ("N5", 16859, 0.2384, 0.3831)):
         states = _above_mean(shared_data / "heart" / f"{name}.txt")
-        table = _fitted(states).transition
+        table = _fit_chain(states).transition
         assert (len(states), table[0, 1], table[1, 0]) == (n, pytest.approx(q, abs=5e-5), pytest.approx(r, abs=5e-5))
 
 

@@ -17,7 +17,8 @@ import pytest
 from pydantic import ValidationError
 
 from pufferdp import CertificateError, Charge, Ledger, LedgerError, PufferdpError, Query, verify
-from pufferdp.ledger import charge as hashes
+from pufferdp.basics.files import canonical_json
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.history import import_ledger
 from pufferdp.ledger.totals import State
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER
@@ -195,16 +196,16 @@ ROWS = {json.loads(CONTENTS[problem])["kind"]: (dataset, problem) for dataset, _
 
 def forged_export(dataset: str, problem: str, content: dict[str, Any]) -> dict[str, Any]:
     """The export of one data set with another charge, every hash and every total made anew."""
-    text = hashes.canonical_json(content)
+    text = canonical_json(content)
     contents = {
-        hashes.digest(text) if sha == problem else sha: text if sha == problem else c for sha, c in CONTENTS.items()
+        hash_chain.digest(text) if sha == problem else sha: text if sha == problem else c for sha, c in CONTENTS.items()
     }
     ((name, definition, _),) = [row for row in EXPORT["datasets"] if row[0] == dataset]
     raw = json.loads(definition)
-    state, entries = State(hashes.digest(definition), raw["model"]), []
+    state, entries = State(hash_chain.digest(definition), raw["model"]), []
     for _, position, created, sha, _ in [row for row in EXPORT["entries"] if row[0] == dataset]:
-        sha = hashes.digest(text) if sha == problem else sha
-        head = hashes.link(state.head, position, created, sha)
+        sha = hash_chain.digest(text) if sha == problem else sha
+        head = hash_chain.link(state.head, position, created, sha)
         entries.append([dataset, position, created, sha, head])
         kept = json.loads(contents[sha])
         if kept.get("kind") == "model":

@@ -23,7 +23,8 @@ from pufferdp import (
     verify,
 )
 from pufferdp.apps.web import jobs
-from pufferdp.ledger import charge as hashes
+from pufferdp.basics.files import canonical_json
+from pufferdp.ledger import hash_chain
 from pufferdp.ledger.history import import_ledger
 from pufferdp.ledger.totals import State
 from pufferdp.publish.certificate import content_hash
@@ -106,7 +107,7 @@ def test_whoever_owns_a_model_file_may_name_another(folder: Path, model: Hostile
 def hostile(name: str, model: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
     content["model"] = model
-    content["model_sha256"] = hashes.digest(hashes.canonical_json(model))
+    content["model_sha256"] = hash_chain.digest(canonical_json(model))
     return {**content, "sha256": content_hash(content)}
 
 
@@ -142,10 +143,10 @@ def test_a_certificate_opens_no_file(folder: Path, name: str, model: Hostile) ->
 
 @pytest.mark.parametrize("model", HOSTILE, ids=lambda model: model.__name__)
 def test_a_ledger_opens_no_file(folder: Path, model: Hostile) -> None:
-    text = hashes.canonical_json(model(folder))
-    sha = hashes.digest(text)
-    definition = hashes.definition("week", sha, "bdp", 5.0, "2026-01-01T00:00:00+00:00")
-    state = State(hashes.digest(definition), sha).to_json()
+    text = canonical_json(model(folder))
+    sha = hash_chain.digest(text)
+    definition = hash_chain.definition("week", sha, "bdp", 5.0, "2026-01-01T00:00:00+00:00")
+    state = State(hash_chain.digest(definition), sha).to_json()
     export = {"models": [[sha, text]], "problems": [], "datasets": [["week", definition, state]], "entries": []}
     with opened() as names, Ledger(folder / "books.db", create=True) as ledger:
         with pytest.raises(LedgerError, match="names another file"):

@@ -111,11 +111,11 @@ def test_plugins_that_do_not_load_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     fresh(
         monkeypatch,
         EntryPoint("b", "pufferdp.report.text:terminal", "good"),
-        EntryPoint("a", "pufferdp.report.text:filled", "good"),
+        EntryPoint("a", "pufferdp.report.text:wrap_sentence", "good"),
         EntryPoint("gone", "pufferdp.nowhere:page", "bad"),
         EntryPoint("other", "pufferdp.report.text:nothing", "worse"),
         EntryPoint("twice", "pufferdp.report.text:terminal", "double"),
-        EntryPoint("twice", "pufferdp.report.text:filled", "double"),
+        EntryPoint("twice", "pufferdp.report.text:wrap_sentence", "double"),
     )
     assert list(plugins.plugins("good")) == ["a", "b"]
     assert plugins.plugins("empty") == {}
@@ -147,5 +147,5 @@ def test_media_are_kept_apart() -> None:
     assert "REPORT" not in text
     assert "TERMINAL" not in shown
     assert "<p>NOTEBOOK</p>" in shown
-    assert [section.title for section in page.within(Medium.REPORT)] == ["s"]
-    assert not any(isinstance(block, Figure) for block in page.within(Medium.TERMINAL)[0].blocks)
+    assert [section.title for section in page.sections_for(Medium.REPORT)] == ["s"]
+    assert not any(isinstance(block, Figure) for block in page.sections_for(Medium.TERMINAL)[0].blocks)

@@ -16,7 +16,7 @@ import pytest
 import pufferdp
 from pufferdp.assess.comparison import comparison_of
 from pufferdp.basics.errors import CertificateError, ParameterError
-from pufferdp.report.html import embedded, report_html, write_report
+from pufferdp.report.html import report_html, script_json, write_report
 from pufferdp.report.page import Table
 from pufferdp.report.registry import page_of
 from tests.oracles import flips as flip_oracle
@@ -128,7 +128,7 @@ def test_which_reports_are_read(tmp_path: Path) -> None:
 
 def test_nothing_ends_the_script_early() -> None:
     evil = {"a": "</script><!--<script>", "b": "]]>&amp;\u2028\u2029"}
-    text = embedded(evil)
+    text = script_json(evil)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text) == evil
 

@@ -196,7 +196,7 @@ def stream_leakage(
     if endless:
         profiles = [_endless(stream, float(losses[0])) for stream in models]
     else:
-        profiles = [stream.profile(losses, _teller(progress, len(losses))) for stream in models]
+        profiles = [stream.profile(losses, _percent_progress(progress, len(losses))) for stream in models]
     worst = max(range(len(models)), key=lambda n: float(profiles[n].total.max()))
     if endless:
         attack = models[worst].attack(np.full(2 * REACH + 1, losses[0]), REACH)
@@ -302,16 +302,16 @@ def _curve(model: Model, losses: Floats, adversary: Adversary) -> float:
     return best_curve(model, len(losses), adversary)(float(losses.max()))
 
 
-def _teller(progress: Progress | None, n: int) -> Callable[[int], None]:
+def _percent_progress(progress: Progress | None, n: int) -> Callable[[int], None]:
     if progress is None:
         return lambda m: None
 
-    told = -1
+    reported = -1
 
-    def tell(m: int) -> None:
-        nonlocal told
-        if (share := 100 * m // (2 * n)) > told:
-            told = share
+    def step_progress(m: int) -> None:
+        nonlocal reported
+        if (share := 100 * m // (2 * n)) > reported:
+            reported = share
             progress(f"following the stream: {share}%")
 
-    return tell
+    return step_progress

@@ -20,8 +20,8 @@ class Table:
     """The columns of one series, ready for the counting expressions."""
 
     frame: Frame
-    """value; number (Float64) where ``numeric``; order (Int64 or Float64); person where the layout has one; row where
-    rows are asked for by their number."""
+    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person where the layout has one;
+    row where rows are asked for by their number."""
     layout: Layout
     text: bool
     """The values are compared as text, otherwise as numbers."""

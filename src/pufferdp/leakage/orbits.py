@@ -134,7 +134,7 @@ class FlowNoise:
     orbit: float
     """b_orb: how far the flow moves, on average, when the kernel changes inside the orbit."""
     record: float
-    """b_rec: how far it moves when one transition changes."""
+    """b_rec: how far the flow moves when one transition changes."""
     factor: float
     """What total variation makes of a distance: sigma = distance/(tau·factor)."""
     distance: float

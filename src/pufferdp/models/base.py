@@ -39,7 +39,7 @@ LayoutOptions = Mapping[str, "str | float | None"]
 MOST_OUTCOMES: Final = 2**20
 """Tables of outcomes are never larger than this."""
 _MOST_CELLS: Final = 2**26
-"""Nor do they have more cells, one for each record of each outcome: half a gigabyte."""
+"""Tables of outcomes never have more cells, one for each record of each outcome: half a gigabyte."""
 
 _TYPES: Final[dict[str, type[Model]]] = {}
 

@@ -28,7 +28,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
 
 def experiment(name: str) -> Experiment:
     """The experiment of this name."""
-    names = {known: one for one in EXPERIMENTS for known in (one.name, one.also) if known is not None}
+    names = {known: entry for entry in EXPERIMENTS for known in (entry.name, entry.also) if known is not None}
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         way_out = f"did you mean {near[0]!r}?" if near else "see pufferdp reproduce --list"
@@ -39,18 +39,18 @@ def experiment(name: str) -> Experiment:
 def listing() -> str:
     """Every experiment, by paper."""
     parts = []
-    for paper in dict.fromkeys(one.paper for one in EXPERIMENTS):
-        rows = [[one.name, one.also or "", one.about] for one in EXPERIMENTS if one.paper == paper]
+    for paper in dict.fromkeys(entry.paper for entry in EXPERIMENTS):
+        rows = [[entry.name, entry.also or "", entry.about] for entry in EXPERIMENTS if entry.paper == paper]
         parts.append(f"{paper}\n\n{table(['name', 'or', 'about'], rows, left=3)}")
     return "\n\n".join(parts)
 
 
-def to_dict(one: Experiment, result: Result) -> dict[str, Any]:
+def to_dict(entry: Experiment, result: Result) -> dict[str, Any]:
     """What ``pufferdp reproduce NAME --json`` prints."""
     return {
-        "name": one.name,
-        "paper": one.paper,
-        "about": one.about,
+        "name": entry.name,
+        "paper": entry.paper,
+        "about": entry.about,
         "rows": [dict(row) for row in result.rows],
         "notes": list(result.notes),
     }

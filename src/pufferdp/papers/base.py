@@ -19,7 +19,7 @@ class DataFile:
 
     path: str
     origin: str
-    """Where to get it."""
+    """Where the file can be had, for whoever lacks it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Result(Paged):
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run is given."""
+    """What a run is given: the folder of data, and where to tell how far it is."""
 
     data: Path | None = None
     """The folder with data files."""

@@ -53,11 +53,11 @@ def experiment_panels(result: Result, title: str) -> Panels:
         for name, label in drawing.lines.items():
             points: Any = [(_at(row[drawing.x], names), row[name]) for row in shown if row[name] is not None]
             x, y = (tuple(float(p[end]) for p in points) for end in (0, 1))
-            said = label if n == 0 else ""
+            legend = label if n == 0 else ""
             if name == "estimate" or names:
-                layers.append(Points(x=x, y=y, label=said, series=series[name], hollow=name == "estimate"))
+                layers.append(Points(x=x, y=y, label=legend, series=series[name], hollow=name == "estimate"))
             else:
-                layers.append(Line(x=x, y=y, label=said, series=series[name], bold=name == "ours"))
+                layers.append(Line(x=x, y=y, label=legend, series=series[name], bold=name == "ours"))
         head = "" if by is None else _title(result.columns[by], panel)
         parts.append(
             Chart(

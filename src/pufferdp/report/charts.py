@@ -34,7 +34,7 @@ __all__ = [
     "BarKind",
     "Bars",
     "Chart",
-    "Drawn",
+    "Drawable",
     "HeatMap",
     "Layer",
     "Line",
@@ -46,8 +46,8 @@ __all__ = [
 ]
 
 
-class Drawn(FigureData):
-    """Whatever can be drawn."""
+class Drawable(FigureData):
+    """A figure that can be written to a file, set into a page or handed to one that draws it."""
 
     def save(self, path: str | os.PathLike[str], theme: Theme = LIGHT) -> None:
         """Write a .png, .svg or .pdf file, whole or not at all."""
@@ -63,10 +63,10 @@ class Drawn(FigureData):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chart(Drawn, ChartData):
+class Chart(Drawable, ChartData):
     """One figure, with the words that stand for it where it cannot be seen."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panels(Drawn, PanelsData):
+class Panels(Drawable, PanelsData):
     """Charts side by side or one below the other, under one title."""

@@ -37,9 +37,9 @@ def write_report(subject: object, path: str | os.PathLike[str]) -> None:
 
 
 def report_html(subject: object) -> str:
-    """The report as text."""
+    """The whole report, with its figures, its certificate and its style sheet inside."""
     page = page_of(subject, comparison_of(subject))
-    sections = page.within(Medium.REPORT)
+    sections = page.sections_for(Medium.REPORT)
     figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
     charts = {id(block): inline_svg(block.make(), f"chart-{n}") for n, block in enumerate(figures)}
     return _template().render(
@@ -47,14 +47,14 @@ def report_html(subject: object) -> str:
         sections=sections,
         chart=lambda block: charts[id(block)],
         colours=style_sheet(),
-        embedded=embedded(page.data),
+        embedded=script_json(page.data),
         written=json.dumps(page.data, indent=1, ensure_ascii=False),
         is_table=lambda block: isinstance(block, Table),
         is_chart=lambda block: isinstance(block, Figure),
     )
 
 
-def embedded(content: dict[str, Any]) -> str:
+def script_json(content: dict[str, Any]) -> str:
     """JSON that may stand inside a ``script`` element: no character of it can end one, or begin a comment."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     for sign in "<>&\u2028\u2029":
@@ -81,7 +81,7 @@ def _template() -> jinja2.Template:
 def notebook(page: Page) -> str:
     """A page in brief: what is promised, and how accurate it is. All is escaped; nothing is loaded and nothing runs."""
     warnings = Words(tuple(f"Warning: {warning}" for warning in page.warnings))
-    blocks = (block for section in page.within(Medium.NOTEBOOK) for block in section.blocks)
+    blocks = (block for section in page.sections_for(Medium.NOTEBOOK) for block in section.blocks)
     shown = "".join(_block(block) for block in (Words((page.lead,)) if page.lead else Words(()), warnings, *blocks))
     return f'<div style="max-width: 50em"><p><strong>{escape(page.title)}</strong></p>{shown}</div>'
 

@@ -15,7 +15,7 @@ BarKind = Literal["full", "pale", "hatched"]
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What one axis shows."""
+    """What an axis measures, how it is scaled and where it ends; ends that are None follow from the data."""
 
     name: str = ""
     scale: Literal["linear", "log", "names"] = "linear"
@@ -44,7 +44,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """Markers."""
+    """A marker at each place, joined by nothing; hollow ones leave what lies below to be seen."""
 
     x: Numbers
     y: Numbers
@@ -140,13 +140,13 @@ class FigureData:
 
 @dataclass(frozen=True, kw_only=True)
 class ChartData(FigureData):
-    """One figure."""
+    """Layers over one pair of axes; later layers are drawn over earlier ones."""
 
     x: Axis
     y: Axis
     layers: tuple[Layer, ...]
     width: float = 7.0
-    """Inches."""
+    """In inches, as is the height."""
     height: float = 4.4
     legend: Literal["best", "upper left", "upper right", "lower right", "center right", "outside"] = "best"
     """Where matplotlib puts it; outside is below."""

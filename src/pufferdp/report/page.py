@@ -73,14 +73,14 @@ class Section:
     title: str
     blocks: tuple[Block, ...]
 
-    def within(self, medium: Medium) -> tuple[Block, ...]:
+    def blocks_for(self, medium: Medium) -> tuple[Block, ...]:
         """The blocks that a medium shows."""
         return tuple(block for block in self.blocks if medium in block.media)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A result in words."""
+    """All there is to say about a result or a certificate, in the order in which it is read."""
 
     title: str
     lead: str = ""
@@ -99,9 +99,9 @@ class Page:
     certified: bool = False
     """Whether it is a certificate, which can be verified."""
     kind: str = "plan"
-    """What it is otherwise."""
+    """What it is where it is no certificate: a plan, a data set, an attack."""
 
-    def within(self, medium: Medium) -> tuple[Section, ...]:
+    def sections_for(self, medium: Medium) -> tuple[Section, ...]:
         """The sections that a medium shows, with the blocks that are for it."""
-        shown = (Section(title=section.title, blocks=section.within(medium)) for section in self.sections)
+        shown = (Section(title=section.title, blocks=section.blocks_for(medium)) for section in self.sections)
         return tuple(section for section in shown if section.blocks)

@@ -16,8 +16,8 @@ WIDTH: Final = 96
 
 def terminal(page: Page) -> str:
     """What opens it, then its words and tables, with an empty line between them."""
-    shown = [block for section in page.within(Medium.TERMINAL) for block in section.blocks]
-    return "\n\n".join([*filter(None, ["\n".join(map(filled, page.opening))]), *_each(shown)])
+    shown = [block for section in page.sections_for(Medium.TERMINAL) for block in section.blocks]
+    return "\n\n".join([*filter(None, ["\n".join(map(wrap_sentence, page.opening))]), *_each(shown)])
 
 
 def blocks_text(blocks: Iterable[Block]) -> str:
@@ -25,7 +25,7 @@ def blocks_text(blocks: Iterable[Block]) -> str:
     return "\n\n".join(_each(block for block in blocks if Medium.TERMINAL in block.media))
 
 
-def filled(sentence: str) -> str:
+def wrap_sentence(sentence: str) -> str:
     """A sentence in lines that fit."""
     return textwrap.fill(sentence, WIDTH)
 
@@ -43,7 +43,7 @@ def _block(block: Block) -> str:
     if block.heading:
         items = (textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in block.sentences)
         return "\n".join([block.heading, *items])
-    return "\n".join(map(filled, block.sentences))
+    return "\n".join(map(wrap_sentence, block.sentences))
 
 
 def bars(page: Page, width: int = 60) -> str:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 LEVELS: Final = 16
-"""Steps of a heat map."""
+"""How many shades the scale of a heat map has."""
 STRONG: Final = 0.6
 """From this share of the scale on, numbers in a heat map are written in the other ink."""
 MANY: Final = 40
@@ -21,9 +21,9 @@ TURNED: Final = 11.0
 DASHES: Final[tuple[tuple[float, ...], ...]] = ((), (6, 3), (1.5, 2), (8, 2.5, 1.5, 2.5), (3, 1.5), (1, 4))
 """Lengths on and off in points, one pattern a series; the first is solid."""
 MARKERS: Final = ("o", "X", "s", "D", "^", "v")
-"""Names of matplotlib."""
+"""One marker a series, by the names that matplotlib has for them."""
 SHAPES: Final = ("circle", "cross", "square", "diamond", "triangle-up", "triangle-down")
-"""The same markers in Vega."""
+"""One marker a series, by the names that Vega has for them; in the order of ``MARKERS``."""
 HATCHES: Final = ("///", "...", "\\\\\\", "xxx", "---", "ooo")
 
 
@@ -35,16 +35,18 @@ class Theme:
     text: str
     grid: str
     pale: str
-    """Bars and regions in the background;"""
+    """Bars and regions in the background."""
     shade: str
-    """and those that weigh more."""
+    """Regions that weigh more than pale ones."""
     series: tuple[str, ...]
     weak: str
-    """The ends of the scale of a heat map,"""
+    """The low end of the scale of a heat map."""
     strong: str
+    """The high end of the scale of a heat map."""
     on_weak: str
-    """and what is written on them."""
+    """What is written on weak cells."""
     on_strong: str
+    """What is written on strong cells."""
 
     @cached_property
     def ramp(self) -> tuple[str, ...]:

@@ -188,7 +188,7 @@ def test_the_commands_for_an_upload_are_right(served: Served, run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_other_rooms_are_right(served: Served, run: Run) -> None:  # noqa: F811
+def test_the_commands_of_the_other_tabs_are_right(served: Served, run: Run) -> None:  # noqa: F811
     found = served.done("leakage", stay=[0.9, 0.7], length=50, dp_epsilon=0.1)
     (printed,) = follow(found["commands"], run)
     assert "0.4247" in printed

@@ -16,9 +16,9 @@ from pufferdp.assess.attack.attack import (
     attack_series,
     attack_simulated,
     channel_of,
-    charged,
     clopper_pearson,
     dp_success,
+    implied_epsilon,
     measure,
     prior_odds,
 )
@@ -100,10 +100,10 @@ def test_the_single_bit_attacker_repeats_what_it_sees() -> None:
 def test_the_bound_of_dp_is_the_papers() -> None:
     assert dp_success(0.5) == pytest.approx(0.622, abs=5e-4)
     for epsilon in (0.1, 1.0, 5.0):
-        assert charged(dp_success(epsilon)) == pytest.approx(epsilon, rel=1e-12)
-    assert charged(1.0) == math.inf
-    assert charged(0.0) == -math.inf
-    assert charged(0.5) == 0
+        assert implied_epsilon(dp_success(epsilon)) == pytest.approx(epsilon, rel=1e-12)
+    assert implied_epsilon(1.0) == math.inf
+    assert implied_epsilon(0.0) == -math.inf
+    assert implied_epsilon(0.5) == 0
 
 
 def test_erratum_the_printed_bound_under_prior_odds_is_no_bound() -> None:

@@ -86,8 +86,8 @@ def test_alternating_chains_equal_the_literal_loop(epsilon, adversary):
 def test_most_of_a_fleet_is_not_searched_alone(adversary, monkeypatch):
     """Otherwise the test above would compare the search for one chain with itself."""
     alone = []
-    search = fleet._alone
-    monkeypatch.setattr(fleet, "_alone", lambda *args: alone.append(args) or search(*args))
+    search = fleet._search_alone
+    monkeypatch.setattr(fleet, "_search_alone", lambda *args: alone.append(args) or search(*args))
     generator = np.random.default_rng(3)
     count = examples(2000)
     tables = ugly_tables(generator, count)

@@ -22,9 +22,9 @@ from pufferdp.leakage.redaction.regions import (
     PrivateCluster,
     independent_bound,
     pointwise,
+    private_clusters,
     reach,
     regions,
-    runs,
 )
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.redaction.methods import REDACTIONS
@@ -157,13 +157,13 @@ def compare(hiding: RedactionProblem, p: int) -> None:
     assert designs["3r-numerical"].utility >= designs["3r-relaxed"].utility - 1e-12
     assert designs["window"].utility <= independent_bound(chain, n, p, epsilon) + 1e-12
     assert relaxed(hiding, each=True).utility >= designs["3r-relaxed"].utility - 1e-12
-    (run,) = runs(hiding)
-    for split, (first, marks) in zip(splits(run), relaxed_designs(run), strict=True):
+    (cluster,) = private_clusters(hiding)
+    for split, (first, marks) in zip(splits(cluster), relaxed_designs(cluster), strict=True):
         narrow = sum(
             min(reach(side, e) - 1, side.records) if e else side.records
-            for side, e in zip(run.sides, split, strict=True)
+            for side, e in zip(cluster.sides, split, strict=True)
         )
-        assert run.released(first, marks) >= -(narrow + 1) - 1e-12  # the window of the same split
+        assert cluster.released(first, marks) >= -(narrow + 1) - 1e-12  # the window of the same split
 
 
 @pytest.mark.parametrize(("alpha", "beta", "n", "p", "epsilon"), GRID[::2])

@@ -202,8 +202,9 @@ def test_estimates_for_independent_flips_are_refused():
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from typer.testing import CliRunner
 
-    from pufferdp.apps.cli.app import app
+    from pufferdp.apps.cli.app import command_line
 
+    app = command_line([])
     monkeypatch.chdir(tmp_path)
     pufferdp.save_model(CHAIN, "model.json")
     pufferdp.save_model(NOISE, "noise.json")

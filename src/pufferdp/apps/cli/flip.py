@@ -101,7 +101,7 @@ def flip(
             dataset=dataset,
         )
         _keep(result, certificate)
-        print(f"{result}\n{options.standing(ledger, dataset)}".rstrip(), file=sys.stderr)
+        print(f"{result}\n{options.balance_text(ledger, dataset)}".rstrip(), file=sys.stderr)
         options.write_report(result, report)
         return
     if out is None:
@@ -130,7 +130,7 @@ def flip(
         )
         _keep(result, certificate)
     where = f"Certificate: {certificate}" if certificate else "Keep the certificate with --certificate FILE."
-    total = "" if as_json else options.standing(ledger, dataset)
+    total = "" if as_json else options.balance_text(ledger, dataset)
     options.show({**result.to_dict(), "out": out}, f"{result}\n{total}Series: {out}\n{where}", as_json)
     options.write_report(result, report)
 

@@ -71,7 +71,7 @@ def flow(
             from pufferdp.report.pages.flows import flow_map
 
             flow_map(result.certificate.to_dict()).save(figure)
-    total = "" if as_json else options.standing(ledger, dataset)
+    total = "" if as_json else options.balance_text(ledger, dataset)
     where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
     options.write_report(result, report)

@@ -130,16 +130,16 @@ def write_json(path: str | PathLike[str], content: object) -> None:
     write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def standing(ledger: str | None, dataset: str | None) -> str:
+def balance_text(ledger: str | None, dataset: str | None) -> str:
     """A line about where the data set stands after a release that was charged; nothing where none was."""
     if ledger is None or dataset is None:
         return ""
     from pufferdp.ledger.ledger import Ledger
-    from pufferdp.report.pages.ledger import standing as words
+    from pufferdp.report.pages.ledger import balance_words
     from pufferdp.report.text import blocks_text
 
     with Ledger(ledger) as budget_ledger:
-        return blocks_text([words(budget_ledger.dataset(dataset))]) + "\n"
+        return blocks_text([balance_words(budget_ledger.dataset(dataset))]) + "\n"
 
 
 Share = Callable[[], float | None]

@@ -138,6 +138,6 @@ def redact(
             from pufferdp.report.pages.redaction import redaction_map
 
             redaction_map(result, None if out is None or column is None else (out, layout)).save(figure)
-    total = "" if as_json else options.standing(ledger, dataset)
+    total = "" if as_json else options.balance_text(ledger, dataset)
     options.show(result.to_dict(), f"{text}\n\n{total}".rstrip(), as_json)
     options.write_report(result, report)

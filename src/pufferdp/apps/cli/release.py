@@ -130,7 +130,7 @@ def release(
             from pufferdp.report.pages.answers import release_chart
 
             release_chart(result.certificate.to_dict()).save(figure)
-    total = "" if as_json else options.standing(ledger, dataset)
+    total = "" if as_json else options.balance_text(ledger, dataset)
     where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
     options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
     options.write_report(result, report)

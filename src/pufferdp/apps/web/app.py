@@ -136,18 +136,18 @@ class Page:
             return _too_large(name)
         arguments = {"name": name, "content": content}
         if what == "verify":
-            return self._doing(
+            return self._job_lines(
                 self.workers.work, "verify", arguments | {"place": self.ledger}, {}, lambda result: result
             )
         if what == "model":
-            return self._doing(
+            return self._job_lines(
                 self.workers.work, "model", arguments, {}, lambda result: self._keep_model(name, result, None)
             )
         try:
             file = MemoryFile(name, content)
         except PufferdpError as error:
-            return _refused(error)
-        return self._doing(
+            return _refusal(error)
+        return self._job_lines(
             self.workers.work,
             "columns",
             arguments,
@@ -173,8 +173,8 @@ class Page:
         except ValidationError as error:
             return JSONResponse({"error": "; ".join(plain_errors(error)[:3]), "kind": "ParameterError"}, 400)
         except PufferdpError as error:
-            return _refused(error)
-        return self._doing(JOBS[name].worker(self.workers), name, given, needs, self._finish(name, arguments))
+            return _refusal(error)
+        return self._job_lines(JOBS[name].worker(self.workers), name, given, needs, self._finish(name, arguments))
 
     def _with_ledger(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""
@@ -242,7 +242,7 @@ class Page:
         result.pop("model", None)
         return _with_downloads(self.session, {**result, "key": key, "name": name}, made)
 
-    def _doing(
+    def _job_lines(
         self, worker: Worker, job: str, arguments: dict[str, Any], needs: Mapping[str, object], finish: Finish
     ) -> Response:
         self.workers.warm()
@@ -317,7 +317,7 @@ def _too_large(name: str) -> Response:
     return JSONResponse({"error": words, "kind": "DataError"}, 413, headers={"connection": "close"})
 
 
-def _refused(error: PufferdpError) -> Response:
+def _refusal(error: PufferdpError) -> Response:
     return JSONResponse({"error": str(error), "kind": type(error).__name__, "exit": error.exit_code}, 400)
 
 

@@ -36,7 +36,7 @@ class Script:
             if value is not None:
                 values = value if isinstance(value, tuple) else (value,)
                 parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(item)) for item in values)]
-        self.shell.append(_folded(parts))
+        self.shell.append(_fold(parts))
 
     def call(self, target: str, function: str, *first: str, **options: object) -> None:
         """Add a call of a function of ``pufferdp``; options that are None are left out."""
@@ -180,7 +180,7 @@ def _text(value: object) -> str:
     return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
-def _folded(parts: list[str], width: int = WIDTH) -> str:
+def _fold(parts: list[str], width: int = WIDTH) -> str:
     """Lines that fit, with backslashes."""
     lines = [parts[0]]
     for part in parts[1:]:

@@ -111,7 +111,9 @@ def describe(model: Model) -> dict[str, Any]:
     }
 
 
-def fitted(inputs: Inputs, progress: JobContext, *, data: str, reading: dict[str, Any], **more: Any) -> dict[str, Any]:
+def fit_model(
+    inputs: Inputs, progress: JobContext, *, data: str, reading: dict[str, Any], **more: Any
+) -> dict[str, Any]:
     """A model from the data itself."""
     result = fit(inputs.file(data), **reading, **more, progress=progress)
     return {**describe(result.model), "left_out": list(result.left_out), "unvisited": list(result.unvisited)}
@@ -147,12 +149,12 @@ def plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
     """Every mechanism; those that take long come later."""
     problem = _problem(inputs, progress, arguments)
     quick = plan_problem(problem, progress=progress, only=[m.name for m in MECHANISMS if m.name not in SLOW])
-    progress.part({**_planned(quick, arguments["theme"]), "waiting": list(SLOW)})
+    progress.part({**_plan_content(quick, arguments["theme"]), "waiting": list(SLOW)})
     slow = plan_problem(problem, progress=progress, only=SLOW)
-    return {**_planned(quick.with_more(slow), arguments["theme"]), "waiting": []}
+    return {**_plan_content(quick.with_more(slow), arguments["theme"]), "waiting": []}
 
 
-def _planned(planned: Plan, theme: str) -> dict[str, Any]:
+def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
     return {
         **planned.to_dict(),
         "lengths": [list(p) for p in planned.problem.lengths],
@@ -296,7 +298,7 @@ JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "columns": columns,
     "values": values,
     "model": model,
-    "fit": fitted,
+    "fit": fit_model,
     "plan": plan,
     "errors": errors,
     "release": release,

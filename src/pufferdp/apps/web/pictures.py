@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import number
-from pufferdp.report.charts import Axis, Chart, Drawn, Line
+from pufferdp.report.charts import Axis, Chart, Drawable, Line
 from pufferdp.report.html import report_html
 from pufferdp.report.pages.answers import plan_comparison, release_chart
 from pufferdp.report.pages.leakage import leakage_curves
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Specification = dict[str, Any]
 
 
-def _vega(drawn: Drawn, theme: str) -> Specification:
-    return drawn.to_vega_lite(DARK if theme == "dark" else LIGHT)
+def _vega(figure: Drawable, theme: str) -> Specification:
+    return figure.to_vega_lite(DARK if theme == "dark" else LIGHT)
 
 
 def plan(planned: Plan, theme: str) -> Specification:

@@ -71,9 +71,9 @@ class Worker:
             process = await self.start()
             assert process.stdin is not None
             for key in needs.keys() - self._sent:
-                process.stdin.write(_packed(("keep", key, needs[key])))
+                process.stdin.write(_frame(("keep", key, needs[key])))
                 self._sent.add(key)
-            process.stdin.write(_packed(("run", job, arguments)))
+            process.stdin.write(_frame(("run", job, arguments)))
             self._jobs += 1
             ended = False
             try:
@@ -91,7 +91,7 @@ class Worker:
         assert process.stdin is not None
         try:
             with suppress(ConnectionError):
-                process.stdin.write(_packed(("stop", self._jobs, None)))
+                process.stdin.write(_frame(("stop", self._jobs, None)))
             async with asyncio.timeout(PATIENCE):
                 while (await self._messages.get())[0] not in ENDS:
                     pass
@@ -120,7 +120,7 @@ async def _pump(process: asyncio.subprocess.Process, messages: asyncio.Queue[Mes
         messages.put_nowait(("broken", "the work ended unexpectedly, perhaps for want of memory"))
 
 
-def _packed(message: object) -> bytes:
+def _frame(message: object) -> bytes:
     content = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return len(content).to_bytes(8, "big") + content
 

@@ -38,10 +38,10 @@ from pufferdp.leakage.chains.starts import Supports
 from pufferdp.models.chain import MarkovChain
 
 _FIRST: Final = 2.5e5
-"""So many ratios are taken at first: 24 unknown records to a side for two states and a count. More only where the
-bracket stays open, and only up to"""
+"""So many ratios are taken at first: 24 unknown records to a side for two states and a count."""
 _MOST: Final = 4.9e8
-"""so many, some ten seconds: 300 unknown records to a side for two states and a count, 28 for twelve states."""
+"""So many where the bracket stays open, some ten seconds: 300 unknown records to a side for two states and a count,
+28 for twelve states."""
 _NARROW: Final = 4
 """Fewer unknown records to a side are not worth a look of their own."""
 _CLOSED: Final = 1e-10

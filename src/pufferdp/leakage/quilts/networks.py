@@ -29,13 +29,13 @@ MOST_STATES: Final = 10**6
 _MOST_WORK: Final = 4 * 10**7
 """So many probabilities are computed for one record; then its best quilt so far is taken. Sound, perhaps loose."""
 _MOST_IN_ALL: Final = 10**9
-"""And so many for all records: some ten seconds."""
+"""So many are computed for all records together, some ten seconds."""
 _FIRST: Final = 500_000
 """What a record may spend at first."""
 _QUESTION: Final = 20_000
-"""What a question costs besides, in probabilities,"""
+"""What a question about a quilt costs besides, in probabilities."""
 _LOOK: Final = 500
-"""and what it costs to see that one need not be asked."""
+"""What it costs to see that a question need not be asked, in probabilities."""
 _ROUNDING: Final = 1e-12
 """More than rounding can take from an influence: sums and products of positive numbers, a few thousand at most."""
 

@@ -12,17 +12,25 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix, Vector
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.redaction.design import Design, RedactionProblem, blocks_of, design_of, drawable
-from pufferdp.leakage.redaction.regions import MOST_DISTANCE, PrivateCluster, Regions, nearest, reach, regions, runs
+from pufferdp.leakage.redaction.regions import (
+    MOST_DISTANCE,
+    PrivateCluster,
+    Regions,
+    nearest,
+    private_clusters,
+    reach,
+    regions,
+)
 from pufferdp.leakage.redaction.sides import RedactionSide
 
-Stretch = tuple[int, Matrix]
+MarkedRecords = tuple[int, Matrix]
 """First record and redaction probabilities of a stretch; everything else is released."""
 
 
-def combine(hiding: RedactionProblem, method: str, solve: Callable[[PrivateCluster], Stretch]) -> Design:
-    """A design for every run, put together; where two meet each record takes the more careful one."""
-    parts = [solve(run) for run in runs(hiding)]
-    joined: list[Stretch] = []
+def combine(hiding: RedactionProblem, method: str, solve: Callable[[PrivateCluster], MarkedRecords]) -> Design:
+    """A design for every cluster, put together; where two meet each record takes the more careful one."""
+    parts = [solve(cluster) for cluster in private_clusters(hiding)]
+    joined: list[MarkedRecords] = []
     for first, marks in parts:
         if joined and first <= joined[-1][0] + len(joined[-1][1]):
             start, before = joined.pop()
@@ -44,19 +52,19 @@ def combine(hiding: RedactionProblem, method: str, solve: Callable[[PrivateClust
 def tighten(hiding: RedactionProblem, first: int, marks: Matrix) -> Matrix:
     """More redaction until the promise is kept: a mark too many can say something, a wider window cannot."""
     inside = tuple(p for p in hiding.private if first <= p < first + len(marks))
-    run = PrivateCluster(hiding=hiding, private=inside)
+    cluster = PrivateCluster(hiding=hiding, private=inside)
     marks = marks.copy()
     marks[[p - first for p in inside]] = 1.0
     marks = drawable(marks)
-    if run.keeps(first, marks):
+    if cluster.keeps(first, marks):
         return marks
     # At the end of the way a record that was ever redacted is redacted whatever it holds: that is a window.
     whole = np.where(np.any(marks > 0, axis=1)[:, None], 1.0, 0.0) * np.ones(marks.shape)
     rise = whole - marks
-    least = run.least(first, marks, rise)
+    least = cluster.least(first, marks, rise)
     for more in (0.0, 1e-12, 1e-9, 1e-6):  # rounding may ask for a little more
         out = drawable(np.clip(marks + min(1.0, least + more) * rise, 0.0, 1.0))
-        if run.keeps(first, out):
+        if cluster.keeps(first, out):
             return out
     return whole
 
@@ -66,16 +74,16 @@ def window(hiding: RedactionProblem) -> Design:
     return combine(hiding, "window", best_window)
 
 
-def best_window(run: PrivateCluster) -> Stretch:
-    """The smallest window around a run, by its exact leakage."""
-    (i, j), size = windows(run)[0], run.hiding.chain.size
-    return run.stretch(np.ones((i, size)), np.ones((j, size)))
+def best_window(cluster: PrivateCluster) -> MarkedRecords:
+    """The smallest window around a cluster, by its exact leakage."""
+    (i, j), size = windows(cluster)[0], cluster.hiding.chain.size
+    return cluster.stretch(np.ones((i, size)), np.ones((j, size)))
 
 
-def windows(run: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
+def windows(cluster: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
     """Records redacted to the left and right: the smallest window, and for every left the least right up to more."""
-    left, right = run.sides
-    epsilon = run.hiding.epsilon
+    left, right = cluster.sides
+    epsilon = cluster.hiding.epsilon
     low = [nearest(side, epsilon) for side in (left, right)]
     half = [nearest(side, epsilon / 2) for side in (left, right)]
     if max(*half, *low) > MOST_DISTANCE:
@@ -87,9 +95,9 @@ def windows(run: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
     total = min(sum(pair) for pair in pairs) + more
     most = [
         max(min(side.records, total - other), least)
-        for side, other, least in zip(run.sides, low[::-1], low, strict=True)
+        for side, other, least in zip(cluster.sides, low[::-1], low, strict=True)
     ]
-    fits = _window_fits(run, most)
+    fits = _window_fits(cluster, most)
     j = most[1]
     for i in range(low[0], most[0] + 1):
         # Each private record sees the window end farther away on one side; the two at the ends decide.
@@ -100,27 +108,27 @@ def windows(run: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
     return sorted((pair for pair in pairs if sum(pair) <= total), key=lambda pair: (sum(pair), abs(pair[0] - pair[1])))
 
 
-def _window_fits(run: PrivateCluster, most: list[int]) -> Callable[[int, int], bool]:
-    """Whether a window that redacts so many records to the left and right of a run keeps the promise."""
-    left, right = run.sides
-    middle = run.last - run.first
-    lefts, rights = (run.wholes(most[side] + middle, side) for side in (0, 1))
+def _window_fits(cluster: PrivateCluster, most: list[int]) -> Callable[[int, int], bool]:
+    """Whether a window that redacts so many records to the left and right of a cluster keeps the promise."""
+    left, right = cluster.sides
+    middle = cluster.last - cluster.first
+    lefts, rights = (cluster.wholes(most[side] + middle, side) for side in (0, 1))
     nothing = np.zeros(lefts[0].shape)
 
     def fits(i: int, j: int) -> bool:
-        for p in run.looked_at:
+        for p in cluster.looked_at:
             # A side that is redacted whole says nothing.
-            before = nothing if i == left.records else lefts[i + p - run.first]
-            after = nothing if j == right.records else rights[j + run.last - p]
-            if (before + after).max() > run.hiding.epsilon:
+            before = nothing if i == left.records else lefts[i + p - cluster.first]
+            after = nothing if j == right.records else rights[j + cluster.last - p]
+            if (before + after).max() > cluster.hiding.epsilon:
                 return False
         return True
 
-    if run.hiding.known:  # the nearest known record differs from one private record to the next
+    if cluster.hiding.known:  # the nearest known record differs from one private record to the next
 
         def fits(i: int, j: int) -> bool:
-            size = run.hiding.chain.size
-            return bool(run.keeps(*run.stretch(np.ones((i, size)), np.ones((j, size)))))
+            size = cluster.hiding.chain.size
+            return bool(cluster.keeps(*cluster.stretch(np.ones((i, size)), np.ones((j, size)))))
 
     return fits
 
@@ -133,43 +141,43 @@ def relaxed(hiding: RedactionProblem, *, each: bool = False) -> Design:
             "take 3r-numerical or 3r-optimal, which are calibrated on the exact leakage",
             value=hiding.adversary,
         )
-    return combine(hiding, "3r-relaxed", lambda run: best_of(run, relaxed_designs(run, each=each)))
+    return combine(hiding, "3r-relaxed", lambda cluster: best_of(cluster, relaxed_designs(cluster, each=each)))
 
 
 def numerical(hiding: RedactionProblem) -> Design:
     """3R with the smallest constant q that the exact leakage allows."""
-    return combine(hiding, "3r-numerical", lambda run: best_of(run, numerical_designs(run)))
+    return combine(hiding, "3r-numerical", lambda cluster: best_of(cluster, numerical_designs(cluster)))
 
 
-def best_of(run: PrivateCluster, designs: Iterator[Stretch]) -> Stretch:
+def best_of(cluster: PrivateCluster, designs: Iterator[MarkedRecords]) -> MarkedRecords:
     """The design that releases most."""
-    return max(designs, key=lambda design: run.released(*design))
+    return max(designs, key=lambda design: cluster.released(*design))
 
 
-def splits(run: PrivateCluster) -> list[tuple[float, float]]:
+def splits(cluster: PrivateCluster) -> list[tuple[float, float]]:
     """The paper's splits of the budget between the sides: half each, or all to one.
 
     Giving a whole side up is left out where that alone redacts more than half each does.
     """
-    left, right = run.sides
-    epsilon = run.hiding.epsilon
+    left, right = cluster.sides
+    epsilon = cluster.hiding.epsilon
     if not left.records or not right.records:
         return [(epsilon if left.records else 0.0, epsilon if right.records else 0.0)]
-    most = sum(reach(side, epsilon / 2) - 1 for side in run.sides)
+    most = sum(reach(side, epsilon / 2) - 1 for side in cluster.sides)
     out = [(epsilon / 2, epsilon / 2)]
     out += [(0.0, epsilon)] if left.records < most else []
     return out + ([(epsilon, 0.0)] if right.records < most else [])
 
 
-def relaxed_designs(run: PrivateCluster, *, each: bool = False) -> Iterator[Stretch]:
+def relaxed_designs(cluster: PrivateCluster, *, each: bool = False) -> Iterator[MarkedRecords]:
     """For each split of the budget the design of the relaxed bound."""
-    for split in splits(run):
-        sides = [regions(side, budget) for side, budget in zip(run.sides, split, strict=True)]
+    for split in splits(cluster):
+        sides = [regions(side, budget) for side, budget in zip(cluster.sides, split, strict=True)]
         marks = []
-        for zone, side, budget in zip(sides, run.sides, split, strict=True):
+        for zone, side, budget in zip(sides, cluster.sides, split, strict=True):
             q = relaxed_probabilities(zone, side, budget, each=each)
             marks.append(np.where(zone.allowed, q[:, None], 1.0))
-        yield run.stretch(*marks)
+        yield cluster.stretch(*marks)
 
 
 def relaxed_probabilities(zone: Regions, side: RedactionSide, budget: float, *, each: bool) -> Vector:
@@ -211,19 +219,19 @@ def _minorant_slopes(bounds: list[float]) -> list[float]:
     return slopes
 
 
-def numerical_designs(run: PrivateCluster) -> Iterator[Stretch]:
+def numerical_designs(cluster: PrivateCluster) -> Iterator[MarkedRecords]:
     """For each split of the budget the regions of the paper with the smallest constant q, by the exact leakage."""
-    for split in splits(run):
+    for split in splits(cluster):
         factor = 1.0
         for _ in range(40):
-            zones = [regions(side, factor * budget) for side, budget in zip(run.sides, split, strict=True)]
+            zones = [regions(side, factor * budget) for side, budget in zip(cluster.sides, split, strict=True)]
             allowed = [zone.allowed for zone in zones]
-            first, base = run.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
+            first, base = cluster.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
             rise = 1.0 - base
             # Known records make regions too wide for the budget: then they are drawn for a smaller one.
-            if run.keeps(first, np.clip(base + (1 - 2.0**-20) * rise, 0, 1)):
-                yield first, base + run.least(first, base, rise, 1 - 2.0**-20) * rise
+            if cluster.keeps(first, np.clip(base + (1 - 2.0**-20) * rise, 0, 1)):
+                yield first, base + cluster.least(first, base, rise, 1 - 2.0**-20) * rise
                 break
-            if run.keeps(first, np.ones_like(base)):
+            if cluster.keeps(first, np.ones_like(base)):
                 yield first, np.ones_like(base)
             factor *= 0.9

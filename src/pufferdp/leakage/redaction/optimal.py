@@ -18,7 +18,7 @@ from pufferdp.basics.arrays import Mask, Matrix, Vector
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of, design_of, leakages
 from pufferdp.leakage.redaction.methods import (
-    Stretch,
+    MarkedRecords,
     combine,
     numerical,
     numerical_designs,
@@ -60,20 +60,20 @@ def optimal(hiding: RedactionProblem) -> Design:
     return Design(hiding=hiding, method="3r-optimal", blocks=best.blocks)
 
 
-def _best(run: PrivateCluster, polished: int = POLISHED) -> Stretch:
-    starts = sorted(_starts(run), key=lambda start: -run.released(*start[:2]))
+def _best(cluster: PrivateCluster, polished: int = POLISHED) -> MarkedRecords:
+    starts = sorted(_starts(cluster), key=lambda start: -cluster.released(*start[:2]))
     candidates: list[tuple[int, Matrix, Mask]] = []
     seen: list[float] = []
     for first, marks, free in starts:
-        value = run.released(first, marks)
+        value = cluster.released(first, marks)
         if len(candidates) < polished and not any(abs(value - other) < 1e-9 for other in seen):
             seen.append(value)
-            candidates.append((first, polish(run, first, marks, free), free))
-    best = max(candidates, key=lambda start: run.released(*start[:2]))
-    return _tidy(run, *_widen(run, *best))
+            candidates.append((first, polish(cluster, first, marks, free), free))
+    best = max(candidates, key=lambda start: cluster.released(*start[:2]))
+    return _tidy(cluster, *_widen(cluster, *best))
 
 
-def _tidy(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
+def _tidy(cluster: PrivateCluster, first: int, marks: Matrix) -> MarkedRecords:
     """Records that are hardly ever redacted are released, where that keeps the promise: the rule gets shorter."""
     small = (marks > 0) & (marks < HARDLY)
     rows = np.flatnonzero(small.any(axis=1))
@@ -81,93 +81,94 @@ def _tidy(run: PrivateCluster, first: int, marks: Matrix) -> Stretch:
         open_ = np.zeros(marks.shape, dtype=bool)
         open_[group] = small[group]
         tried = np.where(open_, 0.0, marks)
-        if run.keeps(first, tried):
+        if cluster.keeps(first, tried):
             marks, small = tried, small & ~open_
     return first, marks
 
 
-def _widen(run: PrivateCluster, first: int, marks: Matrix, free: Mask) -> Stretch:
+def _widen(cluster: PrivateCluster, first: int, marks: Matrix, free: Mask) -> MarkedRecords:
     """Move the ends outwards as long as that helps: common values stay free there, and marks say less further away."""
     better = bool(free.any())
     while better:
         better = False
         for left, right in ((0, 1), (1, 0), (1, 1)):
-            if first - left < 1 or first + len(marks) - 1 + right > run.hiding.length:
+            if first - left < 1 or first + len(marks) - 1 + right > cluster.hiding.length:
                 continue
             wider = np.concatenate([marks[:left], marks, marks[len(marks) - right :]])
             open_ = np.concatenate([free[:left], free, free[len(marks) - right :]])
             if not open_[0].any() * left and not open_[-1].any() * right:
                 continue
             rise = np.where(open_, 1.0 - wider, 0.0)
-            if not run.keeps(first - left, wider + OPEN * rise):
+            if not cluster.keeps(first - left, wider + OPEN * rise):
                 continue
-            start = wider + run.least(first - left, wider, rise, OPEN, rounds=3) * rise
-            polished = polish(run, first - left, start, open_, FEW)
-            if run.released(first - left, polished) > run.released(first, marks) + 1e-4:
-                polished = polish(run, first - left, polished, open_)
+            start = wider + cluster.least(first - left, wider, rise, OPEN, rounds=3) * rise
+            polished = polish(cluster, first - left, start, open_, FEW)
+            if cluster.released(first - left, polished) > cluster.released(first, marks) + 1e-4:
+                polished = polish(cluster, first - left, polished, open_)
                 first, marks, free, better = first - left, polished, open_, True
                 break
     return first, marks
 
 
-def _starts(run: PrivateCluster) -> Iterator[tuple[int, Matrix, Mask]]:
+def _starts(cluster: PrivateCluster) -> Iterator[tuple[int, Matrix, Mask]]:
     """Designs with one probability for all values that may be seen, and which values those are."""
     best = -np.inf
-    for first, marks in numerical_designs(run):
-        best = max(best, run.released(first, marks))
+    for first, marks in numerical_designs(cluster):
+        best = max(best, cluster.released(first, marks))
         yield first, marks, (marks < 1) & (marks > 0)
-    if run.hiding.adversary is Adversary.PUFFERFISH and not run.hiding.known:
-        for first, marks in relaxed_designs(run, each=True):
-            if run.keeps(first, marks):
+    if cluster.hiding.adversary is Adversary.PUFFERFISH and not cluster.hiding.known:
+        for first, marks in relaxed_designs(cluster, each=True):
+            if cluster.keeps(first, marks):
                 yield first, marks, (marks < 1) & (marks > 0)
-    pairs = windows(run, more=1)[:WINDOWS]
+    pairs = windows(cluster, more=1)[:WINDOWS]
     long = sum(pairs[0]) > LONG
     pairs = pairs[:1] if long else pairs
-    if run.hiding.adversary is Adversary.BDP and not long:
-        yield _from_less_known(run, *pairs[0])
+    if cluster.hiding.adversary is Adversary.BDP and not long:
+        yield _from_less_known(cluster, *pairs[0])
     i, j = pairs[0]
-    first, base = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in pairs[0]))
-    best = max(best, run.released(first, base))
+    first, base = cluster.stretch(*(np.ones((n, cluster.hiding.chain.size)) for n in pairs[0]))
+    best = max(best, cluster.released(first, base))
     yield first, base, np.zeros(base.shape, dtype=bool)
     # One step outside, where common values may still be seen; one step inside the smallest window, where marks may
     # take back some of what a release says.
     around = () if long else ((i, j + 1), (i + 1, j), (i + 1, j + 1), (i - 1, j), (i, j - 1))
-    most = [side.records for side in run.sides]
+    most = [side.records for side in cluster.sides]
     pairs += [pair for pair in around if 0 <= pair[0] <= most[0] and 0 <= pair[1] <= most[1] and pair not in pairs]
-    reach = [max(pair[side] for pair in pairs) + run.last - run.first for side in (0, 1)]
-    wholes = [run.wholes(reach[n], n) for n in (0, 1)]
-    entries = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(run.sides)]
+    reach = [max(pair[side] for pair in pairs) + cluster.last - cluster.first for side in (0, 1)]
+    wholes = [cluster.wholes(reach[n], n) for n in (0, 1)]
+    entries = [_entries(side, max(pair[n] for pair in pairs)) for n, side in enumerate(cluster.sides)]
     looked: set[tuple[int, int, bytes]] = set()
     for pair in pairs:
-        needs = _needs(run, pair, wholes, entries)
+        needs = _needs(cluster, pair, wholes, entries)
         for share in _shares(needs, pair, long):
             # A value fits where its share is enough, to rounding; whatever is tried is checked by the exact leakage.
             allowed = (needs[0] <= share + 1e-12), (needs[1] <= 1 - share + 1e-12)
-            first, base = run.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
+            first, base = cluster.stretch(*(np.where(a, 0.0, 1.0) for a in allowed))
             key = first, len(base), np.packbits(base > 0).tobytes()
             # With every free probability at 0 it could release no more.
-            if key in looked or not (base < 1).any() or run.released(first, base) <= best:
+            if key in looked or not (base < 1).any() or cluster.released(first, base) <= best:
                 continue
             looked.add(key)
-            least = _scan(run, first, base)
+            least = _scan(cluster, first, base)
             if least is not None:
                 marks = base + least * (1 - base)
-                best = max(best, run.released(first, marks))
+                best = max(best, cluster.released(first, marks))
                 yield first, marks, (base < 1)
 
 
-def _from_less_known(run: PrivateCluster, left: int, right: int) -> tuple[int, Matrix, Mask]:
+def _from_less_known(cluster: PrivateCluster, left: int, right: int) -> tuple[int, Matrix, Mask]:
     """The best design against somebody who knows no record, with as much more redaction as the others need.
 
     Where it already keeps the promise towards everybody, nothing is better.
     """
-    easier = replace(run, hiding=replace(run.hiding, adversary=Adversary.PUFFERFISH))
+    easier = replace(cluster, hiding=replace(cluster.hiding, adversary=Adversary.PUFFERFISH))
     start, soft = _best(easier, POLISHED if left + right <= SHORT else 1)
-    first, whole = run.stretch(*(np.ones((n, run.hiding.chain.size)) for n in (left, right)))
+    first, whole = cluster.stretch(*(np.ones((n, cluster.hiding.chain.size)) for n in (left, right)))
     low, high = min(first, start), max(first + len(whole), start + len(soft))
-    marks = np.zeros((high - low, run.hiding.chain.size))
+    marks = np.zeros((high - low, cluster.hiding.chain.size))
     marks[start - low : start - low + len(soft)] = soft
-    least = run.least(low, marks, 1.0 - marks)  # everything redacted is a window, at least as wide as one that serves
+    # Everything redacted is a window, at least as wide as one that serves.
+    least = cluster.least(low, marks, 1.0 - marks)
     marks = marks + least * (1.0 - marks)
     return low, marks, (marks < 1) & (marks > 0)
 
@@ -182,16 +183,16 @@ def _entries(side: RedactionSide, most: int) -> Matrix:
 
 
 def _needs(
-    run: PrivateCluster, pair: tuple[int, int], wholes: list[Matrix], entries: list[Matrix]
+    cluster: PrivateCluster, pair: tuple[int, int], wholes: list[Matrix], entries: list[Matrix]
 ) -> tuple[Matrix, Matrix]:
     """How much of the slack of a window each value at each distance needs to be seen, on each side: 0 to 1, or more."""
-    middle = run.last - run.first
+    middle = cluster.last - cluster.first
     out = []
     for n, (own, other) in enumerate((pair, pair[::-1])):
         nothing = np.zeros(wholes[n][0].shape)
-        here = nothing if own == run.sides[n].records else wholes[n][own]
-        there = nothing if other == run.sides[1 - n].records else wholes[1 - n][other + middle]
-        slack = np.maximum(run.hiding.epsilon - here - there, 0.0)[..., None]
+        here = nothing if own == cluster.sides[n].records else wholes[n][own]
+        there = nothing if other == cluster.sides[1 - n].records else wholes[1 - n][other + middle]
+        slack = np.maximum(cluster.hiding.epsilon - here - there, 0.0)[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             more = entries[n][:own] - here[..., None]
             share = np.where(more <= 0, 0.0, more / slack)
@@ -213,11 +214,11 @@ def _shares(needs: tuple[Matrix, Matrix], pair: tuple[int, int], long: bool) -> 
     return [*SHARES, *just.tolist()]
 
 
-def _scan(run: PrivateCluster, first: int, base: Matrix) -> float | None:
+def _scan(cluster: PrivateCluster, first: int, base: Matrix) -> float | None:
     """The smallest constant probability that keeps the promise, or None."""
     rise = 1.0 - base
     grid = np.append(np.linspace(0.0, 1.0, 33)[:-1], OPEN)
-    fine = run.keeps(first, np.clip(base + grid[:, None, None] * rise, 0.0, 1.0))
+    fine = cluster.keeps(first, np.clip(base + grid[:, None, None] * rise, 0.0, 1.0))
     if not fine.any():
         return None
     at = int(np.argmax(fine))
@@ -225,31 +226,32 @@ def _scan(run: PrivateCluster, first: int, base: Matrix) -> float | None:
         return 0.0
     below = base + grid[at - 1] * rise
     return float(
-        grid[at - 1] + run.least(first, below, (grid[at] - grid[at - 1]) * rise, rounds=2) * (grid[at] - grid[at - 1])
+        grid[at - 1]
+        + cluster.least(first, below, (grid[at] - grid[at - 1]) * rise, rounds=2) * (grid[at] - grid[at - 1])
     )
 
 
-def polish(run: PrivateCluster, first: int, marks: Matrix, free: Mask, steps: int = STEPS) -> Matrix:
+def polish(cluster: PrivateCluster, first: int, marks: Matrix, free: Mask, steps: int = STEPS) -> Matrix:
     """Better probabilities for the free entries, by linear programmes over small steps, each checked exactly."""
-    law = run.hiding.chain.stationary
-    trust, best = 0.25, run.released(first, marks)
+    law = cluster.hiding.chain.stationary
+    trust, best = 0.25, cluster.released(first, marks)
     for _ in range(steps):
         free = free & (marks < 1)
         count = int(free.sum())
         if not 0 < count <= MOST_FREE or trust < 1e-5:
             break
-        step = _programme(run, first, marks, free, trust, np.broadcast_to(law, marks.shape)[free])
+        step = _programme(cluster, first, marks, free, trust, np.broadcast_to(law, marks.shape)[free])
         if step is None:
             trust *= 0.4
             continue
         new = marks.copy()
         new[free] = np.clip(new[free] + step, 0.0, 1.0)
-        if not run.keeps(first, new):
+        if not cluster.keeps(first, new):
             rise = np.where(free, 1.0 - new, 0.0)
-            s = run.least(first, new, rise, rounds=5)
+            s = cluster.least(first, new, rise, rounds=5)
             new = np.clip(new + s * rise, 0.0, 1.0)
-        value = run.released(first, new)
-        if value <= best or not run.keeps(first, new):
+        value = cluster.released(first, new)
+        if value <= best or not cluster.keeps(first, new):
             trust *= 0.4
             continue
         small = value - best < 1e-5
@@ -260,18 +262,20 @@ def polish(run: PrivateCluster, first: int, marks: Matrix, free: Mask, steps: in
     return marks
 
 
-def _programme(run: PrivateCluster, first: int, marks: Matrix, free: Mask, trust: float, gain: Matrix) -> Vector | None:
+def _programme(
+    cluster: PrivateCluster, first: int, marks: Matrix, free: Mask, trust: float, gain: Matrix
+) -> Vector | None:
     """The step that releases most, to first order, within the budget and the trust region."""
     from scipy.optimize import linprog
 
-    size, count = run.hiding.chain.size, int(free.sum())
+    size, count = cluster.hiding.chain.size, int(free.sum())
     number = np.full(free.shape, -1)
     number[free] = np.arange(count)
     rows, bounds, budgets = [], [], []
     extra = 0  # variables beyond the step: the largest log-ratio of each side, for each pair of values
-    for p in _binding(run, first, marks):
+    for p in _binding(cluster, first, marks):
         at = p - first
-        left, right = run.hiding.sides(p)
+        left, right = cluster.hiding.sides(p)
         parts = []
         for side, part in ((left, slice(None, at)), (right, slice(at + 1, None))):
             turn = slice(None, None, -1 if side is left else 1)
@@ -300,18 +304,18 @@ def _programme(run: PrivateCluster, first: int, marks: Matrix, free: Mask, trust
     solution = linprog(
         np.concatenate([gain, np.zeros(extra)]),
         A_ub=limits,
-        b_ub=np.concatenate([bounds, np.full(len(budgets), run.hiding.epsilon)]),
+        b_ub=np.concatenate([bounds, np.full(len(budgets), cluster.hiding.epsilon)]),
         bounds=reach + [(None, None)] * extra,
         method="highs",
     )
     return None if solution.x is None else np.asarray(solution.x[:count])
 
 
-def _binding(run: PrivateCluster, first: int, marks: Matrix) -> list[int]:
+def _binding(cluster: PrivateCluster, first: int, marks: Matrix) -> list[int]:
     """The private records that are hardest to hide; the others are looked at when a step is checked."""
-    if len(run.looked_at) <= MOST_BINDING:
-        return list(run.looked_at)
-    leaks = {p: float(leakages(run.hiding, p, first, marks)) for p in run.private}
+    if len(cluster.looked_at) <= MOST_BINDING:
+        return list(cluster.looked_at)
+    leaks = {p: float(leakages(cluster.hiding, p, first, marks)) for p in cluster.private}
     return sorted(leaks, key=lambda p: -leaks[p])[:MOST_BINDING]
 
 
@@ -364,9 +368,9 @@ def _step_towards(previous: Design, wanted: Design, hiding: RedactionProblem) ->
     """The way from what was published to the joint design, as far as both together keep the promise."""
     out: list[Block] = []
     for b in previous.blocks:
-        run = PrivateCluster(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
+        cluster = PrivateCluster(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
         aim = np.minimum(b.marks, np.array([wanted.of(row) for row in range(b.first, b.last + 1)]))
-        back = run.least(b.first, aim, b.marks - aim)
+        back = cluster.least(b.first, aim, b.marks - aim)
         out += blocks_of(hiding, b.first, np.minimum(aim + back * (b.marks - aim), b.marks))
     return out
 
@@ -375,13 +379,13 @@ def _release_rows(previous: Design, hiding: RedactionProblem) -> list[Block]:
     """Whole records released, those farthest from a private one first, where that keeps the promise."""
     out: list[Block] = []
     for b in previous.blocks:
-        run = PrivateCluster(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
+        cluster = PrivateCluster(hiding=hiding, private=tuple(p for p in hiding.private if b.first <= p <= b.last))
         marks = np.array(b.marks)
         rows = [row for row in range(b.first, b.last + 1) if row not in hiding.private]
-        for row in sorted(rows, key=lambda row: -min(abs(row - p) for p in run.private)):
+        for row in sorted(rows, key=lambda row: -min(abs(row - p) for p in cluster.private)):
             tried = marks.copy()
             tried[row - b.first] = 0.0
-            if run.keeps(b.first, tried):
+            if cluster.keeps(b.first, tried):
                 marks = tried
         out += blocks_of(hiding, b.first, marks)
     return out

@@ -186,7 +186,7 @@ class PrivateCluster:
     def wholes(self, most: int, side: int) -> Matrix:
         """The largest log-ratios (x, x') of a side when its first 0, 1, …, ``most`` records are redacted, no others.
 
-        Seen from the private record at the other end of the run, whose side is longer by the run.
+        Seen from the private record at the other end of the cluster, whose side is longer by the cluster.
         """
         far = self.hiding.sides(self.last)[0] if side == 0 else self.hiding.sides(self.first)[1]
         if far.known is not None:
@@ -197,7 +197,7 @@ class PrivateCluster:
         return out
 
 
-def runs(hiding: RedactionProblem) -> Iterator[PrivateCluster]:
+def private_clusters(hiding: RedactionProblem) -> Iterator[PrivateCluster]:
     """The private records, grouped: two stay together when nothing between them can be released at all."""
     group = [hiding.private[0]]
     if len(hiding.private) > 1:

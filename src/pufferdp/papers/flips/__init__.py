@@ -41,7 +41,7 @@ EXPERIMENTS: Final = (
     Experiment(
         name="local-correlated-noise",
         paper=PAPER,
-        about="flips that are a chain: the loss beside that of independent ones",
+        about="flips that are a chain: their loss, and independent ones",
         run=late("flips.flips", "correlated_noise"),
     ),
 )

@@ -44,8 +44,8 @@ def figure_2(
         truth = np.repeat(sample_chain(chain, RECORDS, databases, generator), outputs, axis=0)
         seen = draw_moves(truth, channel, generator)
         right = {
-            one.name: float((one.guess(seen, chain, channel)[:, TARGET - 1] == truth[:, TARGET - 1]).mean())
-            for one in (SingleBit(), CorrelationAware())
+            attacker.name: float((attacker.guess(seen, chain, channel)[:, TARGET - 1] == truth[:, TARGET - 1]).mean())
+            for attacker in (SingleBit(), CorrelationAware())
         }
         single, aware = right["single-bit"], right["correlation-aware"]
         rows.append(
@@ -100,7 +100,7 @@ def figure_4(
     """Reconstruction of whole series, for both adversaries' calibration, against the corrected bound."""
     generator = np.random.default_rng(SEED)
     series = {path.stem: _above_mean(path) for path in (setting.file(needed) for needed in HEART)}
-    chains = {name: _fitted(states) for name, states in series.items()}
+    chains = {name: _fit_chain(states) for name, states in series.items()}
     synthetic = sample_chain(chains["N10"], len(series["N10"]), 1, generator)[0]
     series, chains = {"like N10": synthetic, **series}, {"like N10": chains["N10"], **chains}
     learner = Learned(folds=folds, epochs=epochs, seed=SEED) if learn and torch_there() else None
@@ -108,17 +108,17 @@ def figure_4(
     for name, truth in series.items():
         chain = chains[name]
         odds = prior_odds(chain, len(truth))
-        for who in ("pufferfish", "bdp"):
+        for adversary in ("pufferfish", "bdp"):
             for epsilon in epsilons:
-                setting.progress(f"attacking {name}, epsilon {epsilon:g} for {who}")
-                channel = design_flips(chain, epsilon, length=len(truth), adversary=who).channel
+                setting.progress(f"attacking {name}, epsilon {epsilon:g} for {adversary}")
+                channel = design_flips(chain, epsilon, length=len(truth), adversary=adversary).channel
                 seen = draw_moves(truth, channel, generator)
-                right = {one.name: float((one.guess(seen, chain, channel) == truth).mean()) for one in ATTACKERS}
+                right = {a.name: float((a.guess(seen, chain, channel) == truth).mean()) for a in ATTACKERS}
                 lstm = None if learner is None else learner.cross_validate(seen, truth, channel)
                 rows.append(
                     {
                         "series": name,
-                        "adversary": who,
+                        "adversary": adversary,
                         "epsilon": epsilon,
                         "single": right["single-bit"],
                         "aware": right["correlation-aware"],
@@ -175,6 +175,6 @@ def _above_mean(path: Path) -> npt.NDArray[np.intp]:
     return np.asarray(rates > rates.mean(), dtype=np.intp)
 
 
-def _fitted(states: npt.NDArray[np.intp]) -> MarkovChain:
+def _fit_chain(states: npt.NDArray[np.intp]) -> MarkovChain:
     pairs = np.bincount(2 * states[:-1] + states[1:], minlength=4).reshape(2, 2).astype(float)
     return MarkovChain(transition=pairs / pairs.sum(axis=1, keepdims=True))

@@ -28,12 +28,12 @@ def figure_1(setting: Setting, *, epsilons: Sequence[float] = (0.5, 2.0), steps:
     rows = []
     for epsilon in epsilons:
         paper = _closed_lines(epsilon)
-        ours, everyone = (_lines(chain, epsilon, who) for who in (Adversary.PUFFERFISH, Adversary.BDP))
+        ours, everyone = (_lines(chain, epsilon, adversary) for adversary in (Adversary.PUFFERFISH, Adversary.BDP))
         for n in range(1, steps + 1):
             rho0 = 0.5 * n / steps
-            found = {name: _least(pair, rho0) for name, pair in (("paper", paper), ("ours", ours), ("bdp", everyone))}
-            if found["ours"] is not None:
-                rows.append({"epsilon": epsilon, "rho0": rho0, **found})
+            least = {name: _least(pair, rho0) for name, pair in (("paper", paper), ("ours", ours), ("bdp", everyone))}
+            if least["ours"] is not None:
+                rows.append({"epsilon": epsilon, "rho0": rho0, **least})
     return Result(
         rows=tuple(rows),
         columns={
@@ -121,8 +121,8 @@ def correlated_noise(
             noise = MarkovChain(transition=np.array([[1 - rho0, rho0], [rho1, 1 - rho1]]))
             setting.progress(f"theta {theta:g}, noise {rho0:g}, {rho1:g}")
             alone, both = Flips.of(average, average), (Adversary.PUFFERFISH, Adversary.BDP)
-            independent = [flip_loss(data, alone, None, who).worst for who in both]
-            correlated = [noise_chain_loss(data, noise, None, who).upper.worst for who in both]
+            independent = [flip_loss(data, alone, None, adversary).worst for adversary in both]
+            correlated = [noise_chain_loss(data, noise, None, adversary).upper.worst for adversary in both]
             rows.append(
                 {
                     "theta": theta,
@@ -172,15 +172,15 @@ def correlated_noise(
     )
 
 
-def _lines(chain: MarkovChain, epsilon: float, who: Adversary) -> tuple[float, float]:
+def _lines(chain: MarkovChain, epsilon: float, adversary: Adversary) -> tuple[float, float]:
     """The slopes s and s' of ρ1 ≥ s·(1−ρ0) and ρ0 ≥ s'·(1−ρ1)."""
-    high = largest(lambda h: flip_loss(chain, Flips(h, 0.0), None, who).zero, epsilon)
-    low = largest(lambda h: flip_loss(chain, Flips(0.0, -h), None, who).one, epsilon)
+    high = largest(lambda h: flip_loss(chain, Flips(h, 0.0), None, adversary).zero, epsilon)
+    low = largest(lambda h: flip_loss(chain, Flips(0.0, -h), None, adversary).one, epsilon)
     return math.exp(-high), math.exp(-low)
 
 
 def _closed_lines(epsilon: float) -> tuple[float, float]:
-    """The same from Theorem 1; a loss depends on its own slope only."""
+    """The slopes of ``_lines`` by Theorem 1 in closed form; a loss depends on its own slope only."""
 
     def slope(loss: Callable[[float], float]) -> float:
         return float(brentq(lambda s: loss(s) - epsilon, 1e-12, 1 - 1e-12, xtol=1e-15, rtol=1e-14))
@@ -193,5 +193,5 @@ def _closed_lines(epsilon: float) -> tuple[float, float]:
 
 
 def _least(slopes: tuple[float, float], rho0: float) -> float | None:
-    found = max(slopes[0] * (1 - rho0), 1 - rho0 / slopes[1], 0.0)
-    return found if found <= 0.5 else None
+    rho1 = max(slopes[0] * (1 - rho0), 1 - rho0 / slopes[1], 0.0)
+    return rho1 if rho1 <= 0.5 else None

@@ -43,9 +43,9 @@ def errors(setting: Setting, *, privacies: Sequence[Privacy] = (Privacy.RECORD, 
     for name, chain, lengths in cases:
         for privacy in privacies:
             setting.progress(f"simulating flows, {name}")
-            found = error_row(chain, lengths, ETA, TAU, privacy)
-            found.pop("guess")
-            rows.append({"data": name, "privacy": str(privacy), **found})
+            row = error_row(chain, lengths, ETA, TAU, privacy)
+            row.pop("guess")
+            rows.append({"data": name, "privacy": str(privacy), **row})
     sizes = "; ".join(f"{_transitions(lengths):,} ({name})" for name, _, lengths in cases)
     alphas = ", ".join(
         f"{dobrushin(chain.transition):.4f} ({name})" for chain, name in ((stages, "sleep"), (power, "power"))
@@ -92,7 +92,8 @@ def _sleep(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
     )
     model = chain_of(fit(frame, column="stage", order="epoch", by="night", missing="break").model)
     assert model is not None
-    people = [_lengths([t for _, who, t in stages if who == person]) for person in {who for _, who, _ in stages}]
+    subjects = {subject for _, subject, _ in stages}
+    people = [_lengths([t for _, subject, t in stages if subject == person]) for person in subjects]
     return model, _lengths([t for *_, t in stages]), sorted(people, key=_transitions)
 
 
@@ -106,6 +107,6 @@ def _lengths(texts: Sequence[str]) -> Lengths:
 
 def _power(path: Path) -> tuple[MarkovChain, Lengths]:
     layout = Layout(column="global_active_power_kw", order="datetime", missing="break")
-    found = chain_of(fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS).model)
-    assert found is not None
-    return found, open_series(path, layout).counts(coding_of(found)).lengths
+    chain = chain_of(fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS).model)
+    assert chain is not None
+    return chain, open_series(path, layout).counts(coding_of(chain)).lengths

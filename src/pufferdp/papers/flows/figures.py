@@ -88,9 +88,9 @@ def heat_maps(setting: Setting, *, alpha: float = 0.3, tau: float = 0.1) -> Resu
     for name, sigma in (("paper", problem.poster), ("ours", problem.ours)):
         for repair in Repair:
             setting.progress(f"simulating {name}, {repair}")
-            found = calibrate(problem, sigma, repair, 0.05)
-            base = exact if found.kappa is None else np.log(exact + found.kappa)
-            flows[f"{name}_{repair}"] = repaired(base + found.law.scale * same, found.kappa)
+            calibrated = calibrate(problem, sigma, repair, 0.05)
+            base = exact if calibrated.kappa is None else np.log(exact + calibrated.kappa)
+            flows[f"{name}_{repair}"] = repaired(base + calibrated.law.scale * same, calibrated.kappa)
     labels = problem.labels
     rows: list[Mapping[str, float | str | None]] = []
     for at in range(STATES**2):
@@ -141,8 +141,8 @@ def errors(
     for alpha in alphas:
         setting.progress(f"simulating flows, alpha {alpha:g}")
         for eta in etas:
-            found = error_row(chain_of(alpha), ((TRANSITIONS + 1, 1),), eta, tau, Privacy.JOINT)
-            rows.append({"alpha": alpha, "eta": eta, **found})
+            row = error_row(chain_of(alpha), ((TRANSITIONS + 1, 1),), eta, tau, Privacy.JOINT)
+            rows.append({"alpha": alpha, "eta": eta, **row})
     return Result(
         rows=tuple(rows),
         columns={"alpha": "alpha", "eta": "eta", **ERROR_COLUMNS, "guess": "guess"},
@@ -176,18 +176,18 @@ def error_row(
 ) -> dict[str, float | str | None]:
     """The errors of two noises with two repairs, and how many times the poster's own errs as much as our best."""
     problem = FlowProblem(model=chain, lengths=lengths, eta=eta, tau=tau, privacy=privacy)
-    found = {
+    by_repair = {
         f"{name}_{repair}": calibrate(problem, sigma, repair, 0.05).expected_l1_error
         for name, sigma in (("paper", problem.poster), ("ours", problem.ours))
         for repair in Repair
     }
-    best = min(found["ours_log"], found["ours_simplex"])
+    best = min(by_repair["ours_log"], by_repair["ours_simplex"])
     return {
-        "paper": found["paper_log"],
-        "paper_simplex": found["paper_simplex"],
-        "ours_log": found["ours_log"],
-        "ours_simplex": found["ours_simplex"],
+        "paper": by_repair["paper_log"],
+        "paper_simplex": by_repair["paper_simplex"],
+        "ours_log": by_repair["ours_log"],
+        "ours_simplex": by_repair["ours_simplex"],
         "ours": best,
-        "ratio": found["paper_log"] / best,
+        "ratio": by_repair["paper_log"] / best,
         "guess": problem.trial.guess,
     }

@@ -42,9 +42,9 @@ def sleep(setting: Setting, *, epsilons: Sequence[float] = EPSILONS, hour: int =
 def activity(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Result:
     """From noon to one o'clock is private."""
     setting.progress("reading the activity data")
-    found = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model)
-    assert found is not None
-    rows = _hidden(setting, found, DAY, range(145, 157), epsilons)
+    chain = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model)
+    assert chain is not None
+    rows = _hidden(setting, chain, DAY, range(145, 157), epsilons)
     return _result(rows, "One hour of a day, 12 steps of five minutes, of which each is hidden; active or not.")
 
 
@@ -70,18 +70,18 @@ def _hidden(
         hiding = RedactionProblem(
             chain=chain, length=length, private=tuple(private), epsilon=epsilon, adversary=Adversary.PUFFERFISH
         )
-        found = {}
-        for one in REDACTIONS:
-            setting.progress(f"designing {one.name} for epsilon {epsilon:g}")
-            found[one.name] = one.design(hiding)
+        designs = {}
+        for redaction in REDACTIONS:
+            setting.progress(f"designing {redaction.name} for epsilon {epsilon:g}")
+            designs[redaction.name] = redaction.design(hiding)
         rows.append(
             {
                 "epsilon": epsilon,
-                "window": found["window"].utility,
-                "relaxed": found["3r-relaxed"].utility,
-                "paper": found["3r-numerical"].utility,
-                "ours": found["3r-optimal"].utility,
-                "leakage": found["3r-optimal"].leakage,
+                "window": designs["window"].utility,
+                "relaxed": designs["3r-relaxed"].utility,
+                "paper": designs["3r-numerical"].utility,
+                "ours": designs["3r-optimal"].utility,
+                "leakage": designs["3r-optimal"].leakage,
                 "most": 1 - len(private) / length,
             }
         )

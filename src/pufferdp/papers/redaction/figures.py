@@ -25,7 +25,7 @@ EPSILONS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0,
 
 
 def binary(alpha: float, beta: float) -> MarkovChain:
-    """The paper's chain."""
+    """The paper's chain of two states: alpha leads from 0 to 1, beta from 1 to 0."""
     return MarkovChain(transition=np.array([[1 - alpha, alpha], [beta, 1 - beta]]))
 
 
@@ -67,7 +67,7 @@ def figure_2(setting: Setting, *, distances: int = 8, epsilon: float = 1.0) -> R
     """Influence by distance for alpha .25 and beta .5: the paper's formula, and the transition matrix."""
     alpha, beta = 0.25, 0.5
     side = RedactionSide(binary(alpha, beta).transition, distances)
-    found, zone = pointwise(side, distances), regions(side, epsilon / 2)
+    influence, zone = pointwise(side, distances), regions(side, epsilon / 2)
     turn = 1 - alpha - beta
     rows: list[Row] = []
     for d in range(1, distances + 1):
@@ -75,7 +75,7 @@ def figure_2(setting: Setting, *, distances: int = 8, epsilon: float = 1.0) -> R
             where = "S" if d >= zone.small else "M" if d in zone.medium else "L"
             formula = abs(math.log((1 + c * turn**d) / (1 - turn**d)))
             rows.append(
-                {"value": str(v), "distance": d, "paper": formula, "ours": float(found[d - 1, v]), "region": where}
+                {"value": str(v), "distance": d, "paper": formula, "ours": float(influence[d - 1, v]), "region": where}
             )
     return Result(
         rows=tuple(rows),

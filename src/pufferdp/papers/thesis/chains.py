@@ -60,11 +60,11 @@ def figure_11(setting: Setting) -> Result:
     rows = []
     for where, places in (("they cross", crossing), ("figure 12", [(2.0, 9.0), (8.0, 9.0)])):
         for omega, gamma in places:
-            found = leaks(uneven_chain(gamma, omega), 1.0, RECORDS)
-            markov, zhao = found.curves["markov"], found.curves["zhao"]
+            leakage = leaks(uneven_chain(gamma, omega), 1.0, RECORDS)
+            markov, zhao = leakage.curves["markov"], leakage.curves["zhao"]
             assert markov is not None
             assert zhao is not None
-            least = {"paper": min(markov, zhao), "quilt": found.curves["quilt"], "ours": found.exact}
+            least = {"paper": min(markov, zhao), "quilt": leakage.curves["quilt"], "ours": leakage.exact}
             rows.append({"where": where, "omega": omega, "gamma": gamma, "markov": markov, "zhao": zhao, **least})
     return Result(
         rows=tuple(rows),

@@ -35,10 +35,10 @@ def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
     """Count of active five-minute steps: a day, and all days."""
     setting.progress("reading the activity data")
     # A step is a whole number, so [0, 1) is none; a missing value ends a chain.
-    found = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model)
-    assert found is not None
-    assert found.fitted is not None
-    records = int(found.fitted["records"])
+    fitted_chain = chain_of(fit(setting.file(ACTIVITY), column="steps", bins="0,1,100000", missing="break").model)
+    assert fitted_chain is not None
+    assert fitted_chain.fitted is not None
+    records = int(fitted_chain.fitted["records"])
     chain, rows = activity_chain(), []
     without: list[float] = []
     for series, length in (("one day", DAY), ("all days", records)):
@@ -60,7 +60,7 @@ def figure_19(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
             rows.append(row)
             if report.exact is None:
                 without.append(epsilon)
-    fitted = ", ".join(number(round(float(p), 3)) for p in found.transition.ravel())
+    fitted = ", ".join(number(round(float(p), 3)) for p in fitted_chain.transition.ravel())
     return Result(
         rows=tuple(rows),
         columns={

@@ -165,7 +165,7 @@ def figure_18(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
         for e in epsilons
     ]
     uneven = class_factor(3, rho, spread=float(spreads.max() / spreads.min()))
-    said = ", ".join(f"{name} {factor:.4f}" for name, factor in factors.items())
+    listed = ", ".join(f"{name} {factor:.4f}" for name, factor in factors.items())
     return Result(
         rows=tuple(rows),
         columns={
@@ -177,8 +177,8 @@ def figure_18(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
         },
         notes=(
             f"Mean squared error of the sum of three heights, clipped to {LOW:g}..{HIGH:g}, with Laplace noise: twice "
-            f"the squared scale, which is factor * {HIGH - LOW:g}/epsilon. Factors: {said}. paper: its formula at its "
-            f"correlation of {rho}.",
+            f"the squared scale, which is factor * {HIGH - LOW:g}/epsilon. Factors: {listed}. paper: its formula at "
+            f"its correlation of {rho}.",
             f"From {len(triples)} rows (paper: 897): correlations of child and father {pearson[0, 2]:.3f}, child and "
             f"mother {pearson[1, 2]:.3f}, father and mother {pearson[0, 1]:.3f}; over rows of children, so parents of "
             "many count often.",
@@ -202,12 +202,12 @@ def figure_18(setting: Setting, *, epsilons: Sequence[float] = EPSILONS) -> Resu
 
 def _heights(path: Path) -> Floats:
     """Father, mother and child, one row a child."""
-    columns, found = ("father", "mother", "height"), "too few rows"
+    columns, problem = ("father", "mother", "height"), "too few rows"
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [[float(row[name]) for name in columns] for row in csv.DictReader(file)]
     except (KeyError, ValueError, TypeError) as error:
-        rows, found = [], str(error)
+        rows, problem = [], str(error)
     if len(rows) <= len(columns):
-        raise DataError(f"{str(path)!r} must have numbers in {', '.join(columns)}; found {found}", value=path)
+        raise DataError(f"{str(path)!r} must have numbers in {', '.join(columns)}; found {problem}", value=path)
     return np.array(rows)

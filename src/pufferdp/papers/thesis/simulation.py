@@ -39,8 +39,8 @@ def figure_15(
             # A row of its own: the same whichever others are computed.
             generator = np.random.default_rng((SEED, round(1000 * epsilon), round(1000 * gamma)))
             chain = even_chain(gamma)
-            found = leaks(chain, epsilon, CHAIN_RECORDS)
-            markov = found.curves["markov"]
+            leakage = leaks(chain, epsilon, CHAIN_RECORDS)
+            markov = leakage.curves["markov"]
             assert markov is not None
             mechanism = NoisyQuery(
                 model=chain,
@@ -56,8 +56,8 @@ def figure_15(
                 "lower": audit_mechanism(
                     chain, mechanism, length=CHAIN_RECORDS, calls=calls, seconds=PATIENCE, seed=SEED
                 ).lower,
-                "quilt": found.curves["quilt"],
-                "ours": found.exact,
+                "quilt": leakage.curves["quilt"],
+                "ours": leakage.exact,
             }
             # The paper counts all ten records as correlated, at gamma = 1 too.
             paper = min(markov, CHAIN_RECORDS * epsilon)

@@ -87,7 +87,7 @@ def release_fleet(
         progress: called with a few words before each step.
     """
     parsed_query = Query.parse(query, clip=clip) if isinstance(query, str) else query
-    account, noise, told = Account(ledger, dataset), sampler or SystemSampler(), progress or silent
+    account, noise = Account(ledger, dataset), sampler or SystemSampler()
     if not models:
         raise ParameterError("there is no model; a fleet needs one for each person")
     each = AnswerPublication(
@@ -103,7 +103,7 @@ def release_fleet(
         sampler=noise,
     )
     return FleetPublication(
-        data=data, models=models, each=each, account=account, sampler=noise, progress=told
+        data=data, models=models, each=each, account=account, sampler=noise, progress=progress or silent
     ).publish()
 
 

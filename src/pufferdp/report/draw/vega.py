@@ -111,11 +111,11 @@ def _told(layer: Line | Points | Range | Rule, chart: ChartData, theme: Theme) -
         hollow = [theme.ground if getattr(other, "hollow", False) else theme.series[other.series] for other in alike]
         by = {"stroke": colours, "fill": hollow, "shape": [SHAPES[other.series] for other in alike]}
     (field,) = _label(layer)
-    one: dict[str, Any] = {"field": field, "type": "nominal", "title": None}
+    encoding: dict[str, Any] = {"field": field, "type": "nominal", "title": None}
     if not isinstance(layer, Points):
-        one["legend"] = {"symbolType": "stroke"}
+        encoding["legend"] = {"symbolType": "stroke"}
     domain = [other.label for other in alike]
-    return {channel: {**one, "scale": {"domain": domain, "range": values}} for channel, values in by.items()}
+    return {channel: {**encoding, "scale": {"domain": domain, "range": values}} for channel, values in by.items()}
 
 
 def _line(layer: Line, chart: ChartData, theme: Theme) -> list[dict[str, Any]]:

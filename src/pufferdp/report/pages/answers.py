@@ -11,7 +11,7 @@ from pufferdp.basics.words import number
 from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import charged, made_by, odds, plain_dp, promise, secret_words
+from pufferdp.report.pages.common import made_by, odds, plain_dp, promise, promise_sentences, secret_words
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
@@ -64,7 +64,7 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
 
 def release_chart(certificate: dict[str, Any]) -> Chart:
     """The released numbers with the range in which, all together, the true ones lie."""
-    answer = certificate["answer"] if isinstance(certificate["answer"], list) else [certificate["answer"]]
+    answer = as_list(certificate["answer"])
     labels, accuracy, guarantee = certificate["labels"], certificate["accuracy"], certificate["guarantee"]
     alpha, sure = accuracy["alpha"], f"{1 - accuracy['beta']:.4g}"
     places = tuple(float(n) for n in range(len(answer)))
@@ -87,7 +87,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
 
 
 def release_page(release: Release, comparison: PlainDp | None = None) -> Page:
-    """A released answer."""
+    """A released answer: its certificate has all there is to say."""
     return answer_page(release.certificate.to_dict(), comparison)
 
 
@@ -108,7 +108,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
                 title="In the words of the certificate",
                 blocks=(
                     Words(
-                        (*(f"Warning: {words}" for words in surprises), *_promise_sentences(certificate)),
+                        (*(f"Warning: {words}" for words in surprises), *promise_sentences(certificate)),
                         Medium.TERMINAL,
                     ),
                 ),
@@ -140,29 +140,17 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
 
 def answer_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of an answer promises."""
-    return (Words(_promise_sentences(certificate)),)
-
-
-def _promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    accuracy = certificate["accuracy"]
-    return (
-        certificate["guarantee"]["statement"],
-        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
-        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
-        f"than {number(accuracy['alpha'])}.",
-        *charged(certificate.get("ledger")),
-        *(f"Warning: {w}." for w in certificate["warnings"]),
-    )
+    return (Words(promise_sentences(certificate)),)
 
 
 def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
     accuracy, denoised = certificate["accuracy"], certificate["denoised"]
     head = [certificate["query"]["name"].partition(":")[0], "released", "estimate"]
     columns: list[list[str]] = [certificate["labels"]]
-    columns += [[number(v) for v in listed(certificate[name])] for name in ("answer", "estimate")]
+    columns += [[number(v) for v in as_list(certificate[name])] for name in ("answer", "estimate")]
     if denoised is not None:
         head += ["denoised", f"{100 * denoised['probability']:.4g} % between", "and"]
-        columns += [[number(v) for v in listed(denoised[name])] for name in ("mean", "low", "high")]
+        columns += [[number(v) for v in as_list(denoised[name])] for name in ("mean", "low", "high")]
     errors = (
         f"With probability {1 - accuracy['beta']:.4g} every released number errs by less than "
         f"{number(accuracy['alpha'])}. The expected error, added up over all numbers, is "
@@ -179,7 +167,7 @@ def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
     )
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """One number or several, as several."""
     return value if isinstance(value, list) else [value]
 
@@ -187,7 +175,7 @@ def listed(value: Any) -> list[Any]:
 def surprise(certificate: dict[str, Any]) -> tuple[str, ...]:
     """Whether the model explains the answer. Several numbers get as many chances to look odd, so each counts less."""
     denoised, labels = certificate["denoised"], certificate["labels"]
-    far = listed(denoised["surprise"]) if denoised is not None else [1.0]
+    far = as_list(denoised["surprise"]) if denoised is not None else [1.0]
     least = min(far)
     if least * len(far) >= HARDLY:
         return ()
@@ -203,7 +191,7 @@ def fleet_page(fleet: Fleet) -> Page:
     releases = content["releases"]
     rows = []
     for release in releases[:MOST_PEOPLE]:
-        certificate, answers = release["certificate"], listed(release["answer"])
+        certificate, answers = release["certificate"], as_list(release["answer"])
         shown = ", ".join(number(a) for a in answers[:4]) + (", …" if len(answers) > 4 else "")
         scale = number(certificate["noise"]["scale"])
         rows.append((release["person"], f"{certificate['data']['records']:,}", scale, shown))

@@ -261,14 +261,14 @@ def attack_success(report: dict[str, Any]) -> Chart:
             layers.append(Text(x=place, y=0.0, words=f"charges {number(attack['charged'])}", up=9))
     layers.append(Rule(at=bounds["dp"], series=1, label="bound from the record's own output (DP)"))
     layers.append(Rule(at=bounds["pufferfish"], label="bound from the whole series"))
-    said = "; ".join(f"{a['attacker']} {number(a['success'])}" for a in attacks)
+    shares = "; ".join(f"{a['attacker']} {number(a['success'])}" for a in attacks)
     title = f"{report['runs']:,} series of {report['length']:,} records"
     return Chart(
         title=title,
         x=Axis(scale="names", names=tuple(a["attacker"] for a in attacks)),
         y=Axis(name="right, share of records", low=0.0, high=1.25),
         layers=tuple(layers),
-        alt=f"How often attackers are right on {title}: {said}. A record's own output allows {number(bounds['dp'])}, "
+        alt=f"How often attackers are right on {title}: {shares}. A record's own output allows {number(bounds['dp'])}, "
         f"the whole series {number(bounds['pufferfish'])}.",
         legend="upper left",
     )
@@ -430,10 +430,10 @@ def drift_chart(drift: dict[str, Any]) -> Chart:
     title = f"epsilon {promised:g} was promised, {drift['length']:,} records, adversary pufferfish"
     alt = f"What is kept of the promise while one probability drifts: {title}."
     if belief is not None and belief["epsilon"] is not None:
-        at, kept = belief["probability"], belief["epsilon"]
-        layers.append(Points(x=(at,), y=(kept,), label="the belief", series=3))
-        layers.append(Text(x=at, y=kept, words=number(kept), align="left", right=8, up=-7))
-        alt += f" The belief, at {number(at)}, keeps {number(kept)}."
+        at, epsilon_kept = belief["probability"], belief["epsilon"]
+        layers.append(Points(x=(at,), y=(epsilon_kept,), label="the belief", series=3))
+        layers.append(Text(x=at, y=epsilon_kept, words=number(epsilon_kept), align="left", right=8, up=-7))
+        alt += f" The belief, at {number(at)}, keeps {number(epsilon_kept)}."
     return Chart(
         title=title,
         x=Axis(name=f"probability that {drift['to']} follows {drift['from']}"),

@@ -114,11 +114,24 @@ def made_by(certificate: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def charged(row: dict[str, Any] | None) -> tuple[str, ...]:
+def charge_sentences(row: dict[str, Any] | None) -> tuple[str, ...]:
     """Where a release was charged."""
     if row is None:
         return ()
     return (f"Charged to data set {row['dataset']!r} as row {row['position']}, {row['head'][:12]}…",)
+
+
+def promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    """What a certificate of noisy numbers promises and how far they may be off: answers and flows."""
+    accuracy = certificate["accuracy"]
+    return (
+        certificate["guarantee"]["statement"],
+        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
+        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
+        f"than {number(accuracy['alpha'])}.",
+        *charge_sentences(certificate.get("ledger")),
+        *(f"Warning: {w}." for w in certificate["warnings"]),
+    )
 
 
 def leak(value: float) -> str:

@@ -102,8 +102,8 @@ def flip_design_page(design: FlipDesign, comparison: PlainFlips | None = None) -
 
 def _title(design: dict[str, Any]) -> str:
     long = f"up to {design['length']:,} records" if design["length"] else "any number of records"
-    who = f"for an adversary who knows {Adversary(design['adversary']).knows}"
-    return f"{design['mechanism']}, {long}, epsilon {number(design['epsilon'])}, {who}"
+    adversary = f"for an adversary who knows {Adversary(design['adversary']).knows}"
+    return f"{design['mechanism']}, {long}, epsilon {number(design['epsilon'])}, {adversary}"
 
 
 def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) -> tuple[Section, ...]:

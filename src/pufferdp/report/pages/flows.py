@@ -9,7 +9,7 @@ from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.answers import plan_comparison
-from pufferdp.report.pages.common import OTHERWISE, charged, made_by
+from pufferdp.report.pages.common import OTHERWISE, made_by, promise_sentences
 
 if TYPE_CHECKING:
     from pufferdp.publish.flows.flow import FlowPlan, FlowRelease
@@ -22,7 +22,7 @@ _MOST_CELLS: Final = 100
 
 
 def flow_plan_page(plan: FlowPlan) -> Page:
-    """A plan for a flow."""
+    """Every mechanism for a flow, which is best, and what the model alone would do."""
     content = plan.to_dict()
     best = next(c for c in content["candidates"] if c["mechanism"] == content["best"])
     rows = []
@@ -89,7 +89,7 @@ def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
 
 
 def flow_release_page(release: FlowRelease) -> Page:
-    """A released flow."""
+    """A released flow, beside the model's own flow where that errs less."""
     return flow_page(release.certificate.to_dict(), guess=release.guess)
 
 
@@ -102,7 +102,7 @@ def flow_page(certificate: dict[str, Any], comparison: None = None, guess: float
         "simulation under the model."
     )
     calibration = certificate["calibration"]
-    words = (*_promise_sentences(certificate), _not_promised(certificate), *_guessed(certificate, guess))
+    words = (*promise_sentences(certificate), _not_promised(certificate), *_guess_sentences(certificate, guess))
     return Page(
         title=f"Private transition flow of {data['column']}",
         lead=f"{data['records']:,} records, {g['privacy']} privacy, tau {number(g['tau'])}, "
@@ -140,26 +140,14 @@ def flow_page(certificate: dict[str, Any], comparison: None = None, guess: float
 
 def flow_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a flow promises."""
-    return (Words(_promise_sentences(certificate)),)
-
-
-def _promise_sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
-    accuracy = certificate["accuracy"]
-    return (
-        certificate["guarantee"]["statement"],
-        f"Noise: {certificate['noise']['kind']}, scale {number(certificate['noise']['scale'])}, by "
-        f"{certificate['mechanism']['name']}. With probability {1 - accuracy['beta']:.4g} every number errs by less "
-        f"than {number(accuracy['alpha'])}.",
-        *charged(certificate.get("ledger")),
-        *(f"Warning: {w}." for w in certificate["warnings"]),
-    )
+    return (Words(promise_sentences(certificate)),)
 
 
 def _not_promised(certificate: dict[str, Any]) -> str:
     return f"Not promised: {certificate['guarantee']['not_promised']}."
 
 
-def _guessed(certificate: dict[str, Any], guess: float | None) -> tuple[str, ...]:
+def _guess_sentences(certificate: dict[str, Any], guess: float | None) -> tuple[str, ...]:
     """That the model alone would do better, where it would."""
     error = certificate["expected_l1_error"]
     if guess is None or guess >= error:
@@ -176,7 +164,7 @@ def _shares(labels: list[str], flow: list[list[float]]) -> tuple[Block, ...]:
     if len(labels) <= _MOST_STATES:
         rows = tuple((name, *(f"{share:.4f}" for share in row)) for name, row in zip(labels, flow, strict=True))
         return (Table(caption="Share of transitions", head=("from / to", *labels), rows=rows),)
-    shares = _ordered(labels, flow)
+    shares = _shares_by_size(labels, flow)
     caption = f"The largest of {len(shares):,} shares"
     top = tuple((a, b, f"{share:.4f}") for share, a, b in shares[:_MOST_SHARES])
     table = Table(caption=caption, head=("from", "to", "share"), rows=top, left=2)
@@ -248,7 +236,7 @@ def flow_maps(flows: dict[str, Any], labels: Sequence[str], title: str = "") -> 
 
 
 def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top: float, size: float) -> Chart:
-    shares = _ordered(labels, flow)
+    shares = _shares_by_size(labels, flow)
     largest = "; ".join(f"{a} to {b} {share:.3f}" for share, a, b in shares[:4])
     return Chart(
         title=title,
@@ -268,7 +256,7 @@ def _map(title: str, flow: Sequence[Sequence[float]], labels: Sequence[str], top
     )
 
 
-def _ordered(labels: Sequence[str], flow: Sequence[Sequence[float]]) -> list[tuple[float, str, str]]:
+def _shares_by_size(labels: Sequence[str], flow: Sequence[Sequence[float]]) -> list[tuple[float, str, str]]:
     """Shares with their states, the largest first."""
     cells = ((share, a, b) for a, row in zip(labels, flow, strict=True) for b, share in zip(labels, row, strict=True))
     return sorted(cells, key=lambda cell: -cell[0])

@@ -44,8 +44,8 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
     lines, points, best = leakage["lines"], leakage["lines"]["exact"], leakage["best"]
     more: list[Layer] = []
     if points:
-        places, found = (tuple(p[key] for p in points) for key in ("dp_epsilon", "leakage"))
-        more.append(Points(x=places, y=found, label=f"exact, {leakage['query']}", hollow=True))
+        places, leakages = (tuple(p[key] for p in points) for key in ("dp_epsilon", "leakage"))
+        more.append(Points(x=places, y=leakages, label=f"exact, {leakage['query']}", hollow=True))
     over = f", {leakage['length']:,} records" if leakage["length"] else ""
     if "target" in leakage:
         more.append(Rule(at=leakage["target"], along="y", pale=True))
@@ -66,32 +66,32 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
 def leakage_bars(leakage: dict[str, Any]) -> Chart:
     """The answer of ``leakage_of`` alone, without the model: a number for every curve, and the exact one."""
     inverse = "target" in leakage
-    found = {name: value for name, value in leakage["dp_epsilon" if inverse else "curves"].items() if value}
+    bars = {name: value for name, value in leakage["dp_epsilon" if inverse else "curves"].items() if value}
     if leakage["exact"]:
-        found[f"exact, {leakage['query']}"] = leakage["exact"]
+        bars[f"exact, {leakage['query']}"] = leakage["exact"]
     given = leakage["target"] if inverse else leakage["spent"]
-    low = 10.0 ** math.floor(math.log10(min(*found.values(), given)) - 0.1)
-    names = tuple(reversed(found))
+    low = 10.0 ** math.floor(math.log10(min(*bars.values(), given)) - 0.1)
+    names = tuple(reversed(bars))
     layers: list[Layer] = []
     for y, name in enumerate(names):
         kind: BarKind = "full" if name == leakage["best"] else "pale"
-        layers.append(Bars(at=(y,), values=(found[name],), kind=kind, start=low))
-        layers.append(Text(x=found[name], y=y, words=_safe(found[name], inverse), align="left", right=5))
+        layers.append(Bars(at=(y,), values=(bars[name],), kind=kind, start=low))
+        layers.append(Text(x=bars[name], y=y, words=_safe(bars[name], inverse), align="left", right=5))
     what = "leakage that is allowed" if inverse else "what DP itself claims"
     layers.append(Rule(at=given, along="x", series=1, label=what))
     title = f"leakage of at most {number(given)}" if inverse else f"DP loss {number(given)}"
-    said = "; ".join(f"{name} {_safe(value, inverse)}" for name, value in found.items())
+    bar_words = "; ".join(f"{name} {_safe(value, inverse)}" for name, value in bars.items())
     return Chart(
         title=f"{title}, adversary {leakage['adversary']}",
         x=Axis(
             name="DP loss to spend" if inverse else "leakage about one record, at most",
             scale="log",
             low=low,
-            high=low * (max(*found.values(), given) / low) ** 1.3,
+            high=low * (max(*bars.values(), given) / low) ** 1.3,
         ),
         y=Axis(scale="names", names=names),
         layers=tuple(layers),
-        alt=f"For a {title}, by curve: {said}.",
+        alt=f"For a {title}, by curve: {bar_words}.",
         height=1.7 + 0.42 * len(names),
         legend="outside",
     )

@@ -93,7 +93,7 @@ def _total(content: dict[str, Any]) -> str:
     return f"The total is the {content['curve']} curve at the sum of all DP losses."
 
 
-def standing(dataset: DataSet) -> Words:
+def balance_words(dataset: DataSet) -> Words:
     """Where a data set stands after a release, in one sentence or two."""
     content = dataset.to_dict()
     if "spent_tau" in content:

@@ -136,7 +136,9 @@ def _otherwise(redaction: Redaction, comparison: OnlyPrivateRows, knows: str) ->
         ("this redaction", knows, up_to(redaction.leakage)),
     ]
     others = comparison.leakage_to.items()
-    rows += [("this redaction", who.knows, leak(value)) for who, value in others if who.knows != knows]
+    rows += [
+        ("this redaction", adversary.knows, leak(value)) for adversary, value in others if adversary.knows != knows
+    ]
     table = Table(
         caption="Leakage about a private row, exactly",
         head=("what is published", "to somebody who knows", "leakage"),

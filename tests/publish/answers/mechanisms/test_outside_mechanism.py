@@ -15,7 +15,7 @@ import pufferdp
 from pufferdp import verify
 
 MODULE = '''
-from pufferdp.publish.answers.problem import Finding, Mechanism, refuse_own_secrets
+from pufferdp.publish.answers.problem import Calibrated, Mechanism, refuse_own_secrets
 
 
 class Cautious(Mechanism):
@@ -26,7 +26,7 @@ class Cautious(Mechanism):
 
     def find(self, problem):
         refuse_own_secrets(problem)
-        return Finding(sigma=1.5 * problem.model.group_size(problem.longest) / problem.epsilon)
+        return Calibrated(sigma=1.5 * problem.model.group_size(problem.longest) / problem.epsilon)
 
 
 CAUTIOUS = Cautious()

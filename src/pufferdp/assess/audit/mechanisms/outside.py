@@ -18,7 +18,7 @@ from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction,
 from pufferdp.basics.errors import MechanismError, ParameterError
 from pufferdp.basics.progress import Progress
 
-Asked = str | Callable[[Any], Any] | None
+QueryLike = str | Callable[[Any], Any] | None
 """A query that is answered before an object adds its noise: count:STATE, sum, mean, or a function."""
 
 _DISTANCES: Final = {
@@ -32,7 +32,7 @@ _DISTANCES: Final = {
 """How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
 
 
-def load_thing(thing: Any, query: Asked = None, batched: bool = False, d_in: float | None = None) -> Loaded:
+def load_thing(thing: Any, query: QueryLike = None, batched: bool = False, d_in: float | None = None) -> Loaded:
     """A callable, an OpenDP measurement or a diffprivlib mechanism, made ready to run."""
     library = library_of(thing)
     answer = _answering(query)
@@ -84,7 +84,7 @@ def import_function(where: str, name: str) -> Any:
         raise MechanismError(f"{where} has no {name!r}") from None
 
 
-def _answering(query: Asked) -> Function | None:
+def _answering(query: QueryLike) -> Function | None:
     """A query as a function of one data set: state numbers, or what stands for them."""
     if query is None or callable(query):
         return query
@@ -166,7 +166,7 @@ def outside_mechanism(
     thing: str | Callable[..., Any] | Any,
     *,
     dp_loss: float | None = None,
-    query: Asked = None,
+    query: QueryLike = None,
     values: Sequence[object] | None = None,
     batched: bool = False,
     d_in: float | None = None,
@@ -218,7 +218,7 @@ def outside_mechanism(
     return GuardedFunction(called, load, dp_loss, values, limits, progress)
 
 
-def _imported(where: str, name: str, query: Asked, batched: bool, d_in: float | None) -> Loaded:
+def _imported(where: str, name: str, query: QueryLike, batched: bool, d_in: float | None) -> Loaded:
     return load_thing(import_function(where, name), query, batched, d_in)
 
 

@@ -1,4 +1,4 @@
-"""The four rooms in a browser: with the mouse, by keyboard alone, in light and dark, and never a request to elsewhere.
+"""The four tabs in a browser: with the mouse, by keyboard alone, in light and dark, and never a request to elsewhere.
 
 Screenshots go to the folder PUFFERDP_SCREENSHOTS.
 """
@@ -16,7 +16,7 @@ import pufferdp
 from pufferdp.basics.words import up_to
 from tests.apps.web.conftest import DEMO, Served
 
-ROOMS = ("plan", "leakage", "redact", "ledger")
+TABS = ("plan", "leakage", "redact", "ledger")
 EVIL = '<img src=x onerror="window.pwned=1">'
 
 
@@ -48,16 +48,16 @@ def page(context: Any, served: Served) -> Iterator[Any]:
     opened.close()
 
 
-def enter(page: Any, room: str) -> None:
-    """Go into a room and wait for what it shows first."""
-    page.click(f"#tab-{room}")
+def enter(page: Any, tab: str) -> None:
+    """Go into a tab and wait for what it shows first."""
+    page.click(f"#tab-{tab}")
     first = {"plan": "tr.best", "leakage": ".chart svg", "redact": ".chart svg", "ledger": ".account"}
-    page.wait_for_selector(f"#{room} {first[room]}")
+    page.wait_for_selector(f"#{tab} {first[tab]}")
 
 
-def said(page: Any, room: str) -> str:
-    """The headline of a room."""
-    return str(page.inner_text(f"#{room} .headline"))
+def said(page: Any, tab: str) -> str:
+    """The headline of a tab."""
+    return str(page.inner_text(f"#{tab} .headline"))
 
 
 def week(names: dict[str, str] | None = None, column: str = "activity") -> bytes:
@@ -68,9 +68,9 @@ def week(names: dict[str, str] | None = None, column: str = "activity") -> bytes
     return text.encode()
 
 
-def give(page: Any, room: str, name: str, content: bytes, n: int = 0) -> None:
+def give(page: Any, tab: str, name: str, content: bytes, n: int = 0) -> None:
     """Choose a file, as the dialog of the system would."""
-    page.locator(f"#{room} input[type=file]").nth(n).set_input_files({"name": name, "mimeType": "", "buffer": content})
+    page.locator(f"#{tab} input[type=file]").nth(n).set_input_files({"name": name, "mimeType": "", "buffer": content})
 
 
 def test_a_newcomer_is_answered_at_once(page: Any, pictures: Path) -> None:
@@ -272,25 +272,25 @@ def test_long_work_can_be_cancelled(page: Any) -> None:
 def test_axe_finds_nothing(page: Any, scheme: str, pictures: Path) -> None:
     sync_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
     page.emulate_media(color_scheme=scheme)
-    for room in ROOMS:
-        enter(page, room)
-        for closed in page.locator(f"#{room} details").all():
+    for tab in TABS:
+        enter(page, tab)
+        for closed in page.locator(f"#{tab} details").all():
             closed.evaluate("it => it.open = true")
         page.wait_for_timeout(200)
         found = sync_playwright.Axe().run(page).response["violations"]
-        assert [(one["id"], [n["target"] for n in one["nodes"]][:3]) for one in found] == [], room
-        page.screenshot(path=pictures / f"{room}-{scheme}.png", full_page=True)
+        assert [(one["id"], [n["target"] for n in one["nodes"]][:3]) for one in found] == [], tab
+        page.screenshot(path=pictures / f"{tab}-{scheme}.png", full_page=True)
 
 
 def test_it_fits_at_twice_the_size(page: Any, pictures: Path) -> None:
     """A window of half the width is what a zoom of 200 % leaves."""
     page.set_viewport_size({"width": 640, "height": 450})
-    for room in ROOMS:
-        enter(page, room)
+    for tab in TABS:
+        enter(page, tab)
         page.wait_for_timeout(100)
-        wide, room_for = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        assert wide <= room_for, room
-        page.screenshot(path=pictures / f"{room}-zoomed.png", full_page=True)
+        wide, inner = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        assert wide <= inner, tab
+        page.screenshot(path=pictures / f"{tab}-zoomed.png", full_page=True)
 
 
 def test_the_certificate_is_the_one_that_verifies(page: Any) -> None:
