@@ -230,10 +230,16 @@ def test_a_class_of_series_is_planned_as_its_chains_are():
         assert ours == theirs
         losses = [leakage_of(m, dp_epsilon=0.3, length=30, adversary=adversary).to_dict() for m in (model, listed)]
         assert losses[0] == losses[1]
-    assert design_flips(model, 1.0, length=30).rho == design_flips(listed, 1.0, length=30).rho
     done = release(pd.DataFrame({"state": ["1", "0"] * 15}), model=model, column="state", query="count:1", epsilon=1.0)
     assert verify(json.loads(json.dumps(done.certificate.to_dict()))).problems == ()
     assert "whichever model of the class is true" in done.certificate.guarantee.statement
+
+
+@pytest.mark.slow
+def test_a_class_of_series_is_flipped_as_its_chains_are():
+    model = TwoTempers(calm=0.9, restless=0.4)
+    listed = MarkovClass(models=model.chains)
+    assert design_flips(model, 1.0, length=30).rho == design_flips(listed, 1.0, length=30).rho
 
 
 def test_files(tmp_path):

@@ -121,9 +121,10 @@ def gk16_sigma(P, start, T: int, epsilon: float) -> float:
             c = np.moveaxis(conditional, axis, 0)
             for u, v in itertools.permutations(range(k), 2):
                 possible = ~np.isnan(c[u]).any(axis=-1) & ~np.isnan(c[v]).any(axis=-1)
-                for p, q in zip(c[u][possible].ravel(), c[v][possible].ravel(), strict=True):
-                    if p > 0:
-                        gamma[i, j] = max(gamma[i, j], 0.5 * (math.log(p / q) if q > 0 else math.inf))
+                p, q = c[u][possible].ravel(), c[v][possible].ravel()
+                with np.errstate(divide="ignore"):  # x/0 is infinite
+                    ratios = np.log(p[p > 0] / q[p > 0])
+                gamma[i, j] = max(gamma[i, j], 0.5 * ratios.max(initial=-np.inf))
     if not np.isfinite(gamma).all() or np.linalg.norm(gamma, 2) >= 1:
         return math.inf
     return 2 * np.linalg.inv(np.eye(T) - gamma).sum(axis=1).max() / epsilon

@@ -33,6 +33,7 @@ def test_lines_in_and_lines_out():
     assert np.array_equal(named.run(ROWS), 5 * ROWS)
 
 
+@pytest.mark.slow
 def test_many_lines_do_not_fill_a_pipe():
     rows = np.arange(300_000).reshape(100_000, 3) % 2
     told = []

@@ -348,6 +348,7 @@ def test_a_count_calibrated_on_the_tilted_model_adds(which: str) -> None:
         assert both <= design.leakage + promised + 1e-9
 
 
+@pytest.mark.slow
 def test_a_tilted_model_from_a_file(tmp_path: Path) -> None:
     from pufferdp.publish.redaction.tilt import tilted_from_file
 
