@@ -6,7 +6,7 @@ with more examples.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import importlib
 import itertools
 import os
@@ -18,7 +18,6 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
-import typer.main
 from hypothesis import HealthCheck, settings
 
 # A suite that several mechanisms inherit runs under several classes; without a database that is harmless.
@@ -59,7 +58,8 @@ class TimeLimit:
         """Import what the first test that needs it would otherwise pay for."""
         if session.items and not session.config.option.collectonly:
             for name in HEAVY_IMPORTS:
-                importlib.import_module(name)
+                with contextlib.suppress(ImportError):  # the tests that need it are skipped
+                    importlib.import_module(name)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -93,14 +93,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     for fixture in getattr(item, "fixturenames", ()):
         if fixture in MARKER_OF_FIXTURE:
             item.add_marker(MARKER_OF_FIXTURE[fixture])
-
-
-@pytest.fixture(autouse=True, scope="session")
-def commands_made_once() -> Iterator[None]:
-    """The command line is put together once, as in a process of its own, and not again for every call of a test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
-        yield
 
 
 @pytest.fixture(scope="session")

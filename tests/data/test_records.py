@@ -154,6 +154,7 @@ def test_row_order(backend: str, states: list[str], flipped: bool) -> None:
     assert found.tolist() == [domain.index(state) for state in states]
 
 
+@pytest.mark.slow
 def test_row_order_of_a_long_file(tmp_path: Path) -> None:
     states = np.random.default_rng(3).integers(0, 2, 50_000)
     table = pl.DataFrame({"who": range(50_000), "state": states}).reverse()
