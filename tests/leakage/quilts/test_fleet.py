@@ -90,10 +90,11 @@ def test_most_of_a_fleet_is_not_searched_alone(adversary, monkeypatch):
     search = fleet._search_alone
     monkeypatch.setattr(fleet, "_search_alone", lambda *args: alone.append(args) or search(*args))
     generator = np.random.default_rng(3)
-    tables = ugly_tables(generator, 2000)
-    sigmas(tables, np.full(2000, 1000), 1.0, adversary)
+    count = 2000  # of fewer, too many may be ugly by chance
+    tables = ugly_tables(generator, count)
+    sigmas(tables, np.full(count, 1000), 1.0, adversary)
     tiny = ((tables > 0) & (tables < 1e-140)).any(axis=(1, 2)).sum()
-    assert tiny <= len(alone) < 250
+    assert tiny <= len(alone) < count / 8
 
 
 def test_a_fleet_may_be_empty():
