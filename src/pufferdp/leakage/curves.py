@@ -21,13 +21,16 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.checks import LARGEST
-from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.leakage.chains.mixing import box_contraction
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import worst_network_record
 from pufferdp.leakage.quilts.search import Objective, Score
-from pufferdp.models.base import Model
+from pufferdp.leakage.tight.attack import TightLeakage
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
+from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 
@@ -86,8 +89,8 @@ class Curve(ABC):
         """The largest DP loss whose value is at most ``epsilon``, rounded down; 0 where there is none."""
         epsilon = _loss(epsilon, "target")
         dp_loss, step = self._most(epsilon), 2.0**-53
-        while dp_loss > 0 and self(dp_loss) > epsilon:  # what is returned has been checked
-            dp_loss, step = dp_loss * (1 - step), min(1.0, 4 * step)
+        while dp_loss > 0 and (leaks := self(dp_loss)) > epsilon:  # what is returned has been checked
+            dp_loss, step = dp_loss * (epsilon / leaks) * (1 - step), min(1.0, 4 * step)
         return max(dp_loss, 0.0)
 
     def noise_factor(self, epsilon: float) -> float:
@@ -131,6 +134,36 @@ class QuiltCurve(Curve):
         # nearby·tau + influence ≤ epsilon is tau ≤ (epsilon − influence)/nearby: the score turned round, one search.
         score = self.worst(Score(epsilon)) if epsilon > 0 else math.inf
         return 1 / score
+
+
+@dataclass(frozen=True, eq=False)
+class TightBound(Curve):
+    """What the worst algorithm leaks on the worst chain of a list: no curve for every algorithm lies below it."""
+
+    tight: TightCurve
+
+    def worst(self, dp_loss: float) -> TightLeakage:
+        """Who learns most, and from which questions."""
+        return self.tight.leakage(_loss(dp_loss, "dp_epsilon"))
+
+    def _value(self, dp_loss: float) -> float:
+        return self.tight(dp_loss)
+
+    def _most(self, epsilon: float) -> float:
+        return self.tight.inverse(epsilon) if epsilon > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class OddsBound(Curve):
+    """The closed form from the largest odds ratio; of several beliefs the worst."""
+
+    beliefs: tuple[OddsCurve | TreeOdds, ...]
+
+    def _value(self, dp_loss: float) -> float:
+        return max(odds(dp_loss) for odds in self.beliefs)
+
+    def _most(self, epsilon: float) -> float:
+        return min(odds.inverse(epsilon) for odds in self.beliefs) if epsilon > 0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,6 +391,51 @@ def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
     return lambda objective: max(worst_network_record(tree, weights, objective).value for tree in trees)
 
 
+def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
+    chains = _series(model).chains
+    if not chains:
+        raise NotApplicableError("needs chains that can be listed; the odds curve bounds a class given by bounds")
+    theorem = "what the worst DP algorithm leaks on the chain itself (docs/theory/tight.md, Theorems 1 and 2)"
+    beliefs = [(chain.transition, chain.start) for chain in chains]
+    return TightBound("tight", theorem, TightCurve.of_class(beliefs, length=longest, adversary=str(adversary)))
+
+
+def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
+    theorem = "from the largest odds ratio of a step, by Birkhoff's contraction (docs/theory/tight.md, Theorem 4)"
+    series = series_of(model)
+    if series is None:
+        return OddsBound("odds", theorem, _odds_of_records(model))
+    if series.box is not None:
+        return OddsBound("odds", theorem, (OddsCurve.of_box(series.box.low, series.box.high, length=longest),))
+    if not series.chains:
+        raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
+    tables = [chain.transition for chain in series.chains]
+    return OddsBound("odds", theorem, (OddsCurve.of_chains(tables, length=longest),))
+
+
+def _odds_of_records(model: Model) -> tuple[TreeOdds, ...]:
+    if not model.beliefs or any(belief.factors is None for belief in model.beliefs):
+        raise _OtherKindError("is about chains and trees, and the model is neither")
+    return tuple(_odds_along(belief) for belief in model.beliefs)
+
+
+def _odds_along(belief: RecordModel) -> TreeOdds:
+    """The odds of every pair of records that share a table."""
+    tables: dict[tuple[int, int], Floats] = {}
+    for factor in belief.factors or ():
+        if len(factor.scope) > 2:
+            names = ", ".join(belief.records[i] for i in factor.scope)
+            raise NotApplicableError(f"needs records that hang together in pairs; {names} depend on each other at once")
+        if len(factor.scope) == 2:
+            pair = min(factor.scope), max(factor.scope)
+            table = factor.table if factor.scope == pair else factor.table.T
+            tables[pair] = tables[pair] * table if pair in tables else table
+    try:
+        return TreeOdds([(a, b, table) for (a, b), table in tables.items()], nodes=range(len(belief.records)))
+    except ModelError:
+        raise NotApplicableError("needs a tree, and some records lie on a cycle") from None
+
+
 def _pedigree(model: Model, longest: int, adversary: Adversary) -> Curve:
     if not model.hereditary:
         raise _OtherKindError("is about families, and the model is not one")
@@ -374,6 +452,8 @@ _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
     "markov": _markov,
     "zhao": _zhao,
     "quilt": _quilt,
+    "odds": _odds,
+    "tight": _tight,
     "pedigree": _pedigree,
 }
 CURVES: Final = tuple(_MAKERS)

@@ -1,0 +1,1 @@
+"""What any DP algorithm leaks on a Markov chain, exactly."""

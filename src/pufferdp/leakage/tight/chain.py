@@ -1,0 +1,522 @@
+"""The tight curve of a Markov chain: what the worst algorithm with a DP loss τ on every record leaks, and its inverse.
+
+q*(τ) = τ + the most that both sides add, over all pairs of values, positions and adversaries (Theorems 1 and 2). It is
+the leakage of some algorithm, so no curve that holds for every algorithm can be smaller. Where it has no closed form it
+is a bracket, and the upper end is what is given out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.errors import ParameterError
+from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
+from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.many_states import Found, ManyStates
+from pufferdp.leakage.tight.outlook import LASTING
+from pufferdp.leakage.tight.series import SeriesLeakage, lanes, series_leakage
+from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
+
+_EXPLICIT: Final = 512
+"""Series of many states up to this length are worked out record by record."""
+_STORED: Final = 1 << 22
+"""Records on a side of two states that are looked at one by one."""
+_TRIES: Final = 60
+_OTHER: Final = 1e-5
+_LISTED: Final = 64
+"""Questions listed where they go on without end."""
+
+
+class _Curve(Protocol):
+    """One chain, one length, one adversary."""
+
+    share: float
+    """How narrow brackets are."""
+
+    def likely(self, epsilon: float) -> float:
+        """A loss that leaks about so much: where a search may begin."""
+
+    def quick(self, loss: float) -> float:
+        """The leakage, without a proof."""
+
+    def within(self, loss: float, need: float) -> tuple[float, float]:
+        """A bracket, whose upper end may be as large as ``need`` where the leakage is smaller."""
+
+    def worst(self, loss: float) -> TightLeakage:
+        """The leakage, and who learns it."""
+
+
+class TightCurve:
+    """The leakage of the worst algorithm, as a function of its DP loss; it never falls.
+
+    >>> activity = TightCurve([[0.882, 0.118], [0.305, 0.695]])
+    >>> round(activity(0.1), 6), round(activity.inverse(1.0), 6)
+    (0.389344, 0.250326)
+    """
+
+    def __init__(
+        self,
+        transition: npt.ArrayLike,
+        *,
+        start: str | npt.ArrayLike = "stationary",
+        length: int | Sequence[int] | None = None,
+        adversary: str = "bdp",
+    ) -> None:
+        """The curve of one chain.
+
+        Args:
+            transition: one table, or several that follow each other again and again.
+            start: the law of the first record, "stationary" or "any".
+            length: number of records; several numbers: the worst of them; None: without end.
+            adversary: bdp, pufferfish or dp.
+        """
+        chain = inputs.chain(transition, start)
+        self.adversary = inputs.adversary(adversary)
+        self._parts: list[tuple[int, _Curve]] = [(0, _curve(chain, self.adversary, n)) for n in _lengths(length)]
+
+    @classmethod
+    def of_class(
+        cls,
+        models: Sequence[tuple[npt.ArrayLike, str | npt.ArrayLike]],
+        *,
+        length: int | Sequence[int] | None = None,
+        adversary: str = "bdp",
+    ) -> TightCurve:
+        """The worst of several chains, each a transition and a start."""
+        if not models:
+            raise ParameterError("the class has no chain; give one or more", value=models)
+        curves = [cls(transition, start=start, length=length, adversary=adversary) for transition, start in models]
+        curves[0]._parts = [(i, part) for i, curve in enumerate(curves) for _, part in curve._parts]
+        return curves[0]
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss leaks more."""
+        return self.leakage(loss).upper
+
+    def leakage(self, loss: float) -> TightLeakage:
+        """The leakage of the worst algorithm: a bracket, and who learns most from which questions."""
+        number = inputs.loss(loss)
+        found = [replace(part.worst(number), model=model) for model, part in self._parts]
+        worst = max(found, key=lambda one: one.lower)
+        return replace(worst, upper=max(one.upper for one in found))
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.
+
+        The value given back has been seen to leak no more, and one larger by a share of about 1e-9 (4e-7 where the
+        chain forgets slowly) to leak too much.
+        """
+        allowed = inputs.target(epsilon)
+        return min(_largest(part, allowed) for _, part in self._parts)
+
+
+def tight_leakage(
+    transition: npt.ArrayLike,
+    loss: float,
+    *,
+    start: str | npt.ArrayLike = "stationary",
+    length: int | Sequence[int] | None = None,
+    adversary: str = "bdp",
+) -> TightLeakage:
+    """What the worst algorithm with a DP loss on every record leaks, and to whom.
+
+    >>> tight_leakage([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]], 0.5, length=3).value.__round__(6)
+    1.044115
+    """
+    return TightCurve(transition, start=start, length=length, adversary=adversary).leakage(loss)
+
+
+def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
+    if length is None:
+        return [None]
+    if isinstance(length, (int, np.integer)):
+        return [inputs.length(length)]
+    found = sorted({inputs.length(n) for n in length})
+    if not found:
+        raise ParameterError("length is an empty list; give the number of records, or leave it out", value=length)
+    return [*found]
+
+
+def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
+    """The way to work it out."""
+    chain, states = visited(chain, length)
+    place = _Place(chain, adversary, length, states)
+    if adversary == "dp" or chain.size == 1 or length == 1:
+        return _Alone(place)
+    if chain.stationary and not chain.primitive:
+        return _Grouped(place)
+    if chain.size == 2 and chain.period == 1:
+        return _TwoStates(place)
+    return _ManyStates(place)
+
+
+def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
+    """The chain on the states that it ever visits, and their numbers."""
+    everything = np.arange(chain.size)
+    if chain.start is None or length == 1:
+        return chain, everything
+    steps = chain.size * chain.period + chain.period
+    seen = inputs.supports(chain, steps).any(axis=0)
+    return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """What a curve is about."""
+
+    chain: Chain
+    adversary: str
+    length: int | None
+    states: Ints
+    """Numbers of the states that the chain visits."""
+
+    @property
+    def known(self) -> bool:
+        return self.adversary == "bdp"
+
+    def result(
+        self,
+        loss: float,
+        bracket: tuple[float, float],
+        pair: tuple[int, int],
+        sides: tuple[SideAttack, SideAttack] = (NOTHING, NOTHING),
+        record: int | None = None,
+        phase: int | None = None,
+    ) -> TightLeakage:
+        """In the numbers of all states."""
+        before, after = (self._named(side) for side in sides)
+        x, y = (int(self.states[v]) for v in pair)
+        return TightLeakage(
+            dp_loss=loss,
+            lower=bracket[0],
+            upper=bracket[1],
+            adversary=self.adversary,
+            length=self.length,
+            model=0,
+            record=record,
+            phase=phase,
+            likelier=x,
+            other=y,
+            before=before,
+            after=after,
+        )
+
+    def _named(self, side: SideAttack) -> SideAttack:
+        known = None if side.known is None else (side.known[0], int(self.states[side.known[1]]))
+        questions = tuple(tuple(int(self.states[v]) for v in asked) for asked in side.questions)
+        law = tuple((int(self.states[v]), chance) for v, chance in side.first_law)
+        return replace(side, known=known, questions=questions, first_law=law)
+
+    def room(self, distance: int, state: int) -> int | None:
+        """Records that are asked on a side with an end: up to the known record, or all there are."""
+        if state == LASTING:
+            return None if self.length is None else (self.length - 1) // 2
+        return distance - 1 if state >= 0 else distance
+
+
+@dataclass(frozen=True, eq=False)
+class _Alone:
+    """Nobody learns from other records: each leaks its own loss, if it has two values."""
+
+    place: _Place
+    share: float = 0.0
+
+    def likely(self, epsilon: float) -> float:
+        return epsilon
+
+    def quick(self, loss: float) -> float:
+        return self.worst(loss).upper
+
+    def within(self, loss: float, need: float) -> tuple[float, float]:
+        return (self.quick(loss),) * 2
+
+    def worst(self, loss: float) -> TightLeakage:
+        chain, length = self.place.chain, self.place.length
+        steps = chain.size * chain.period + chain.period
+        possible = inputs.supports(chain, min(steps, length) if length else steps)
+        two = possible.sum(axis=1) > 1
+        if not two.any():
+            return self.place.result(loss, (0.0, 0.0), (0, 0), record=1)
+        at = int(two.argmax())
+        x, y = (int(v) for v in np.flatnonzero(possible[at])[:2])
+        return self.place.result(loss, (loss, loss), (x, y), record=at + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grouped:
+    """A stationary chain that never forgets its class, or where it is in its cycle: every record says the same again.
+
+    Values of different classes have no future and no past in common, so that all losses add up, as in group privacy.
+    """
+
+    place: _Place
+    share: float = 0.0
+
+    def likely(self, epsilon: float) -> float:
+        return epsilon / (self.place.length or 2)
+
+    def quick(self, loss: float) -> float:
+        length = self.place.length
+        if loss == 0:
+            return 0.0
+        return math.inf if length is None else loss * length
+
+    def within(self, loss: float, need: float) -> tuple[float, float]:
+        return (self.quick(loss),) * 2
+
+    def worst(self, loss: float) -> TightLeakage:
+        value, length = self.quick(loss), self.place.length
+        reach = (self.place.chain.whole > 0).astype(float)
+        for _ in range(self.place.chain.size.bit_length() * 2 + 8):
+            reach = np.minimum(reach @ reach, 1.0)
+        apart = np.argwhere(reach @ reach.T == 0)
+        x, y = (int(v) for v in apart[0]) if len(apart) else (0, 1)
+        records = None if length is None else length - 1
+        after = SideAttack(
+            added=math.inf if length is None else loss * (length - 1), known=None, records=records, questions=()
+        )
+        return self.place.result(loss, (value, value), (x, y), (NOTHING, after), record=1)
+
+
+class _TwoStates:
+    """Two states and one kernel: closed forms."""
+
+    share = 1e-11
+
+    def __init__(self, place: _Place) -> None:
+        self.place = place
+        kernel, start = place.chain.kernels[0], place.chain.start
+        self.after = Lane(kernel, np.ones(2), place.known)
+        # A stationary chain of two states reads the same backwards.
+        self.before = self.after if place.chain.stationary else Lane(kernel.T, start, place.known)
+        slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
+        self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
+        self._plain: dict[tuple[int, int], Floats] = {}
+
+    def likely(self, epsilon: float) -> float:
+        slope = self._at(1e-6)[1] / 1e-6
+        return epsilon / max(slope, 1.0) if math.isfinite(slope) else epsilon / 2
+
+    def quick(self, loss: float) -> float:
+        return self._at(loss)[1]
+
+    def within(self, loss: float, need: float) -> tuple[float, float]:
+        lower, upper, *_ = self._at(loss)
+        return lower, upper
+
+    def _reaches(self, loss: float, records: int) -> tuple[Reach, Reach]:
+        out = []
+        for lane in (self.before, self.after):
+            key = id(lane), records
+            if key not in self._plain:
+                self._plain[key] = lane.plain(records)
+            out.append(lane.reach(loss, self._plain[key]))
+            if self.before is self.after:
+                return out[0], out[0]
+        return out[0], out[1]
+
+    def _at(self, loss: float) -> tuple[float, float, int, tuple[int, int], tuple[Reach, Reach]]:
+        """The bracket, the pair, the lengths of both sides, and the sides."""
+        length, most = self.place.length, min(self.place.length or _STORED, _STORED)
+        records = self._first
+        while True:
+            if records * 2 > most:
+                records = most
+            reaches = self._reaches(loss, records)
+            left, right = reaches
+            if length == records:
+                sums = left.by_length + right.by_length[:, ::-1]
+                pair, at = (int(v) for v in np.unravel_index(int(sums.argmax()), sums.shape))
+                value = loss + float(sums[pair, at])
+                if value == -math.inf:
+                    return 0.0, 0.0, 0, (0, 0), reaches
+                return value, min(value + rounding(records), loss * length), pair, (at, length - 1 - at), reaches
+            both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
+            pair = int(both.argmax())
+            lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
+            if upper - lower <= self.share * lower or records == most:
+                sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
+                upper += rounding(records)
+                return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches
+            records *= 4
+
+    def worst(self, loss: float) -> TightLeakage:
+        lower, upper, pair, sizes, reaches = self._at(loss)
+        x, y = (pair, 1 - pair) if upper > 0 or self.place.chain.start is None else (0, 0)
+        sides = []
+        for lane, reach, size in zip((self.before, self.after), reaches, sizes, strict=True):
+            distance, state = int(reach.distance[pair, size]), int(reach.state[pair, size])
+            count = distance - 1 if state >= 0 else distance
+            sides.append(
+                SideAttack(
+                    added=float(reach.by_length[pair, size]),
+                    known=(distance, state) if state >= 0 else None,
+                    records=count,
+                    questions=two_state_questions(lane.stays, x, count),
+                )
+            )
+        return self.place.result(loss, (lower, upper), (x, y), (sides[0], sides[1]), record=sizes[0] + 1)
+
+
+class _ManyStates:
+    """Many states: one by one where the series is short, as a chain without end where it is long."""
+
+    def __init__(self, place: _Place) -> None:
+        self.place = place
+        chain, length = place.chain, place.length
+        self.long = ManyStates(chain, place.known, length) if chain.primitive else None
+        self.short = length is not None and (self.long is None or length <= 2 * self.long.first_depth)
+        self.share = self.long.width if self.long is not None else 1e-9
+
+    def likely(self, epsilon: float) -> float:
+        return epsilon / 4 if self.long is None else self.long.likely(epsilon)
+
+    def quick(self, loss: float) -> float:
+        if self.short or self.long is None:
+            return self._each(loss)[0].lower.max()
+        return self.long.climb(loss)
+
+    def within(self, loss: float, need: float) -> tuple[float, float]:
+        if not self.short and self.long is not None:
+            found = self.long.at(loss, need)
+            closed = found.upper <= max(need, found.lower * (1 + 10 * self.share))
+            if closed or self.place.length is None or self.place.length > _EXPLICIT:
+                return found.lower, found.upper
+        found, upper = self._each(loss)
+        return float(found.lower.max()), upper
+
+    def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
+        """Every record; where a series does not forget, its first ones, and a loss for each that follows."""
+        length = self.place.length
+        some = min(length or _EXPLICIT, _EXPLICIT)
+        found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
+        if length is None:
+            return found, math.inf if loss > 0 else 0.0
+        return found, float(found.upper.max()) + (length - some) * loss
+
+    def worst(self, loss: float) -> TightLeakage:
+        if self.long is not None and not self.short:
+            found = self.long.at(loss)
+            closed = found.upper <= found.lower * (1 + 10 * self.share)
+            if closed or self.place.length is None or self.place.length > _EXPLICIT:
+                return self._attack(loss, found)
+        each, upper = self._each(loss)
+        return self._one(loss, each, upper)
+
+    def _attack(self, loss: float, found: Found) -> TightLeakage:
+        assert self.long is not None
+        rows, chain = self.long.rows, self.place.chain
+        x, y = int(rows.x[found.row]), int(rows.y[found.row])
+        phase = int(rows.offsets[-1, found.row])
+        kernels = (
+            np.roll(self.long.before, -((-phase) % chain.period), axis=0),
+            np.roll(chain.kernels, -phase, axis=0),
+        )
+        sides = []
+        for lane in (0, 1):
+            distance, state = int(found.distance[lane]), int(found.state[lane])
+            count = self.place.room(distance, state)
+            log_mu = float(found.mu[lane])
+            if state == LASTING:  # what goes on for ever is best asked at the quotient that it reaches
+                log_mu, count_listed = self.long.reached(lane, x, y, float(found.added[lane])), _LISTED
+            else:
+                count_listed = int(count or 0)
+            asked = questions_of(kernels[lane], np.array([loss]), x, y, log_mu, count_listed)
+            law = found.starts if lane == 0 else ()
+            sides.append(
+                SideAttack(
+                    added=float(found.added[lane]),
+                    known=(distance, state) if state >= 0 else None,
+                    records=count,
+                    questions=() if law else asked,
+                    first_law=law,
+                )
+            )
+        length = self.place.length
+        record = None
+        if length is not None:
+            far = (found.state == LASTING).any()
+            record = (length + 1) // 2 if far else int(found.distance[0]) + 1
+        return self.place.result(
+            loss,
+            (found.lower, found.upper),
+            (x, y),
+            (sides[0], sides[1]),
+            record=record,
+            phase=phase if chain.period > 1 else None,
+        )
+
+    def _one(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
+        """The worst record of a series, looked at alone for its questions."""
+        at = each.worst - 1
+        pair = int(each.likelier[at]), int(each.other[at])
+        n, chain = len(each.losses), self.place.chain
+        both = lanes(chain, n)
+        sides = []
+        for lane, (kernels, offset) in enumerate(((both.before, n - 1 - at), (both.after, at))):
+            distance, state = int(each.ends[0][lane, at]), int(each.ends[1][lane, at])
+            count = distance - 1 if state >= 0 else distance
+            outward = np.roll(kernels, -offset, axis=0) if len(kernels) > 1 else kernels
+            asked = questions_of(outward, np.array([loss]), *pair, float(each.mu[lane, at]), max(count, 0))
+            sides.append(
+                SideAttack(
+                    added=float(each.added[lane, at]),
+                    known=(distance, state) if state >= 0 else None,
+                    records=max(count, 0),
+                    questions=asked,
+                )
+            )
+        phase = at % chain.period if chain.period > 1 else None
+        return self.place.result(
+            loss, (float(each.lower.max()), upper), pair, (sides[0], sides[1]), record=at + 1, phase=phase
+        )
+
+
+def _largest(curve: _Curve, epsilon: float) -> float:
+    """The largest loss whose leakage is at most ``epsilon``: found without a proof, then proved."""
+    share = max(curve.share, 1e-13)
+    loss, again = curve.likely(epsilon), True
+    if loss >= epsilon * (1 - 1e-9) and curve.within(epsilon, epsilon)[1] <= epsilon:
+        return epsilon
+    for _ in range(_TRIES):
+        if again:
+            loss = _root(curve.quick, epsilon * (1 - 1.6 * share), loss, share / 2)
+        if loss <= 0:
+            break
+        lower, upper = curve.within(loss, epsilon)
+        if upper <= epsilon:
+            return loss
+        if not math.isfinite(upper):
+            break
+        again = lower > epsilon * (1 + _OTHER)  # another pair of values leaks more: begin again
+        loss *= 1.0 if again else (epsilon / upper) * (1 - share)
+    return 0.0
+
+
+def _root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
+    """Where a rising function that is nearly a power has a value, by the secant method in logarithms; 0: nowhere."""
+    loss, before = first, None
+    for _ in range(_TRIES):
+        found = value(loss)
+        if not math.isfinite(found) or found <= 0:
+            if loss < 1e-12 * wanted:
+                return 0.0
+            loss, before = loss / 16, None
+            continue
+        here = math.log(loss), math.log(found / wanted)
+        if abs(here[1]) <= share:
+            return loss
+        slope = 1.0
+        if before is not None and here[0] != before[0]:
+            slope = min(max((here[1] - before[1]) / (here[0] - before[0]), 0.2), 5.0)
+        before = here
+        loss = math.exp(here[0] - here[1] / slope)
+    return loss

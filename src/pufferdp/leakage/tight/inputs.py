@@ -1,0 +1,248 @@
+"""What comes in, checked once: transitions, starts, losses, deltas, adversaries. Messages name value and rule."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.errors import ModelError, ParameterError
+
+ROW_TOLERANCE: Final = 1e-9
+MOST_RECORDS: Final = 2**53
+LARGEST_LOSS: Final = 1e100
+ADVERSARIES: Final = ("bdp", "pufferfish", "dp")
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A Markov chain: how records follow each other, and the law of the first one."""
+
+    kernels: Floats
+    """(m, k, k): the step behind record t is kernel (t − 1) mod m."""
+    start: Floats | None
+    """The law of the first record; None: any."""
+    stationary: bool
+    """Whether the start is the law that the chain keeps."""
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return int(self.kernels.shape[-1])
+
+    @property
+    def period(self) -> int:
+        """Number of kernels, after which the first comes again."""
+        return len(self.kernels)
+
+    @cached_property
+    def marginals(self) -> Floats:
+        """Laws of the first m records of a chain with a start that is kept, (m, k)."""
+        assert self.start is not None
+        laws = [self.start]
+        for kernel in self.kernels[:-1]:
+            laws.append(laws[-1] @ kernel)
+        return np.array(laws)
+
+    @cached_property
+    def whole(self) -> Floats:
+        """What a whole period does."""
+        product = self.kernels[0]
+        for kernel in self.kernels[1:]:
+            product = product @ kernel
+        return np.asarray(product)
+
+    @cached_property
+    def tends_to(self) -> Floats:
+        """The law of a record at the first phase after a long time; of several closed classes the mean."""
+        return stationary_law(self.whole)
+
+    @cached_property
+    def primitive(self) -> bool:
+        """Whether every state is reached from every other after some number of periods, and after any larger one."""
+        pattern = (self.whole > 0).astype(float)
+        for _ in range(int((self.size - 1) ** 2 + 1).bit_length()):  # Wielandt
+            pattern = ((pattern @ pattern) > 0).astype(float)
+        return bool(pattern.all())
+
+    def restricted(self, states: Ints) -> Chain:
+        """The chain on states that it does not leave."""
+        kernels = self.kernels[:, states[:, None], states]
+        return Chain(kernels, None if self.start is None else self.start[states], self.stationary)
+
+
+def chain(transition: npt.ArrayLike, start: str | npt.ArrayLike) -> Chain:
+    """A chain from a table of transitions, or from several that follow each other again and again."""
+    kernels = kernels_of(transition)
+    if isinstance(start, str):
+        if start == "any":
+            return Chain(kernels, None, False)
+        if start == "stationary":
+            found = Chain(kernels, None, False)
+            return Chain(kernels, stationary_law(found.whole), True)
+        raise ModelError(f'start is {start!r}; it must be "stationary", "any" or a law over the states', value=start)
+    return Chain(kernels, law(start, kernels.shape[-1], "start"), False)
+
+
+def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
+    """Tables of transitions, (m, k, k), each row summing to 1."""
+    tables = _numbers(transition, name)
+    if tables.ndim == 2:
+        tables = tables[None]
+    if tables.ndim != 3 or tables.shape[1] != tables.shape[2] or tables.size == 0:
+        shape = "×".join(str(n) for n in tables.shape)
+        raise ModelError(f"{name} is {shape}; it must be a square table, or several of one size", value=transition)
+    bad = np.argwhere(~(np.isfinite(tables) & (tables >= 0)))
+    if len(bad):
+        t, x, y = (int(i) for i in bad[0])
+        value = float(tables[t, x, y])
+        raise ModelError(f"entry {y + 1} of row {x + 1} of {name} is {value:g}; a probability lies between 0 and 1")
+    sums = tables.sum(axis=2)
+    wrong = np.argwhere(np.abs(sums - 1) > ROW_TOLERANCE)
+    if len(wrong):
+        t, x = (int(i) for i in wrong[0])
+        total = float(sums[t, x])
+        raise ModelError(f"row {x + 1} of {name} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}")
+    exact = np.abs(sums - 1) <= tables.shape[2] * 2.0**-52
+    return np.asarray(np.where(exact[..., None], tables, tables / sums[..., None]))
+
+
+def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
+    """Probabilities of k states."""
+    found = _numbers(value, name)
+    if found.shape != (k,):
+        raise ModelError(f"{name} has {found.size} probabilities; it must have one for each of the {k} states")
+    if not (np.isfinite(found) & (found >= 0)).all() or abs(float(found.sum()) - 1) > ROW_TOLERANCE:
+        raise ModelError(f"{name} sums to {float(found.sum()):.12g}; it must be a law: 0 or more, and 1 in all")
+    return np.asarray(found / found.sum())
+
+
+def stationary_law(transition: Floats) -> Floats:
+    """The law that a chain keeps; with several closed classes their mean: which mixture is taken does not matter."""
+    k = len(transition)
+    reach = (transition > 0) | np.eye(k, dtype=bool)
+    for _ in range(k.bit_length()):
+        reach = (reach.astype(float) @ reach) > 0
+    classes = {tuple(np.flatnonzero(reach[x] & reach[:, x])) for x in range(k)}
+    closed = [np.array(c) for c in sorted(classes) if set(np.flatnonzero(reach[c[0]])) == set(c)]
+    found = np.zeros(k)
+    for states in closed:
+        found[states] += _kept(transition[np.ix_(states, states)]) / len(closed)
+    return found
+
+
+def _kept(block: Floats) -> Floats:
+    """The stationary law of an irreducible block by elimination without subtractions (Grassmann, Taksar & Heyman)."""
+    a = np.array(block)
+    k = len(a)
+    for n in range(k - 1, 0, -1):
+        a[:n, n] /= a[n, :n].sum()
+        a[:n, :n] += np.outer(a[:n, n], a[n, :n])
+    found = np.zeros(k)
+    found[0] = 1.0
+    for n in range(1, k):
+        found[n] = found[:n] @ a[:n, n]
+    return np.asarray(found / found.sum())
+
+
+def supports(found: Chain, length: int) -> Mask:
+    """Which values each of the first records can have, (length, k)."""
+    out = np.empty((length, found.size), dtype=np.bool_)
+    now = np.ones(found.size, dtype=bool) if found.start is None else found.start > 0
+    patterns = (found.kernels > 0).astype(float)
+    for t in range(length):
+        out[t] = now
+        if t and found.period == 1 and (out[t] == out[t - 1]).all():
+            out[t:] = now
+            break
+        now = (now.astype(float) @ patterns[t % found.period]) > 0
+    return out
+
+
+def adversary(value: object) -> str:
+    """bdp, pufferfish or dp."""
+    if str(value) not in ADVERSARIES:
+        raise ParameterError(
+            f"adversary is {value!r}; it must be one of bdp (knows any set of records), pufferfish (knows none) or dp "
+            "(knows all others)",
+            value=value,
+        )
+    return str(value)
+
+
+def loss(value: float, name: str = "loss") -> float:
+    """A DP loss: 0 or more."""
+    number = _number(value, name)
+    if not 0 <= number <= LARGEST_LOSS:
+        raise ParameterError(f"{name} is {number:g}; it must be a finite number, 0 or more", value=value)
+    return number
+
+
+def losses(value: npt.ArrayLike, records: int | None = None, name: str = "losses") -> Floats:
+    """A DP loss for each record."""
+    try:
+        found = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} must be numbers, one a record; found {value!r}", value=value) from None
+    if found.ndim != 1 or len(found) == 0:
+        raise ParameterError(f"{name} has the shape {found.shape}; it must be a list, one number a record", value=value)
+    bad = np.flatnonzero(~((found >= 0) & (found <= LARGEST_LOSS)))
+    if len(bad):
+        at, number = int(bad[0]), float(found[bad[0]])
+        raise ParameterError(
+            f"{name} has {number:g} for record {at + 1:,}; a loss is a finite number, 0 or more", value=number
+        )
+    if records is not None and len(found) != records:
+        raise ParameterError(
+            f"{name} has {len(found):,} numbers and there are {records:,} records; give one loss a record", value=value
+        )
+    return found
+
+
+def target(value: float, name: str = "epsilon") -> float:
+    """A leakage that is allowed: above 0."""
+    number = _number(value, name)
+    if not (math.isfinite(number) and number > 0):
+        raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
+    return number
+
+
+def delta(value: float, name: str = "delta") -> float:
+    """A probability with which a DP promise may fail."""
+    number = _number(value, name)
+    if not 0 <= number < 1:
+        raise ParameterError(
+            f"{name} is {number:g}; it must be 0 or more and below 1, and is usually far below one over the number of "
+            "records",
+            value=value,
+        )
+    return number
+
+
+def length(value: object, name: str = "length") -> int:
+    """A number of records."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= int(value) <= MOST_RECORDS:
+        raise ParameterError(f"{name} is {value!r}; it must be a whole number, 1 or more", value=value)
+    return int(value)
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+
+
+def _numbers(value: npt.ArrayLike, name: str) -> Floats:
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind not in "iuf":
+            raise ValueError
+        return np.array(raw, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} must be a table of numbers, every row equally long", value=value) from None

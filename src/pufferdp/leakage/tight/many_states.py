@@ -1,0 +1,345 @@
+"""Chains of many states with the same loss on every record, so long that they need no end.
+
+Pairs of values are ranked by what they add where losses are small. The worst of them is followed to the end of its
+bracket; the others only until they are proved to leak no more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.leakage.tight.any_start import Before, Starts, worst_starts
+from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.outlook import OPEN_END, Bracket, Outlook, Rows
+from pufferdp.leakage.tight.screening import harmless
+from pufferdp.leakage.tight.sides import FIRST_DEPTH, climb, solve
+
+FINE: Final = 1e-10
+"""How narrow brackets are, as a share, where the chain forgets within a few hundred records."""
+COARSE: Final = 4e-7
+"""Where it takes longer."""
+_CLIMB: Final = 1e-5
+"""A pass that gains no more than this share is the last: what is left is as small as its square."""
+_ROUGH: Final = 0.05
+_FAR: Final = 8
+"""Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
+_WORK: Final = 1 << 18
+"""Rows times distance that are worked out one by one at most."""
+_MANY: Final = 16
+"""Rows from which on quick proofs are worth trying."""
+_DEEP: Final = 512
+_DEEPEST: Final = 1 << 16
+_ALIKE: Final = 8 * 2.0**-52
+"""Kernels that differ by no more than this share are one kernel: bounds have room for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was found for one loss: logs."""
+
+    lower: float
+    upper: float
+    row: int
+    """The worst row."""
+    added: Floats
+    """(2,) what each side adds, at least."""
+    distance: Ints
+    state: Ints
+    mu: Floats
+    """(2,) each."""
+    starts: tuple[tuple[int, float], ...] = ()
+    """The worst law of the first record, where any is allowed."""
+
+
+class ManyStates:
+    """A chain with one kernel or several in turn, without end or with ``length`` records, for one adversary."""
+
+    def __init__(self, chain: Chain, known: bool, length: int | None, sides: tuple[int, ...] = (0, 1)) -> None:
+        """The chain, whether records may be known, its length, and which sides count: 0 before, 1 after the target."""
+        self.chain, self.known, self.length = chain, known, length
+        m, k = chain.period, chain.size
+        self.any_start, self.sides = chain.start is None, sides
+        after = chain.kernels
+        if chain.stationary:
+            laws = chain.marginals
+            flow = laws[:, :, None] * after
+            total = np.roll(laws, -1, axis=0) if m > 1 else laws
+            backwards = np.divide(
+                flow.swapaxes(1, 2), total[:, :, None], out=np.zeros_like(flow), where=total[:, :, None] > 0
+            )
+            before, end, tends_to = backwards[::-1], np.ones((2, k)), None
+        else:
+            before, end = after[::-1].swapaxes(1, 2), np.ones((2, k))
+            end[0] = 0.0 if chain.start is None else chain.start
+            tends_to = np.ones((2, k))
+            tends_to[0] = chain.tends_to
+        alike = chain.stationary and m == 1 and bool((np.abs(before - after) <= _ALIKE * after).all())
+        self.any_start = self.any_start and 0 in sides
+        if alike:
+            lanes = [1]
+            alike = len(sides) == 2
+        else:
+            lanes = [1] if self.any_start else list(sides)
+        self.lanes = lanes
+        self.only_starts = self.any_start and 1 not in sides
+        kernels = np.stack([before, after])
+        self.before = before
+        self.look = Outlook(
+            kernels[lanes],
+            end[lanes],
+            known,
+            True,
+            alike=alike,
+            side=None if length is None else max(0, (length - 1) // 2),
+            tends_to=None if tends_to is None else tends_to[lanes],
+        )
+        self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
+        self._guess: tuple[float, Floats] | None = None
+        self._begun: Bracket | None = None
+        self._climbs_to = min(self.longest, self.first_depth)
+        self.top: list[int] = []
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Pairs of values, at each phase; of those that cannot be told apart one."""
+        m, k = self.chain.period, self.chain.size
+        kinds = self._kinds
+        x, y = np.nonzero(~np.eye(k, dtype=bool))
+        if m == 1:
+            same = kinds[x] * k + kinds[y]
+            if self._mirrored:  # the other way round is the same chain
+                same = np.minimum(same, kinds[k - 1 - x] * k + kinds[k - 1 - y])
+            _, first = np.unique(same, return_index=True)
+            x, y = x[first], y[first]
+        phase = np.repeat(np.arange(m), len(x))
+        x, y = np.tile(x, m), np.tile(y, m)
+        if self.chain.stationary:
+            alive = (self.chain.marginals[phase, x] > 0) & (self.chain.marginals[phase, y] > 0)
+            phase, x, y = phase[alive], x[alive], y[alive]
+        offsets = np.stack([(m - phase) % m, phase])[self.lanes]
+        return Rows(offsets, np.full(offsets.shape, -1), np.zeros((len(self.lanes), 1)), x, y)
+
+    @property
+    def _kinds(self) -> Ints:
+        """States that can be exchanged without changing anything have the same number."""
+        kernel, k = self.chain.kernels[0], self.chain.size
+        start = np.ones(k) if self.chain.start is None or self.chain.stationary else self.chain.start
+        kinds = np.arange(k)
+        for i in range(k):
+            if kinds[i] < i:
+                continue
+            for j in range(i + 1, k):
+                if kinds[j] == j and start[i] == start[j] and kernel[i, i] == kernel[j, j]:
+                    swap = np.arange(k)
+                    swap[[i, j]] = j, i
+                    if (kernel[swap][:, swap] == kernel).all():
+                        kinds[j] = i
+        return kinds
+
+    @property
+    def _mirrored(self) -> bool:
+        """Whether the chain is the same with its states in the opposite order, up to rounding."""
+        kernel, start = self.chain.kernels[0], self.chain.start
+        parts = [kernel] if start is None else [kernel, start]
+        return all(bool((np.abs(part - np.flip(part)) <= _ALIKE * part).all()) for part in parts)
+
+    @cached_property
+    def first_depth(self) -> int:
+        """Some times the distance at which the chain has forgotten most."""
+        values = np.sort(np.abs(np.linalg.eigvals(self.chain.whole)))
+        slow = float(values[-2]) if len(values) > 1 else 0.0
+        forgets = self.chain.period / max(1 - min(slow, 1.0), 1e-5)
+        return min(1 << max(5, math.ceil(math.log2(2 * forgets))), 1 << 13)
+
+    @property
+    def width(self) -> float:
+        """How narrow brackets are, as a share."""
+        return FINE if self.first_depth <= _DEEP else COARSE
+
+    def _harmless(self, at: Ints, loss: float, goal: float) -> Mask:
+        """Rows that are quickly proved to leak no more than the goal."""
+        if self.any_start or len(at) < _MANY or not math.isfinite(goal) or loss == 0:
+            return np.zeros(len(at), dtype=bool)
+        slopes = self._slopes[:, at]
+        levels = (goal - loss) * slopes / slopes.sum(axis=0) / (1 + self.look.alike)
+        return harmless(self.look, self._rows(at, loss), levels * (1 - 1e-12), _FAR * self.first_depth)
+
+    @cached_property
+    def _order(self) -> Ints:
+        """Rows by what they add where losses are small, the most first."""
+        return np.argsort(-self._slopes.sum(axis=0), kind="stable")
+
+    @cached_property
+    def _slopes(self) -> Floats:
+        """What each lane adds where losses are small: sums of total variations at all distances, (lanes, R)."""
+        rows, total = self.rows, np.zeros((len(self.lanes), len(self.rows)))
+        for lane in range(len(self.lanes)):
+            kernels = self.look.kernels[lane]
+            means = kernels.mean(axis=0)
+            power, far, before = means, 1, 0
+            while far <= 2 * self.first_depth:
+                apart = np.abs(power[rows.x] - power[rows.y]).sum(axis=1) / 2
+                total[lane] += apart * (far - before)
+                power, far, before = power @ power, 2 * far, far
+        return total + 1e-12
+
+    def _rows(self, at: Ints, loss: float) -> Rows:
+        picked = self.rows.pick(at)
+        return Rows(picked.offsets, picked.records, np.full((len(self.lanes), 1), loss), picked.x, picked.y)
+
+    def likely(self, epsilon: float) -> float:
+        """A loss that leaks about so much, by its slope at 0."""
+        return epsilon / (1 + (1 + self.look.alike) * float(self._slopes.sum(axis=0).max()))
+
+    def climb(self, loss: float) -> float:
+        """What the rows looked at so far leak at least; a first few of them where none was."""
+        if loss == 0:
+            return 0.0
+        if not self.top:
+            self._choose(loss)
+        at = np.array(self.top)
+        guess = None
+        if self._guess is not None and self._guess[1].shape[1] == len(at):
+            guess = self._guess[1] * (loss / self._guess[0])
+        rows = self._rows(at, loss)
+        found = climb(self.look, rows, own=loss, guess=guess, width=_CLIMB, depth=self._climbs_to)
+        added = (0 if self.only_starts else 1 + self.look.alike) * found.lower.sum(axis=0)
+        if self.any_start:
+            added = added + self._starts(at, loss).lower.max(axis=1)
+        best = int(added.argmax())
+        self.top, self._guess = [self.top[best]], (loss, found.lower[:, [best]])
+        self._begun = found.pick(np.array([best]))
+        return loss + float(added[best])
+
+    def _choose(self, loss: float) -> None:
+        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
+        slopes = self._slopes.sum(axis=0)[self._order]
+        near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
+        at = self._order[: min(near, 32 if self.known else 8)]
+        if len(at) > 1:
+            depth = min(self.longest, self.first_depth, _DEEP)
+            found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)
+            at = at[[found.lower.sum(axis=0).argmax()]]
+        self.top = [int(at[0])]
+
+    def _starts(self, at: Ints, loss: float, depth: int | None = None) -> Starts:
+        """The side before rows whose first record may have any law."""
+        rows = self.rows.pick(at)
+        reach = np.full(len(at), min(self.longest, depth or self.first_depth))
+        before = Before(self.before, np.array([loss]), np.zeros(len(at), dtype=np.int64), reach, True, rows.x, rows.y)
+        return worst_starts(before, self.width, each=False)
+
+    def at(self, loss: float, need: float = -math.inf) -> Found:
+        """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
+        goal = max(need, self.climb(loss) * (1 + self.width))
+        top = np.array(self.top)
+        rest = np.setdiff1d(np.arange(len(self.rows)), top)
+        rest = rest[~self._harmless(rest, loss, goal)]
+        if len(rest) * self.first_depth > _WORK:
+            return self._bounded(loss)
+        first = self.first_depth if self.width == FINE else _FAR * self.first_depth
+        parts = [(top, self._solved(top, loss, need, first, self._begun))]
+        if len(rest):
+            goal = max(goal, float(parts[0][1].upper.max()))
+            parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
+            self.top += [int(r) for r in rest[parts[1][1].lower > parts[0][1].lower.max()][:4]]
+        rows, best = max(parts, key=lambda part: float(part[1].lower.max()))
+        while self._climbs_to < min(int(best.sides.distance[:, best.lower.argmax()].max()), self.longest):
+            self._climbs_to *= 2
+        upper = max(goal if len(rest) < len(self.rows) - 1 else 0.0, *(float(part.upper.max()) for _, part in parts))
+        row = int(best.lower.argmax())
+        return self._found(best, row, int(rows[row]), upper)
+
+    def _bounded(self, loss: float) -> Found:
+        """Where too many pairs of a slow chain have no quick proof: the closed form, with many steps at once."""
+        assert self._begun is not None
+        sides, power, steps = [], self.chain.whole, 1
+        while steps <= _DEEPEST:
+            sides.append(side_bound(loss, largest_log_odds(power), steps * self.chain.period))
+            power, steps = power @ power, 2 * steps
+        begun = self._begun
+        lower = loss + (1 + self.look.alike) * begun.lower.sum(axis=0)
+        totals = _Totals(lower, lower, begun, None)
+        return self._found(totals, 0, self.top[0], loss + 2 * min(sides))
+
+    def reached(self, lane: int, x: int, y: int, added: float) -> float:
+        """Log μ at which a side that goes on without end adds so much."""
+        far = self.look.far[min(lane, len(self.look.far) - 1)]
+        return added - math.log(far[y] / far[x])
+
+    def _solved(self, at: Ints, loss: float, need: float, first: int, begun: Bracket | None = None) -> _Totals:
+        """Brackets of some rows."""
+        own = np.full(len(at), loss)
+        starts = None
+        if self.any_start:
+            starts = self._starts_to_the_end(at, loss)
+            own = own + np.maximum(starts.upper.max(axis=1), starts.beyond)
+        sides = solve(
+            self.look,
+            self._rows(at, loss),
+            own=own,
+            need=need,
+            begun=begun,
+            width=self.width,
+            first=min(first, self.longest),
+            longest=self.longest,
+        )
+        both = 0 if self.only_starts else 1 + self.look.alike
+        lower, upper = loss + both * sides.lower.sum(axis=0), own + both * sides.upper.sum(axis=0)
+        if starts is not None:
+            lower = lower + starts.lower.max(axis=1)
+        return _Totals(lower, upper, sides, starts)
+
+    def _starts_to_the_end(self, at: Ints, loss: float) -> Starts:
+        """Records are added until those beyond say no more."""
+        depth = self.first_depth
+        while True:
+            found = self._starts(at, loss, depth)
+            most = found.lower.max(axis=1)
+            if (found.beyond <= most * (1 + self.width)).all() or depth >= min(self.longest, _DEEP):
+                return found
+            depth *= 2
+
+    def _found(self, totals: _Totals, row: int, number: int, upper: float) -> Found:
+        """Both sides of one row."""
+        parts = [
+            part[:, row] for part in (totals.sides.lower, totals.sides.distance, totals.sides.state, totals.sides.mu)
+        ]
+        law: tuple[tuple[int, float], ...] = ()
+        if totals.starts is not None:
+            starts = totals.starts
+            at = int(starts.lower[row].argmax())
+            first = (starts.lower[row, at], at + 1, OPEN_END, 0.0)
+            parts = [np.array([value, part[0]]) for value, part in zip(first, parts, strict=True)]
+            law = _law(starts.values[row, at], float(starts.odds[row, at]))
+        elif len(self.lanes) == 1:
+            parts = [np.repeat(part, 2) for part in parts]
+        added, distance, state, mu = parts
+        return Found(float(totals.lower[row]), upper, number, added, distance.astype(int), state.astype(int), mu, law)
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """Brackets of both sides and the record itself, row by row."""
+
+    lower: Floats
+    upper: Floats
+    sides: Bracket
+    starts: Starts | None
+
+
+def _law(values: Ints, odds: float) -> tuple[tuple[int, float], ...]:
+    """Two values and the odds between them, as probabilities."""
+    first, second = (int(v) for v in values)
+    if first == second or odds == 0:
+        return ((first, 1.0),)
+    if math.isinf(odds):
+        return ((second, 1.0),)
+    return (first, 1 / (1 + odds)), (second, odds / (1 + odds))

@@ -1,0 +1,464 @@
+"""The closed form: bounds from the largest odds ratio, for every class, start and adversary (Birkhoff's contraction).
+
+For a kernel P let Δ be the log of its largest odds ratio P(s,u)P(s',u') / (P(s,u')P(s',u)). If the log of a positive
+function g varies by at most D, then log E[g | s, whatever else is known] varies over s by at most
+
+    C(Δ, D) = 4 artanh(tanh(Δ/4) tanh(D/4)).
+
+What is known of the records behind multiplies numerator and normaliser by one common weight; two values and an odds
+ratio decide, and the best weight gives the formula (Theorem 4). A side of a chain is the fixed point R = C(Δ, τ + R),
+and an algorithm leaks at most τ + 2R: for small τ that is τ·e^{Δ/2}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight.inverse import largest_loss
+
+STEPS: Final = 8
+"""Steps that are taken at once at most, where one step has zeros."""
+_PAIRWISE: Final = 16
+"""States up to which every pair of values has a bound of its own."""
+_ROUNDS: Final = 100_000
+_GIVEN_UP: Final = 1e4
+_SLACK: Final = 1e-12
+
+
+def contraction(log_odds: npt.ArrayLike, variation: npt.ArrayLike) -> Floats:
+    """C(Δ, D): what is left of a variation D behind a kernel whose largest log odds ratio is Δ.
+
+    >>> float(contraction(np.inf, 2.0)), round(float(contraction(2.0, 3.0)), 6)
+    (2.0, 1.199461)
+    """
+    a, b = np.broadcast_arrays(np.asarray(log_odds, dtype=float), np.asarray(variation, dtype=float))
+    product = np.tanh(a / 4) * np.tanh(b / 4)
+    least = np.minimum(a, b)
+    with np.errstate(invalid="ignore"):
+        apart = np.where(np.isinf(a) | np.isinf(b), np.inf, np.abs(a - b))
+        # Both forms are one: each is used where it loses no digits.
+        large = least + 2 * (np.log1p(np.exp(-(a + b) / 2)) - np.log1p(np.exp(-apart / 2)))
+        small = 4 * np.arctanh(np.minimum(product, 0.9))
+    return np.asarray(np.where(product < 0.5, small, np.where(np.isinf(least), np.inf, np.minimum(large, least))))
+
+
+def largest_log_odds(table: npt.ArrayLike) -> float:
+    """Δ of a kernel, or of any table of a pair: the same whichever of the two is given. Infinite where zeros differ.
+
+    Rows and columns of zeros do not occur and are left out.
+
+    >>> round(math.exp(largest_log_odds([[0.882, 0.118], [0.305, 0.695]])), 4)
+    17.0322
+    """
+    found = np.asarray(table, dtype=float)
+    found = found[found.any(axis=1)][:, found.any(axis=0)]
+    if found.size == 0 or min(found.shape) < 2:
+        return 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(found)
+        ratios = logs[:, None, :] - logs[None, :, :]  # (s, s', u)
+    top = np.nanmax(np.where(np.isnan(ratios), -np.inf, ratios), axis=2)
+    most = top + top.T
+    return float(most.max())
+
+
+def small_loss_factor(log_odds: float) -> float:
+    """Correlation multiplies a small epsilon by at most this: the square root of the largest odds ratio."""
+    return math.exp(log_odds / 2) if log_odds < 1400 else math.inf
+
+
+def side_bound(loss: float, log_odds: float, steps: int = 1) -> float:
+    """R = (m − 1)τ + C(Δ_m, τ + R), solved: what a side of any length adds where Δ_m is that of m steps at once."""
+    if loss == 0:
+        return 0.0
+    if math.isinf(log_odds):
+        return math.inf
+    total = steps * loss
+    kept = math.tanh(log_odds / 4)
+    lost = 2 / (math.exp(min(log_odds / 2, 700.0)) + 1)  # 1 − kept
+    spent = math.tanh(total / 4)
+    root = math.sqrt(lost * lost + 4 * kept * spent * spent)
+    share = min(2 * spent / (lost + root), 1 - 2.0**-53)
+    # u = τ + R satisfies u = mτ + C(Δ, u). Whatever a step does not raise bounds every side.
+    reached = max(4 * math.atanh(share), total)
+    for _ in range(_ROUNDS):
+        above = reached * (1 + _SLACK)
+        if total + float(contraction(log_odds, above)) <= above:
+            return above - loss
+        reached = total + float(contraction(log_odds, reached * (1 + 1e3 * _SLACK)))
+    return total + log_odds - loss
+
+
+@dataclass(frozen=True, eq=False)
+class OddsCurve:
+    """An upper bound on the leakage of any algorithm with loss τ on every record, for any adversary."""
+
+    log_odds: tuple[float, ...]
+    """Δ of 1, 2, … steps at once: the largest of the class."""
+    length: int | None
+    """Records; None: without end."""
+    pairs: _Pairs | None = None
+    """Bounds pair by pair, where the kernels of the class are known so well."""
+
+    @classmethod
+    def of_chains(
+        cls, transitions: Sequence[npt.ArrayLike], *, length: int | None = None, steps: int = STEPS
+    ) -> OddsCurve:
+        """The worst of several chains, any start. Each is one table, or several that follow each other in turn."""
+        if not len(transitions):
+            raise ParameterError("the class has no chain; give one or more", value=transitions)
+        kernels = [inputs.kernels_of(one) for one in transitions]
+        log_odds = tuple(max(_of_steps(one, m) for one in kernels) for m in range(1, steps + 1))
+        pairs = None
+        if all(one.shape[-1] <= _PAIRWISE for one in kernels):
+            logs = [_log_quotients(kernel) for one in kernels for kernel in one]
+            pairs = _Pairs.of(logs) if len({one.shape for one in logs}) == 1 else None
+        return cls(log_odds, _length(length), pairs)
+
+    @classmethod
+    def of_box(cls, low: npt.ArrayLike, high: npt.ArrayLike, *, length: int | None = None) -> OddsCurve:
+        """Every chain whose entries lie between two tables, any start; entries may change from step to step.
+
+        >>> curve = OddsCurve.of_box([[0.2, 0.2], [0.2, 0.2]], [[0.8, 0.8], [0.8, 0.8]])
+        >>> round(1 / curve.inverse(1.0), 6)
+        3.961264
+        """
+        quotients = _box_quotients(*_box(low, high))
+        pairs = _Pairs.of([quotients]) if len(quotients) <= _PAIRWISE else None
+        return cls((_largest_of(quotients),), _length(length), pairs)
+
+    @classmethod
+    def of_binary_interval(cls, low: float, high: float, *, length: int | None = None) -> OddsCurve:
+        """Two states that stay with any probability between low and high, any start."""
+        if not 0 <= low <= high <= 1:
+            raise ModelError(f"low is {low:g} and high is {high:g}; it must be 0 ≤ low ≤ high ≤ 1", value=(low, high))
+        return cls.of_box([[low, 1 - high], [1 - high, low]], [[high, 1 - low], [1 - low, high]], length=length)
+
+    @property
+    def factor(self) -> float:
+        """A small epsilon is multiplied by no more than this."""
+        return small_loss_factor(self.log_odds[0])
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss leaks more."""
+        tau = inputs.loss(loss)
+        if tau == 0:
+            return 0.0
+        group = math.inf if self.length is None else tau * self.length
+        sides = min(side_bound(tau, odds, m) for m, odds in enumerate(self.log_odds, start=1))
+        bound = min(group, tau + 2 * sides)
+        return bound if self.pairs is None else min(bound, tau + self.pairs.both_sides(tau, self.length))
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss whose bound is at most ``epsilon``; 0 where there is none."""
+        return largest_loss(self, inputs.target(epsilon))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Log odds ratios κ of rows x, x' and columns u, u', at most: (k, k, k, k), and for columns turned round."""
+
+    after: Floats
+    before: Floats
+
+    @classmethod
+    def of(cls, quotients: Sequence[Floats]) -> _Pairs:
+        """From the largest log P(s,u)/P(s,u') of each row s, (k, k, k), for several kernels."""
+        after, before = [], []
+        for one in quotients:
+            with np.errstate(invalid="ignore"):
+                # P(x,u)/P(x,u') · P(x',u')/P(x',u); an impossible numerator says nothing.
+                table = one[:, None] + one.swapaxes(1, 2)[None]
+                after.append(np.where(np.isnan(table), -np.inf, table))
+                before.append(after[-1].transpose(2, 3, 0, 1))
+        return cls(np.max(after, axis=0), np.max(before, axis=0))
+
+    def both_sides(self, loss: float, length: int | None) -> float:
+        """The most that both sides add, over all pairs of values."""
+        sides = self._side(self.after, loss, length) + self._side(self.before, loss, length)
+        np.fill_diagonal(sides, 0.0)
+        return float(sides.max())
+
+    @staticmethod
+    def _side(odds: Floats, loss: float, length: int | None) -> Floats:
+        """D'(x,x') = max over u, u' of C(log κ, D(u,u') + τ), from no record on, until it is a bound for all."""
+        k = len(odds)
+        now = np.zeros((k, k))
+        room = loss * (1 - np.eye(k))
+
+        def step(table: Floats) -> Floats:
+            moved = contraction(np.maximum(odds, 0.0), table + room).max(axis=(2, 3))
+            np.fill_diagonal(moved, 0.0)
+            return np.asarray(moved)
+
+        for _ in range(_ROUNDS if length is None else min(_ROUNDS, length - 1)):
+            new = step(now)
+            if not np.isfinite(new).all() or new.max() > _GIVEN_UP:
+                return np.full((k, k), np.inf)
+            if (new - now <= 1e-14 * (1 + new)).all():
+                bound = (new + 1e-14) * (1 + 1e3 * _SLACK)
+                if (step(bound) <= bound).all():
+                    return bound
+            now = new
+        return now * (1 + _SLACK) if length is not None and length - 1 <= _ROUNDS else np.full((k, k), np.inf)
+
+
+def _length(value: int | None) -> int | None:
+    return None if value is None else inputs.length(value)
+
+
+def _of_steps(kernels: Floats, steps: int) -> float:
+    """Δ of so many steps at once, from the worst phase."""
+    found = 0.0
+    for phase in range(len(kernels)):
+        product = kernels[phase]
+        for d in range(1, steps):
+            product = product @ kernels[(phase + d) % len(kernels)]
+        found = max(found, largest_log_odds(product))
+    return found
+
+
+def _log_quotients(kernel: Floats) -> Floats:
+    """Log P(s,u)/P(s,u') of one kernel; −∞ where the numerator is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(kernel)
+        found = logs[:, :, None] - logs[:, None, :]
+    return np.where(np.isneginf(logs)[:, :, None], -np.inf, found)
+
+
+def _box(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Two tables between which rows of probabilities lie."""
+    try:
+        least, most = (np.array(part, dtype=float) for part in (low, high))
+    except (TypeError, ValueError):
+        raise ModelError("low and high must be tables of numbers, every row equally long", value=(low, high)) from None
+    if least.ndim != 2 or least.shape[0] != least.shape[1] or least.shape != most.shape:
+        raise ModelError(f"low is {least.shape} and high is {most.shape}; both must be one square", value=(low, high))
+    bad = np.argwhere(~((least >= 0) & (least <= most) & (most <= 1)))
+    if len(bad):
+        x, y = (int(v) for v in bad[0])
+        raise ModelError(
+            f"entry {y + 1} of row {x + 1} is {least[x, y]:g} to {most[x, y]:g}; it must be 0 ≤ low ≤ high ≤ 1"
+        )
+    for x in range(len(least)):
+        if least[x].sum() > 1 + inputs.ROW_TOLERANCE or most[x].sum() < 1 - inputs.ROW_TOLERANCE:
+            raise ModelError(
+                f"row {x + 1} sums to between {least[x].sum():.6g} and {most[x].sum():.6g}; 1 must lie between"
+            )
+    return least, most
+
+
+def _box_quotients(low: Floats, high: Floats) -> Floats:
+    """The largest log a/b over rows in the box, a = P(s,u) and b = P(s,u'): rows sum to 1, and the rest has room."""
+    k = len(low)
+    out = np.zeros((k, k, k))
+    for s in range(k):
+        for u in range(k):
+            for v in range(k):
+                if u != v:
+                    out[s, u, v] = _largest_quotient(low[s], high[s], u, v)
+    return out
+
+
+def _largest_quotient(low: Floats, high: Floats, u: int, v: int) -> float:
+    most = 1 - (low.sum() - low[u] - low[v])
+    least = 1 - (high.sum() - high[u] - high[v])
+    a, b = high[u], low[v]
+    if a + b > most:  # the others need their share
+        a = max(most - b, low[u])
+    elif a + b < least:  # the others cannot take so much
+        b = min(least - a, high[v])
+    if a <= 0:
+        return -math.inf
+    return math.log(a / b) if b > 0 else math.inf
+
+
+def _largest_of(quotients: Floats) -> float:
+    """Δ from the largest quotients of rows."""
+    k = len(quotients)
+    found = [
+        quotients[s, u, v] + quotients[r, v, u]
+        for s in range(k)
+        for r in range(k)
+        for u in range(k)
+        for v in range(k)
+        if s != r and u != v
+    ]
+    return float(max((value for value in found if not math.isnan(value)), default=0.0))
+
+
+def odds_of_losses(log_odds: float | npt.ArrayLike, losses: npt.ArrayLike) -> Floats:
+    """A bound for each record of a chain whose records have losses of their own: one pass from either end.
+
+    Args:
+        log_odds: Δ of every step, or one for each step between two records.
+        losses: one a record.
+    """
+    spent = inputs.losses(losses)
+    steps = np.broadcast_to(np.asarray(log_odds, dtype=float), (max(len(spent) - 1, 0),))
+    _check_log_odds(steps)
+    before, after = odds_sides(spent, steps)
+    return np.asarray(spent + before + after)
+
+
+def odds_sides(losses: Floats, log_odds: Floats) -> tuple[Floats, Floats]:
+    """What the records before each one add, and those after it: Δ of each step is given."""
+    return _passed(losses, log_odds), _passed(losses[::-1], log_odds[::-1])[::-1]
+
+
+def _check_log_odds(values: Floats) -> None:
+    bad = np.flatnonzero(~(values >= 0))
+    if len(bad):
+        raise ParameterError(f"log_odds has {float(values[bad[0]]):g}; the log of a largest odds ratio is 0 or more")
+
+
+def _passed(losses: Floats, steps: Floats) -> Floats:
+    """What the records before each one add: D_t = τ_t + C(Δ, D_{t−1})."""
+    out, added = [0.0], 0.0
+    for loss, odds in zip(losses.tolist(), steps.tolist(), strict=False):
+        added = _contracted(odds, loss + added) * (1 + _SLACK)
+        out.append(added)
+    return np.array(out[: len(losses)])
+
+
+def _contracted(odds: float, variation: float) -> float:
+    """C(Δ, D) of two numbers: a series has many."""
+    product = math.tanh(odds / 4) * math.tanh(variation / 4)
+    if product < 0.5:
+        return 4 * math.atanh(product)
+    if math.isinf(odds) or math.isinf(variation):
+        return min(odds, variation)
+    far, near = (odds + variation) / 2, abs(odds - variation) / 2
+    least = min(odds, variation)
+    return min(least, least + 2 * (math.log1p(math.exp(-far)) - math.log1p(math.exp(-near))))
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenOdds:
+    """Hidden states with a kernel, each record drawn from its hidden state; records are published and protected."""
+
+    hidden: float
+    """Δ of the kernel of hidden states."""
+    shown: float
+    """Δ of the law of a record given its hidden state."""
+    length: int | None = None
+
+    @classmethod
+    def of(cls, transition: npt.ArrayLike, emission: npt.ArrayLike, *, length: int | None = None) -> HiddenOdds:
+        """From both tables; a record has any number of values."""
+        kernels = inputs.kernels_of(transition)
+        shown = np.array(emission, dtype=float)
+        if shown.ndim != 2 or len(shown) != kernels.shape[-1]:
+            raise ModelError(
+                f"emission is {shown.shape}; it must have a row for each of the {kernels.shape[-1]} hidden states",
+                value=emission,
+            )
+        for z, row in enumerate(shown):
+            inputs.law(row, len(row), f"row {z + 1} of emission")
+        return cls(max(largest_log_odds(one) for one in kernels), largest_log_odds(shown), _length(length))
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss on every record leaks more about any of them, to anybody."""
+        tau = inputs.loss(loss)
+        if tau == 0:
+            return 0.0
+        said = float(contraction(self.shown, tau)) * (1 + _SLACK)
+        side = side_bound(said, self.hidden)
+        bound = tau + float(contraction(self.shown, 2 * side)) * (1 + _SLACK)
+        return bound if self.length is None else min(bound, tau * self.length)
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss whose bound is at most ``epsilon``."""
+        return largest_loss(self, inputs.target(epsilon))
+
+    def of_losses(self, losses: npt.ArrayLike) -> Floats:
+        """The same for records with losses of their own, record by record."""
+        spent = inputs.losses(losses)
+        said = np.array([float(contraction(self.shown, tau)) for tau in spent]) * (1 + _SLACK)
+        steps = np.full(max(len(spent) - 1, 0), self.hidden)
+        sides = _passed(said, steps) + _passed(said[::-1], steps[::-1])[::-1]
+        return np.asarray(spent + contraction(self.shown, sides) * (1 + _SLACK))
+
+
+class TreeOdds:
+    """Records on a tree: networks and pairwise fields whose skeleton has no cycle."""
+
+    def __init__(
+        self, edges: Sequence[tuple[Hashable, Hashable, npt.ArrayLike]], nodes: Sequence[Hashable] = ()
+    ) -> None:
+        """A tree from its edges.
+
+        Args:
+            edges: two records and a table of the pair: its law, a kernel or weights; one row a value of the first.
+            nodes: records that have no edge.
+        """
+        self.neighbours: dict[Hashable, list[tuple[Hashable, float]]] = {node: [] for node in nodes}
+        for a, b, table in edges:
+            odds = largest_log_odds(table)
+            self.neighbours.setdefault(a, []).append((b, odds))
+            self.neighbours.setdefault(b, []).append((a, odds))
+        self._order = self._checked(len(edges))
+
+    def _checked(self, edges: int) -> list[tuple[Hashable, Hashable | None]]:
+        """Records from the roots on, each with its parent."""
+        order: list[tuple[Hashable, Hashable | None]] = []
+        seen: set[Hashable] = set()
+        for root in self.neighbours:
+            if root in seen:
+                continue
+            waiting: list[tuple[Hashable, Hashable | None]] = [(root, None)]
+            while waiting:
+                node, parent = waiting.pop()
+                if node in seen:
+                    raise ModelError(f"record {node!r} lies on a cycle; the closed form is for trees", value=node)
+                seen.add(node)
+                order.append((node, parent))
+                waiting += [(other, node) for other, _ in self.neighbours[node] if other != parent]
+        if len({*seen}) - sum(parent is None for _, parent in order) != edges:
+            raise ModelError("an edge is given twice; give each pair of records once", value=edges)
+        return order
+
+    def of_losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:
+        """A bound for each record; losses by record, or one for all."""
+        spent = self._losses(losses)
+        # From the leaves to the roots and back: what lies behind each edge, seen from either end.
+        up: dict[Hashable, float] = {}
+        inside: dict[Hashable, float] = dict.fromkeys(self.neighbours, 0.0)
+        odds = {(node, other): value for node, pairs in self.neighbours.items() for other, value in pairs}
+        for node, parent in reversed(self._order):
+            if parent is not None:
+                up[node] = float(contraction(odds[node, parent], spent[node] + inside[node])) * (1 + _SLACK)
+                inside[parent] += up[node]
+        for node, parent in self._order:
+            if parent is not None:
+                above = spent[parent] + inside[parent] - up[node]
+                inside[node] += float(contraction(odds[node, parent], above)) * (1 + _SLACK)
+        return {node: spent[node] + inside[node] for node in self.neighbours}
+
+    def _losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:
+        if not isinstance(losses, dict):
+            return dict.fromkeys(self.neighbours, inputs.loss(losses))
+        if set(losses) != set(self.neighbours):
+            odd = next(iter(set(losses) ^ set(self.neighbours)))
+            raise ParameterError(f"losses and records do not agree on {odd!r}; give one loss a record", value=odd)
+        return {node: inputs.loss(value, f"the loss of {node!r}") for node, value in losses.items()}
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss on every record leaks more about any of them."""
+        return max(self.of_losses(loss).values(), default=0.0)
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss whose bound is at most ``epsilon``."""
+        return largest_loss(self, inputs.target(epsilon))
+
+
+Curve = Callable[[float], float]

@@ -1,0 +1,299 @@
+"""What lies beside the targets of a series: kernels, losses and ends outwards, and what ends say by themselves.
+
+A target has two sides, called lanes: 0 before it, 1 after it. Rows are targets with a pair of values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+
+MOST_LOSS: Final = 200.0
+"""Losses are cut to this inside a pass, so that e^loss and its square are numbers; the rest is added to the bound."""
+OPEN_END: Final = -1
+"""In place of a known value: the series ends there."""
+LASTING: Final = -2
+"""In place of a known value: the algorithm goes on with lasting questions, and the series with it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What lies beside targets: the record at distance d from offset o is reached by kernel o + d − 1 of its lane."""
+
+    kernels: Floats
+    """(2, m, k, k); behind the last the first follows."""
+    end: Floats
+    """(2, k) weights at the end of the series: 1 after the target; the law of the first record before it, or 1 where
+    the kernels are those of the chain read backwards."""
+    known: bool
+    """Whether records may be known."""
+    anywhere: bool
+    """Whether the series may end behind any record; otherwise only behind a row's last one."""
+    alike: bool = False
+    """Whether the one lane stands for both sides."""
+    last_loss: Floats | None = None
+    """(lanes,) what the last record spends, where that is more than the others."""
+    side: int | None = None
+    """Records on either side of the target that an algorithm can go on asking; None: without end."""
+    tends_to: Floats | None = None
+    """(lanes, k) what the end of a very long series says, where that is not 1: the law that the chain tends to."""
+    _memory: dict[bytes, tuple[Floats, Floats, Floats]] = field(default_factory=dict, repr=False)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the end of the series says nothing by itself."""
+        return bool((self.end == 1).all())
+
+    @property
+    def far(self) -> Floats:
+        """(lanes, k) what the end of a very long series says."""
+        return np.ones_like(self.end) if self.tends_to is None else self.tends_to
+
+    @property
+    def lanes(self) -> int:
+        """2, or 1 where one side is asked about, or both are alike."""
+        return len(self.kernels)
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return int(self.kernels.shape[-1])
+
+    def kernels_at(self, offsets: Ints, distance: int) -> Floats:
+        """(2, 1, k, k) where all targets share their kernels, otherwise (2, R, k, k)."""
+        m = self.kernels.shape[1]
+        if m == 1:
+            return self.kernels
+        at = (offsets + (distance - 1)) % m
+        return np.stack([kernels[at[lane]] for lane, kernels in enumerate(self.kernels)])
+
+    def steady(self, rows: Rows) -> bool:
+        """Whether nothing changes from record to record, for ever."""
+        return self.kernels.shape[1] == 1 and rows.losses.shape[1] == 1 and bool((rows.records < 0).all())
+
+    def times(self, depth: int, cycle: int) -> int:
+        """How often a cycle of questions can be repeated beyond a depth."""
+        return 1 << 30 if self.side is None else max(0, (self.side - depth) // cycle)
+
+    def slowest(self, rows: Rows, depth: int) -> Floats | None:
+        """Weights of lasting questions along the slowest mode, one way and the other: (lanes, R, k, 2)."""
+        if not self.steady(rows):
+            return None
+        found = []
+        for lane, cycles in enumerate(self._slow):
+            if not cycles:
+                return None
+            loss = float(rows.losses[lane, 0])
+            rounds = np.array([one_round(self.kernels[lane, 0], loss, cycle) for cycle in cycles])
+            found.append(tends_to(rounds, self.times(depth, len(cycles[0])), self.far[lane]).T)
+        return np.broadcast_to(np.array(found)[:, None], (self.lanes, len(rows), self.size, 2))
+
+    @cached_property
+    def _slow(self) -> list[list[list[Mask]]]:
+        """Questions along the slowest mode of each lane."""
+        return [slow_questions(kernels[0]) for kernels in self.kernels]
+
+    def priors(self, rows: Rows, depth: int) -> tuple[Floats, Floats, Floats]:
+        """What ends say by themselves, z(y)/z(x), as (2, R, depth, C): known values first, then the end of the series.
+
+        0 stands for an end that one of the two values rules out. With it the most that any end beyond the depth says,
+        (2, R), and the distance at which the first probability was lost to rounding, (2, R).
+        """
+        key = rows.key + depth.to_bytes(4, "little")
+        if key not in self._memory:
+            while len(self._memory) >= 4:
+                del self._memory[next(iter(self._memory))]
+            self._memory[key] = self._priors(rows, depth)
+        return self._memory[key]
+
+    def _priors(self, rows: Rows, depth: int) -> tuple[Floats, Floats, Floats]:
+        n, k = len(rows), self.size
+        ratio = np.zeros((self.lanes, n, depth, k * self.known + 1))
+        distance = np.arange(1, depth + 1)
+        inside = (rows.records[..., None] < 0) | (distance <= rows.records[..., None])
+        last = inside.copy() if self.anywhere else distance == rows.records[..., None]
+        if self.anywhere:  # before the target a series of several kernels begins with the first of them
+            last[0] &= (rows.offsets[0][:, None] + distance) % self.kernels.shape[1] == 0
+        lost = np.full((self.lanes, n), np.inf)
+        if not self.known and self.plain:
+            ratio[..., 0] = last
+            return ratio, np.ones((self.lanes, n)), lost
+        law = np.zeros((self.lanes, n, 2, k))
+        law[:, np.arange(n), 0, rows.x] = law[:, np.arange(n), 1, rows.y] = 1.0
+        support = law > 0
+        for d in range(depth):
+            kernels = self.kernels_at(rows.offsets, d + 1)
+            law = law @ kernels
+            law = scaled(law, (2, 3))
+            if law.all():
+                support = law > 0
+            else:
+                support = support.astype(float) @ (kernels > 0) > 0
+                lost = np.minimum(lost, np.where((support & (law == 0)).any(axis=(2, 3)), d, np.inf))
+            said = law @ self.end[:, None, :, None]
+            ratio[:, :, d, -1] = quotient(said[:, :, 1, 0], said[:, :, 0, 0])
+            if self.known:
+                ratio[:, :, d, :-1] = quotient(law[:, :, 1], law[:, :, 0])
+        ratio[..., :-1] *= inside[..., None]
+        ratio[..., -1] *= last
+        with np.errstate(divide="ignore", invalid="ignore"):
+            beyond = np.where(law[:, :, 1] > 0, law[:, :, 1] / law[:, :, 0], 0.0).max(axis=2)
+        return ratio, beyond, lost
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Targets and pairs of values that are asked about."""
+
+    offsets: Ints
+    """(2, R) where the kernels of each lane begin."""
+    records: Ints
+    """(2, R) records on each side; a negative number: without end."""
+    losses: Floats
+    """(2, n) losses of records by offset, or (2, 1): the same for all."""
+    x: Ints
+    """(R,) the value that algorithms speak for."""
+    y: Ints
+    """(R,) the other."""
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def key(self) -> bytes:
+        """What the rows are, losses apart."""
+        return b"".join(a.tobytes() for a in (self.offsets, self.records, self.x, self.y))
+
+    def pick(self, at: Ints | Mask) -> Rows:
+        """Some of them."""
+        return Rows(self.offsets[:, at], self.records[:, at], self.losses, self.x[at], self.y[at])
+
+    def losses_at(self, depth: int) -> Floats:
+        """Losses of the records up to a distance, (2, R, depth)."""
+        n = self.losses.shape[1]
+        if n == 1:
+            return np.broadcast_to(self.losses[:, :, None], (len(self.offsets), len(self), depth))
+        at = self.offsets[..., None] + np.arange(depth)
+        losses = np.stack([losses[np.minimum(at[lane], n - 1)] for lane, losses in enumerate(self.losses)])
+        return np.where(at < n, losses, 0.0)
+
+    def spent(self) -> Floats:
+        """All losses of a side, (2, R); infinite where it has no end."""
+        n = self.losses.shape[1]
+        if n == 1:
+            loss = np.broadcast_to(self.losses, self.records.shape)
+            return np.where(self.records < 0, np.where(loss > 0, np.inf, 0.0), loss * np.maximum(self.records, 0))
+        sums = np.concatenate([np.zeros((len(self.losses), 1)), np.cumsum(self.losses, axis=1)], axis=1)
+        last = np.where(self.records < 0, n, np.minimum(self.offsets + self.records, n))
+        first = np.minimum(self.offsets, n)
+        return np.asarray(np.take_along_axis(sums, last, axis=1) - np.take_along_axis(sums, first, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Lasting:
+    """Algorithms that go on with the same few questions for ever: what they reach makes lower ends better, no more."""
+
+    weights: Floats
+    """(2, n, q, k) by the offset of the next record; n = 1: the same everywhere."""
+
+    def at(self, offsets: Ints, distance: int, steps: int) -> Floats:
+        """Weights behind some distances, (2, R or 1, steps or 1, k, q)."""
+        n = self.weights.shape[1]
+        if n == 1:
+            return self.weights.swapaxes(2, 3)[:, :, None]
+        at = np.minimum(offsets[..., None] + np.arange(distance, distance + steps), n - 1)
+        return np.stack([weights[at[lane]] for lane, weights in enumerate(self.weights)]).swapaxes(3, 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Bracket:
+    """What both sides add, row by row: logs, (2, R)."""
+
+    lower: Floats
+    """Reached by some algorithm, for some adversary."""
+    upper: Floats
+    """Passed by none."""
+    distance: Ints
+    """Of the known record or of the last one, behind ``lower``; 0 where the side adds nothing."""
+    state: Ints
+    """The known record's value, or OPEN_END, or LASTING."""
+    mu: Floats
+    """log μ of the pass behind ``lower``: its signs are the algorithm's questions."""
+
+    def copy(self) -> Bracket:
+        """Another one that can be written."""
+        return self.pick(np.arange(self.lower.shape[1]))
+
+    def pick(self, at: Ints | Mask) -> Bracket:
+        """Some rows."""
+        parts = (self.lower, self.upper)
+        ends = (self.distance, self.state)
+        return Bracket(*(part[:, at] for part in parts), *(part[:, at] for part in ends), self.mu[:, at])
+
+
+def tends_to(rounds: Floats, times: int, end: Floats) -> Floats:
+    """Weights after so many rounds behind an end, scaled to 1."""
+    weights = np.broadcast_to(end, rounds.shape[:-1])
+    for bit in range(times.bit_length()):
+        if bit % 3 == 0:  # entries of at most 1 stay numbers when they are squared three times
+            rounds = scaled(rounds, (-1, -2))
+        if times >> bit & 1:
+            weights = scaled((rounds @ weights[..., None])[..., 0], (-1,))
+        rounds = rounds @ rounds
+    return np.asarray(weights)
+
+
+def scaled(table: Floats, axes: tuple[int, ...]) -> Floats:
+    """Scaled to a largest entry of 1 along some axes, where there is one."""
+    largest = np.abs(table).max(axis=axes, keepdims=True)
+    return np.asarray(table / np.where(largest > 0, largest, 1.0))
+
+
+def quotient(top: Floats, bottom: Floats) -> Floats:
+    """top/bottom where the bottom is positive, 0 elsewhere."""
+    out = np.zeros(np.broadcast_shapes(top.shape, bottom.shape))
+    np.divide(top, bottom, out=out, where=bottom > 0)
+    return out
+
+
+def slow_questions(kernel: Floats) -> list[list[Mask]]:
+    """Questions that are worth asking again and again: two cycles of sets of states.
+
+    Far from the target the signed vector points along the slowest mode of the chain, one way or the other, and its
+    signs are the questions. Only lower ends depend on them.
+    """
+    values, vectors = np.linalg.eig(kernel.T)
+    order = np.argsort(-np.abs(values))
+    if len(order) < 2 or values[order[1]].imag != 0:
+        return []
+    ahead = vectors[:, order[1]].real > 0
+    ways = ahead, ~ahead
+    return [[way] if values[order[1]].real > 0 else [way, ~way] for way in ways]
+
+
+def one_round(kernel: Floats, loss: float, cycle: list[Mask]) -> Floats:
+    """One round of a cycle of questions as a matrix, scaled."""
+    product = np.eye(len(kernel))
+    for states in cycle:
+        product = product @ (kernel * np.exp(min(loss, MOST_LOSS) * states))
+    return scaled(product, (0, 1))
+
+
+def on_chords(vectors: Floats, mu: Floats, asked: Floats) -> Floats:
+    """At least the vectors at other μ than those they were followed at, (R, k) from (R, G, k): they are convex in μ.
+
+    Above the last μ they are no larger than there; below the first nothing is known.
+    """
+    last = mu.shape[1] - 1
+    out = np.where(asked >= mu[:, last:], vectors[:, last], np.inf)
+    for g in range(last):
+        low, high = mu[:, g, None], mu[:, g + 1, None]
+        inside = (asked >= low) & (asked < high)
+        share = (asked - low) / np.where(high > low, high - low, 1.0)
+        out = np.where(inside, vectors[:, g] + share * (vectors[:, g + 1] - vectors[:, g]), out)
+    return out

@@ -1,0 +1,160 @@
+"""Pairs of values that leak no more than is asked: a quick proof for many at once, where it succeeds.
+
+One kernel, the same loss on every record, no end. Only signed vectors are followed (see ``sides``), at a few μ in each
+row. An end with prior quotient r is harmless at a level where the vector is not positive at μ = level/r. Between two μ
+that are followed the vector lies below its chord; beyond some distance nothing is positive any more, and all ends
+farther away are harmless as well. Rows without such a proof are left to ``sides.solve``.
+
+Where a chain forgets slowly, m records are passed at once, as one block that spends mτ: an algorithm may then tell any
+two blocks apart, which is more than it can. By Theorem 1 the sign of a block's weight is that of its first record.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, on_chords, scaled
+
+_BELOW: Final = np.array([1.001, 0.55, 0.3, 0.14, 0.05])
+"""Where μ lie between what the nearest ends ask for and the level."""
+_CLOSE: Final = np.array([0.06, 0.02, 0.005])
+"""And just below the level, as shares of it: for all ends that are far away."""
+_ABOVE: Final = np.array([0.12, 0.4, 1.001])
+"""And above it."""
+_TRIES: Final = 4
+_GIVEN: Final = 0.02
+"""What a side without a proof is given by the other, as a share of both."""
+_ROWS: Final = 512
+"""Rows followed at a time, so that they stay in the cache."""
+_EVERY: Final = 4
+_BLOCKS: Final = 7
+"""A side is passed in about 2^7 blocks first."""
+_CLOSELY: Final = 256
+"""Chains that forget more slowly are looked at in other ways."""
+
+
+def harmless(look: Outlook, rows: Rows, levels: Floats, deepest: int) -> Mask:
+    """Rows whose lanes are proved to add at most the sum of these levels, (lanes, R) logs, in all."""
+    proved = np.zeros(len(rows), dtype=bool)
+    if not look.steady(rows) or look.last_loss is not None or not look.plain:
+        return proved
+    lanes = [(_KnownEnds if look.known else _NoEnds)(look, lane, rows) for lane in range(look.lanes)]
+    left = np.arange(len(rows))
+    for _ in range(_TRIES):
+        kept = np.stack([lane.all(left, levels[i, left], deepest) for i, lane in enumerate(lanes)])
+        proved[left] = kept.all(axis=0)
+        if len(lanes) == 1:
+            break
+        # Where one side alone has no proof, the other may have room to give.
+        one = kept.sum(axis=0) == 1
+        left, kept = left[one], kept[:, one]
+        if not len(left):
+            break
+        given = _GIVEN * levels[:, left].sum(axis=0)
+        levels[:, left] += np.where(kept, -given, given)
+    return proved
+
+
+class _NoEnds:
+    """Nobody knows a record: a vector without positive entries is all that is asked."""
+
+    def __init__(self, look: Outlook, lane: int, rows: Rows) -> None:
+        self.kernel, self.rows = look.kernels[lane, 0], rows
+        self.loss = float(rows.losses[lane, 0])
+        self.gain = math.exp(min(self.loss, MOST_LOSS))
+
+    def all(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        """Which of many rows are proved: some at a time."""
+        parts = [slice(low, low + _ROWS) for low in range(0, len(at), _ROWS)]
+        return np.concatenate([self.settle(at[part], levels[part], deepest) for part in parts])
+
+    def settle(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        """Which of some rows are proved: in long blocks first, then in shorter ones."""
+        proved, block = np.zeros(len(at), dtype=bool), max(1, deepest >> _BLOCKS)
+        while True:
+            left = np.flatnonzero(~proved)
+            proved[left] = self._dies(at[left], levels[left], deepest, block)
+            if block == 1 or proved.all():
+                return proved
+            block = max(1, block // 4)
+
+    def _dies(self, at: Ints, levels: Floats, deepest: int, block: int) -> Mask:
+        """Where no entry is positive after some blocks; what is positive forever would never be seen."""
+        proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        vectors = _vectors(self.rows, at, levels[:, None], len(self.kernel))[:, 0]
+        rest = np.linalg.matrix_power(self.kernel, block - 1)
+        gain = math.exp(min(self.loss * block, MOST_LOSS))
+        for d in range(1, deepest // block + 1):
+            vectors = vectors @ self.kernel
+            np.maximum(vectors, vectors * gain, out=vectors)
+            vectors = vectors @ rest if block > 1 else vectors
+            if d % _EVERY == 0:
+                dead = ~(vectors > 0).any(axis=1)
+                proved[left[dead]] = True
+                left, vectors = left[~dead], scaled(vectors[~dead], (1,))
+                if not len(left):
+                    break
+        return proved
+
+
+class _KnownEnds(_NoEnds):
+    """Records may be known: every known end is looked at, from the distance on where group privacy is not enough."""
+
+    def settle(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        """Which of some rows are proved."""
+        x, y = self.rows.x[at], self.rows.y[at]
+        near = int(np.floor(levels.min() / self.loss)) + 1 if self.loss > 0 else deepest
+        power = np.linalg.matrix_power(self.kernel, near)
+        if near >= deepest or not (power > 0).all():
+            return np.zeros(len(at), dtype=bool)
+        first = np.log(power[y]) - np.log(power[x])
+        # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
+        proved = super().settle(at, levels - first.max(axis=1), near)
+        left = np.flatnonzero(~proved)
+        if len(left) and near < _CLOSELY:
+            proved[left] = self._closely(at[left], levels[left], first[left], near, deepest)
+        return proved
+
+    def _closely(self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int) -> Mask:
+        """End by end, at several μ."""
+        x, y = self.rows.x[at], self.rows.y[at]
+        most, least = (np.maximum(way, 1e-9)[:, None] for way in (first.max(axis=1), (-first).max(axis=1)))
+        steps = [-most * _BELOW, -levels[:, None] * _CLOSE, np.zeros((len(at), 1)), least * _ABOVE]
+        logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
+        mu = np.exp(logs)
+        vectors = _vectors(self.rows, at, logs, len(self.kernel))
+        proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        limit = np.exp(levels)
+        power = np.eye(len(self.kernel))
+        for d in range(1, deepest + 1):
+            vectors, power = vectors @ self.kernel, power @ self.kernel
+            if d >= near:
+                ratio = power[y[left]] / power[x[left]]
+                fine = ~(on_chords(vectors, mu[left], limit[left, None] / ratio) > 0).any(axis=1)
+                # What died at this μ or a smaller one never rises again: no end beyond says more than those here.
+                dead = ~(vectors > 0).any(axis=2)
+                least = np.where(dead, mu[left], np.inf).min(axis=1)
+                over = fine & (least * ratio.max(axis=1) <= limit[left])
+                proved[left[over]] = True
+                keep = fine & ~over
+                left, vectors = left[keep], vectors[keep]
+                if not len(left):
+                    break
+            np.maximum(vectors, vectors * self.gain, out=vectors)
+            if d % _EVERY == 0:
+                vectors = scaled(vectors, (1, 2))
+        return proved
+
+
+def _vectors(rows: Rows, at: Ints, logs: Floats, k: int) -> Floats:
+    """δ_x − μ δ_y, scaled alike within a row: (R, G, k)."""
+    vectors = np.zeros((*logs.shape, k))
+    scale = np.exp(-np.maximum(logs.max(axis=1, keepdims=True), 0.0))
+    index = np.arange(len(at))
+    vectors[index, :, rows.x[at]] += scale
+    vectors[index, :, rows.y[at]] -= np.exp(logs) * scale
+    return vectors

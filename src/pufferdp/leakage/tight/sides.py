@@ -1,0 +1,427 @@
+"""One side of a record: what the records before or after it add, whatever the algorithm and whoever looks.
+
+Fix a target, two of its values x and y, and one end of the unknown records w_1, w_2, … beside it: a known record, or
+the end of the series. The most that any algorithm with loss τ_t on record w_t adds is the root in μ of a signed vector:
+
+    α = δ_x − μ δ_y;   at each record  α ← α K_t,  and positive entries of α are multiplied by e^τ_t.
+
+An algorithm reaches N(x)/N(y) ≥ μ exactly when α, weighed with the end, is not negative. What the end says by itself,
+z(x)/z(y), is divided out. The vector knows nothing of the end: **one pass at one μ decides every end at once**. For an
+end with prior quotient r = z(y)/z(x) it says whether the leakage e^R exceeds μ·r.
+
+- Positive: numerator and denominator at that end are what an algorithm reaches (Dinkelbach's step).
+- Otherwise no algorithm reaches μ·r at this end.
+- Once no entry is positive none ever will be: the same holds for every end farther away, whose r are mediants of
+  those here.
+
+Each pass is made at the μ that decides the end with most to gain, until nothing is left to gain: the result is a
+bracket as narrow as wanted. Many rows (target, x, y) are followed at a time, and both sides of each, called lanes:
+0 before the target, 1 after it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.leakage.tight.outlook import (
+    LASTING,
+    MOST_LOSS,
+    OPEN_END,
+    Bracket,
+    Lasting,
+    Outlook,
+    Rows,
+    quotient,
+    scaled,
+    tends_to,
+)
+
+_LARGE: Final = 500.0
+"""Leakages beyond this are bounded by group privacy alone."""
+_BLOCK: Final = 32
+"""Steps between two looks at the ends."""
+FIRST_DEPTH: Final = 32
+_PATIENT: Final = 100
+"""Passes after which brackets are given out as they are."""
+_LEAST: Final = 1e-3
+"""Leakages below this are known to a share of it."""
+_CLIMBS: Final = 12
+_FEW_ROWS: Final = 64
+_SLOW: Final = 0.3
+"""Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
+_OFTEN: Final = 1e4
+"""Gains beyond this are scaled back after every step."""
+_FAR_BELOW: Final = -0.5
+_CHORD: Final = 1e-14
+"""Room for the rounding of a chord."""
+_PROBES: Final = 8
+"""Ends that a pass is aimed at, over all rows."""
+_SHARES: Final = np.array([0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5])
+"""Where between its bounds the tail is tried."""
+_AT_ONCE: Final = 2_000_000
+"""Ends in a table, so that memory stays bounded."""
+_ROUNDING: Final = 80 * 2.0**-53
+"""More than the rounding of one step, as a share of the quotient."""
+
+
+def solve(
+    look: Outlook,
+    rows: Rows,
+    *,
+    own: Floats | float = 0.0,
+    need: Floats | float = -math.inf,
+    guess: Floats | None = None,
+    begun: Bracket | None = None,
+    lasting: Lasting | None = None,
+    width: float = 1e-10,
+    first: int = FIRST_DEPTH,
+    longest: int = 1 << 17,
+) -> Bracket:
+    """Brackets of both sides of every row.
+
+    A row is followed until its leakage, own loss included, is known to a share ``width`` of it, or is proved to be at
+    most ``need``. Ends farther than ``longest`` are not looked at: the upper end is then what group privacy says.
+
+    Args:
+        look: kernels and ends.
+        rows: targets and pairs of values.
+        own: the loss of each target.
+        need: leakages that nobody has to know better than that.
+        guess: (2, R) logs that the first pass is made at.
+        begun: lower ends that were reached before.
+        lasting: algorithms that are tried behind every record.
+        width: of the bracket, as a share.
+        first: distance that is looked at first; it is doubled as long as ends farther away matter.
+        longest: distance.
+    """
+    n = len(rows)
+    shape, out = (look.lanes, n), _empty(look.lanes, n) if begun is None else begun.copy()
+    own, need = np.broadcast_to(np.asarray(own, float), n), np.broadcast_to(np.asarray(need, float), n)
+    guess = np.zeros(shape) if guess is None else guess
+    left, depth = np.arange(n), first
+    while len(left):
+        records = rows.records[:, left]
+        depth = max(1, min(depth, longest, int(records.max()) if (records >= 0).all() else longest))
+        size = max(1, _AT_ONCE // (2 * depth * (look.size + 1)))
+        later: list[Ints] = []
+        for low in range(0, len(left), size):
+            at = left[low : low + size]
+            search = _Search(look, rows.pick(at), lasting, at, depth, out)
+            later.append(search.settle(own[at], need[at], guess[:, at], width, depth == longest))
+        left = np.concatenate(later)
+        depth, guess = 2 * depth, np.zeros(shape)
+    _add_cut_losses(out, rows)
+    return out
+
+
+def climb(look: Outlook, rows: Rows, *, own: float, guess: Floats | None = None, width: float, depth: int) -> Bracket:
+    """Lower ends only, without a proof: what a search for the right loss needs."""
+    n = len(rows)
+    out = _empty(look.lanes, n)
+    search = _Search(look, rows, None, np.arange(n), depth, out)
+    search.climb(np.full(n, own), np.zeros((look.lanes, n)) if guess is None else guess, width)
+    search.write(np.ones(n, dtype=bool))
+    return out
+
+
+def _empty(lanes: int, n: int) -> Bracket:
+    shape = (lanes, n)
+    ends = (np.zeros(shape, dtype=np.int64), np.full(shape, OPEN_END, dtype=np.int64))
+    return Bracket(np.zeros(shape), np.zeros(shape), *ends, np.zeros(shape))
+
+
+class _Search:
+    """Bounds on every end of some rows while passes are made: quotients, not logs."""
+
+    def __init__(self, look: Outlook, rows: Rows, lasting: Lasting | None, at: Ints, depth: int, out: Bracket) -> None:
+        self.look, self.rows, self.lasting, self.at, self.depth, self.out = look, rows, lasting, at, depth, out
+        self.copies = 1 + look.alike
+        self.best = np.exp(out.lower[:, at])
+        self.ratio, self.beyond, lost = look.priors(rows, depth)
+        losses = rows.losses_at(depth)
+        self.gains = np.exp(np.minimum(losses, MOST_LOSS))
+        group = np.exp(np.minimum(np.cumsum(losses, axis=2), _LARGE))[..., None]  # group privacy: no end adds more
+        self.open = np.where(self.ratio > 0, group, 0.0)
+        if look.known:  # a known record adds nothing itself
+            self.open[:, :, 0, :-1] = np.minimum(self.open[:, :, 0, :-1], 1.0)
+            self.open[:, :, 1:, :-1] = np.minimum(self.open[:, :, 1:, :-1], group[:, :, :-1])
+        whole = np.exp(np.minimum(rows.spent(), _LARGE))
+        inside = (rows.records >= 0) & (rows.records <= depth)
+        self.last = self.gains
+        if look.last_loss is not None:
+            self.last = np.broadcast_to(np.exp(look.last_loss)[:, None, None], self.gains.shape)
+            self.open[..., -1] *= np.exp(np.maximum(look.last_loss[:, None, None] - losses, 0.0)) * (
+                self.ratio[..., -1] > 0
+            )
+            whole = whole * np.exp(look.last_loss)[:, None]
+        elif look.anywhere and look.plain:  # a longer series says no less: the tail stands for all of them
+            self.open[..., -1] *= inside[..., None]
+        self.tail = np.where(inside, 0.0, whole)
+        self.lost = np.where(lost < depth, whole, 0.0)
+        self.cycles = look.slowest(rows, depth) if lasting is None and len(rows) <= _FEW_ROWS else None
+
+    def settle(self, own: Floats, need: Floats, guess: Floats, width: float, last: bool) -> Ints:
+        """Make passes until every row is settled; rows that depend on ends farther away are given back."""
+        later, rounds = [np.empty(0, dtype=np.int64)], 0
+        need = need - self.copies * self.look.lanes * self._room  # upper ends are given room for rounding
+        while len(self.at):
+            top, rounds = self._top(), rounds + 1
+            lower = np.log(self.best)
+            value = own + self.copies * lower.sum(axis=0)
+            enough = np.maximum(width * np.maximum(value, _LEAST), need - value)
+            done = self.copies * (np.log(top) - lower).sum(axis=0) <= enough
+            if done.any() or rounds > _PATIENT:
+                done |= rounds > _PATIENT
+                self.write(done)
+                own, need, guess = own[~done], need[~done], guess[:, ~done]
+                continue
+            level = self.best * np.exp(0.49 * enough)
+            far = self.tail > level
+            self._pass(self._aim(level, guess))
+            # Undecided at this depth: nothing was reached there, or too little was gained on either end.
+            before = np.minimum(np.log(top) - lower, 1.0)
+            slow = np.log(np.maximum(self.tail, self.best) / self.best) > _SLOW * before
+            short = (far & (self.tail > level) & ((self.best <= level) | slow)).any(axis=0)
+            guess = np.zeros_like(guess)
+            if short.any():
+                if not last:
+                    later.append(self.at[short])
+                self.write(short)
+                own, need, guess = own[~short], need[~short], guess[:, ~short]
+        return np.concatenate(later)
+
+    def climb(self, own: Floats, guess: Floats, width: float) -> Mask:
+        """Make passes while they raise the lower ends; whether the last ones did not."""
+        still = np.zeros(len(self.at), dtype=bool)
+        for _ in range(_CLIMBS):
+            lower = self.copies * np.log(self.best).sum(axis=0)
+            self._pass(self._aim(self.best * np.exp(0.25 * width * (own + lower)), guess))
+            guess = np.zeros_like(guess)
+            still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
+            if still.all():
+                break
+        return still
+
+    @property
+    def _room(self) -> float:
+        """For the rounding of a pass."""
+        return _ROUNDING * (self.depth + self.look.size)
+
+    def _top(self) -> Floats:
+        return np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail)
+
+    def _aim(self, level: Floats, guess: Floats) -> Floats:
+        """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
+        far = self.tail > level
+        with np.errstate(divide="ignore"):
+            first = np.log(level / np.where(far, self.beyond, 1.0))[..., None]
+            span = np.where(far, np.minimum(np.log(np.maximum(self.tail, level) / level), 1.0), 0.0)
+        logs = [first + span[..., None] * _SHARES, np.where(guess > 0, guess, first[..., 0])[..., None]]
+        if self.open.any():
+            logs.extend(self._ends_to_try(level))
+        return np.sort(np.concatenate(logs, axis=2), axis=2)
+
+    def _ends_to_try(self, level: Floats) -> list[Floats]:
+        """The ends with most to gain at what they may still reach; and the level at all others.
+
+        What ends say by themselves fades geometrically with their distance: so do the steps between the μ tried.
+        """
+        ends, ratio = (table.reshape(*level.shape, -1) for table in (self.open, self.ratio))
+        many = min(ends.shape[2], max(2, _PROBES // len(self.at)))
+        at = np.argpartition(ends, -many, axis=2)[:, :, -many:]
+        worth, prior = (np.take_along_axis(table, at, axis=2) for table in (ends, ratio))
+        undecided = worth > level[..., None]
+        logs = [
+            np.log(
+                np.where(
+                    undecided, np.minimum(worth, level[..., None]) / np.where(prior > 0, prior, 1.0), level[..., None]
+                )
+            )
+        ]
+        if many < ends.shape[2]:
+            priors = np.where(ends > level[..., None], np.log(np.where(ratio > 0, ratio, 1.0)), 0.0)
+            for way in (priors, -priors):
+                with np.errstate(divide="ignore"):
+                    high = np.log(np.maximum(way.max(axis=2), 0.0))
+                    low = np.log(np.where(way > 0, way, np.inf).min(axis=2))
+                some = np.isfinite(high)
+                high, low = (np.where(some, part, 0.0)[..., None] for part in (high, low))
+                spread = np.exp(high + (low - high) * np.linspace(0.0, 1.0, many)) * some[..., None]
+                logs.append(np.log(level)[..., None] - (spread if way is priors else -spread))
+        return logs
+
+    def _pass(self, logs: Floats) -> None:
+        """Follow the signed vectors of all rows at these μ, rising in each row."""
+        rows, mu, k = self.rows, np.exp(logs), self.look.size
+        run, d = np.arange(len(rows)), 0
+        vectors = np.zeros((*logs.shape, 2, k))
+        scale = np.exp(-np.maximum(logs[:, :, -1:], 0.0))
+        vectors[:, run, :, 0, rows.x] += scale.swapaxes(0, 1)
+        vectors[:, run, :, 0, rows.y] -= (mu * scale).swapaxes(0, 1)
+        vectors[:, run, :, 1, rows.y] = (mu * scale).swapaxes(0, 1)
+        dying = np.zeros(logs.shape, dtype=bool)
+        signs = np.zeros((self.look.lanes, len(rows), 2, k), dtype=bool)
+        while d < self.depth and len(run):
+            steps = min(_BLOCK, self.depth - d)
+            seen = self._walk(vectors, run, d, steps)
+            self._look(seen, run, d, logs[:, run])
+            if len(rows) <= _FEW_ROWS and self.lasting is None:
+                _last_signs(seen[..., 0, :], signs, run)
+            d += steps
+            dead = ~(vectors[..., 0, :] > 0).any(axis=3)
+            over = dead.all(axis=(0, 2))
+            if over.any() or d == self.depth:
+                gone = run[over]
+                dying[:, run] = dead
+                least = mu[:, gone, :1, None]
+                self.open[:, gone, d:] = np.minimum(self.open[:, gone, d:], least * self.ratio[:, gone, d:])
+                run, vectors = run[~over], vectors[:, ~over]
+        least = np.where(dying, mu, np.inf).min(axis=2)
+        with np.errstate(invalid="ignore"):
+            self.tail = np.where(dying.any(axis=2), np.minimum(self.tail, least * self.beyond), self.tail)
+        if signs.any():
+            self._add_cycles(signs)
+
+    def _walk(self, vectors: Floats, run: Ints, d: int, steps: int) -> Floats:
+        """Some steps; what the vectors are before each gain. The vectors themselves are moved on."""
+        k = self.look.size
+        seen = np.empty((steps, *vectors.shape))
+        offsets = self.rows.offsets[:, run]
+        gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None] - 1.0
+        often = bool((gains > _OFTEN).any())
+        for j in range(steps):
+            kernels = self.look.kernels_at(offsets, d + j + 1)
+            shape = (len(kernels), kernels.shape[1], -1, k)
+            np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
+            gain = (seen[j, ..., 0, :] > 0) * gains[j]
+            gain += 1.0
+            np.multiply(seen[j], gain[..., None, :], out=vectors)
+            if often or j + 1 == steps:
+                vectors[:] = scaled(vectors, (2, 3, 4))
+        return seen
+
+    def _look(self, seen: Floats, run: Ints, d: int, logs: Floats) -> None:
+        """What the vectors say of every end at the distances just passed."""
+        part = slice(d, d + len(seen))
+        here = self.open[:, run, part]
+        if self.look.known and d and not (here > self.best[:, run, None, None]).any():
+            return
+        signed, below = (np.moveaxis(seen[..., i, :], 0, 3) for i in (0, 1))  # (lanes, R, G, steps, k)
+        gain = np.where(signed > 0, self.gains[:, run, None, part, None], 1.0)
+        after = signed * gain, below * gain
+        asked = after
+        if self.look.last_loss is not None:
+            last = np.where(signed > 0, self.last[:, run, None, part, None], 1.0)
+            asked = signed * last, below * last
+        ends = [vector @ self.look.end[:, None, None, :, None] for vector in asked]
+        if self.look.known:
+            signed, below = (np.concatenate(pair, axis=4) for pair in ((signed, ends[0]), (below, ends[1])))
+        else:
+            signed, below = ends
+        # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
+        turn = (signed > 0).sum(axis=2, keepdims=True)
+        under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
+        mu = np.exp(logs)
+        ratio = self.ratio[:, run, part]
+        found = []
+        for at in (under, over):
+            value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
+            found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
+            self._better(_reached(value, base, found[-1][1] * ratio), at[:, :, 0], run, d, logs)
+        (up, low), (down, high) = found
+        root = np.where(up > 0, low + (high - low) * quotient(up, up - down), low)
+        bounds = np.where(down > 0, np.inf, root * (1 + _CHORD) * ratio)
+        self.open[:, run, part] = np.minimum(here, bounds)
+        weights = self._weights(run, d + 1, len(seen))
+        if weights is not None:
+            value, base = ((vector[..., None, :] @ weights)[..., 0, :] for vector in after)
+            far = self.look.far
+            prior = far[:, self.rows.y[run]] / far[:, self.rows.x[run]]
+            reached = _reached(value, base, (mu * prior[..., None])[..., None, None])
+            records = self.rows.records[:, run, None, None]
+            distance = np.arange(d + 1, d + 1 + len(seen))
+            reached *= ((records < 0) | (distance <= records))[..., None]
+            probe = reached.argmax(axis=2)
+            reached = np.take_along_axis(reached, probe[:, :, None], axis=2)[:, :, 0]
+            self._better(reached, probe, run, d, logs, lasting=True)
+
+    def _weights(self, run: Ints, distance: int, steps: int) -> Floats | None:
+        """Weights of lasting questions behind each step, (2, R, 1, steps or 1, k, q)."""
+        if self.lasting is not None:
+            return self.lasting.at(self.rows.offsets[:, run], distance, steps)[:, :, None]
+        return None if self.cycles is None else self.cycles[:, run, None, None]
+
+    def _add_cycles(self, signs: Mask) -> None:
+        """Weights of algorithms that repeat the last two questions for ever join those of the slowest mode."""
+        if not self.look.steady(self.rows):
+            return
+        once, twice = (
+            self.look.kernels * np.where(signs[:, :, i, None], self.gains[:, :, :1, None], 1.0) for i in (0, 1)
+        )
+        times = self.look.times(self.depth, 2)
+        new = np.stack(
+            [tends_to(turn, times, self.look.far[:, None]) for turn in (once @ twice, twice @ once)], axis=-1
+        )
+        self.cycles = new if self.cycles is None else np.concatenate([self.cycles[..., :2], new], axis=-1)
+
+    def _better(self, reached: Floats, probe: Ints, run: Ints, d: int, logs: Floats, *, lasting: bool = False) -> None:
+        """Keep what is larger than anything reached before."""
+        _, _, steps, columns = reached.shape
+        flat = reached.reshape(*logs.shape[:2], -1)
+        at = flat.argmax(axis=2)
+        most = np.take_along_axis(flat, at[..., None], axis=2)[..., 0]
+        lanes, rows = np.nonzero(most > self.best[:, run])
+        where, column = np.unravel_index(at[lanes, rows], (steps, columns))
+        self.best[lanes, run[rows]] = most[lanes, rows]
+        to = self.at[run[rows]]
+        self.out.distance[lanes, to] = d + 1 + where
+        known = np.where(column == columns - 1, OPEN_END, column)
+        self.out.state[lanes, to] = LASTING if lasting else known
+        self.out.mu[lanes, to] = logs[lanes, rows, probe[lanes, rows, where, column]]
+
+    def write(self, done: Mask) -> None:
+        """Give out the brackets of settled rows and forget these rows."""
+        at, top, group = self.at[done], self._top()[:, done], self.rows.spent()[:, done]
+        self.out.lower[:, at] = np.log(self.best[:, done])
+        upper = np.log(np.maximum(top, self.lost[:, done])) + self._room
+        if self.look.last_loss is not None:
+            group = group + self.look.last_loss[:, None]
+        self.out.upper[:, at] = np.where(upper < _LARGE - 1, np.minimum(upper, group), group)
+        keep = ~done
+        self.rows, self.at = self.rows.pick(keep), self.at[keep]
+        self.best, self.tail, self.lost, self.beyond = (
+            part[:, keep] for part in (self.best, self.tail, self.lost, self.beyond)
+        )
+        self.ratio, self.open, self.gains, self.last = (
+            part[:, keep] for part in (self.ratio, self.open, self.gains, self.last)
+        )
+        self.cycles = None if self.cycles is None else self.cycles[:, keep]
+
+
+def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
+    """Keep the questions of the last two steps at which some vector still had both signs."""
+    both = ((signed > 0).any(axis=4) & (signed < 0).any(axis=4)).transpose(1, 2, 0, 3)  # (2, R, steps, probes)
+    flat = both.reshape(*both.shape[:2], -1)
+    last = flat.shape[2] - 1 - flat[:, :, ::-1].argmax(axis=2)
+    for lane, row in zip(*np.nonzero(flat.any(axis=2)), strict=True):
+        step, probe = divmod(int(last[lane, row]), both.shape[3])
+        signs[lane, run[row], 1] = signed[step, lane, row, probe] > 0
+        signs[lane, run[row], 0] = signed[max(step - 1, 0), lane, row, probe] > 0
+
+
+def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
+    """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
+    share = quotient(signed, below)
+    return np.where(share > _FAR_BELOW, limit + limit * share, 0.0)
+
+
+def _add_cut_losses(out: Bracket, rows: Rows) -> None:
+    """A record that spends more than the passes could count adds the rest at most."""
+    if (rows.losses <= MOST_LOSS).all():
+        return
+    rest = Rows(rows.offsets, rows.records, np.maximum(rows.losses - MOST_LOSS, 0.0), rows.x, rows.y)
+    out.upper[:] = np.minimum(out.upper + rest.spent(), rows.spent())
