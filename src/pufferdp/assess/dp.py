@@ -11,16 +11,19 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
-from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, Curve, curves, lowest
+from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, Curve, TightBound, curves, lowest, small_loss_slopes
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+
+Curves = Mapping[str, Curve]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +33,8 @@ class LeakageReport(Paged):
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> report = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
-    >>> report.best, round(report.curves["quilt"], 4), round(report.exact, 4)
-    ('quilt', 1.4169, 0.3893)
+    >>> report.best, round(report.curves["tight"], 4), round(report.exact, 4)
+    ('tight', 0.3893, 0.3893)
     """
 
     given: float
@@ -46,6 +49,10 @@ class LeakageReport(Paged):
     """The exact leakage, or loss, of the query with Laplace noise; None without a query."""
     witness: Witness | None
     """Who learns that much, and from what."""
+    attack: WorstAlgorithm | None
+    """Who learns most from which yes/no questions, whatever the query; None where the tight curve does not apply."""
+    multiplies: dict[str, float]
+    """By how much correlation multiplies any DP loss at most (``odds``), and one that goes to 0 (``tight``)."""
     best: str
     """The curve that says most: the lowest leakage, or the largest loss."""
     query: str | None
@@ -67,6 +74,8 @@ class LeakageReport(Paged):
         """What ``pufferdp leakage --json`` prints."""
         about = {
             "witness": None if self.witness is None else asdict(self.witness),
+            "attack": None if self.attack is None else self.attack.to_dict(),
+            "multiplies": dict(self.multiplies),
             "reasons": dict(self.reasons),
             "best": self.best,
             "query": self.query,
@@ -128,6 +137,11 @@ def leakage_of(
             witness = leak.witness(given if target is None else exact)
         except NotApplicableError as error:
             reasons["exact"] = str(error)
+    tight = curves_by_name["tight"]
+    spent = given if target is None else values["tight"]
+    attack = None
+    if isinstance(tight, TightBound) and spent is not None:
+        attack = WorstAlgorithm.of(tight.worst(spent), model.labels)
     apply = {name: value for name, value in values.items() if value is not None}
     best = lowest(curves_by_name).which(given).name if target is None else max(apply, key=lambda name: apply[name])
     return LeakageReport(
@@ -137,6 +151,8 @@ def leakage_of(
         reasons=reasons,
         exact=exact,
         witness=witness,
+        attack=attack,
+        multiplies=small_loss_slopes(curves_by_name),
         best=best,
         query=None if query is None else parsed_query.name,
         adversary=adversary,
@@ -162,9 +178,6 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
             with suppress(NotApplicableError):
                 points.append({"dp_epsilon": dp_loss, "leakage": leak(dp_loss)})
     return {"dp_epsilon": losses, "curves": lines, "exact": points}
-
-
-Curves = Mapping[str, Curve]
 
 
 def curve_lines(curves: Curves, least: float, most: float) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:

@@ -19,7 +19,7 @@ _NEIGHBOURS: Final = (
 )
 
 _SERIES: Final = {
-    "quilt": 0,
+    "tight": 0,
     "gaussian-exact": 0,
     "pedigree": 0,
     "markov": 1,
@@ -28,6 +28,8 @@ _SERIES: Final = {
     "gaussian-class": 2,
     "general": 3,
     "independent": 4,
+    "odds": 6,
+    "quilt": 7,
 }
 """A curve looks the same in every figure; those that apply to the same models look different."""
 _CLAIM: Final = 5
@@ -155,7 +157,21 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
             f"Most is learnt by someone who knows {w.knows}. A noisy {report.query} of {number(w.output)} over "
             f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
         )
+    elif report.attack is not None:
+        sentences.append(report.attack.sentence)
+    sentences += filter(None, (multiplied(report.multiplies),))
     return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), _NEIGHBOURS
+
+
+def multiplied(slopes: Mapping[str, float]) -> str:
+    """What correlation does to a small epsilon, in one line; empty where it is not known."""
+    if not slopes:
+        return ""
+    most = max(slopes.values())
+    words = f"Correlation multiplies a small epsilon by at most {up_to(most)}"
+    if "tight" in slopes and slopes["tight"] < most * (1 - 1e-3):
+        words += f" (a very small one by {up_to(slopes['tight'])})"
+    return f"{words}."
 
 
 def _safe(value: float | None, inverse: bool) -> str:
