@@ -62,6 +62,8 @@ class LeakageReport(Paged):
     """The algorithms that the best curve bounds, in words."""
     notes: dict[str, str] = field(default_factory=dict)
     """What else must be said of a curve."""
+    states: tuple[str, ...] = ()
+    """Names of the model's states, for what is asked."""
     foreign: frozenset[str] = frozenset()
     """Curves about another kind of model; a table leaves them out."""
 
@@ -159,6 +161,7 @@ def leakage_of(
         length=records,
         holds_for=curves_by_name[best].holds_for,
         notes={c.name: c.note for c in curves_by_name.values() if c.note},
+        states=model.labels,
         foreign=frozenset(name for name, c in curves_by_name.items() if isinstance(c, Absent) and c.foreign),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.assess.dp import curve_lines
@@ -33,6 +33,9 @@ _SERIES: Final = {
 }
 """A curve looks the same in every figure; those that apply to the same models look different."""
 _CLAIM: Final = 5
+_SHOWN: Final = 16
+"""Records on each side that the figure of questions shows at most."""
+_MOST_STATES: Final = 12
 
 
 def curves_chart(curves: Curves, *, least: float = 0.01, most: float = 10.0) -> Chart:
@@ -99,6 +102,44 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
     )
 
 
+def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
+    """The worst algorithm along the chain: which states of each record count as a yes, and which records are known."""
+    shown = min(_SHOWN, max(_reach(attack["before"]), _reach(attack["after"]), 1))
+    place = {state: float(n) for n, state in enumerate(states)}
+    yes = [(0, attack["likelier"])]
+    known = []
+    for sign, side in ((-1, attack["before"]), (1, attack["after"])):
+        asked = side["questions"]
+        for d in range(1, min(shown, len(asked)) + 1):
+            yes += [(sign * d, state) for state in asked[d - 1]]
+        if side["known"] is not None and side["known"]["distance"] <= shown:
+            known.append((sign * side["known"]["distance"], side["known"]["state"]))
+    layers: list[Layer] = [
+        Rule(at=0.0, along="x", pale=True),
+        Points(x=tuple(float(d) for d, _ in yes), y=tuple(place[s] for _, s in yes), label="counts as a yes", series=2),
+    ]
+    if known:
+        layers.append(
+            Points(x=tuple(float(d) for d, _ in known), y=tuple(place[s] for _, s in known), label="known", series=1)
+        )
+    words = f"The worst algorithm speaks for {attack['likelier']} and against {attack['other']}"
+    return Chart(
+        title=words,
+        x=Axis(name="records before and after the target", low=-shown - 0.5, high=shown + 0.5, whole=True),
+        y=Axis(scale="names", names=tuple(states)),
+        layers=tuple(layers),
+        alt=f"{words}. By record, from the target outwards, the states that count as a yes are marked; known records "
+        "are crosses.",
+        height=1.8 + 0.4 * len(states),
+        legend="outside",
+    )
+
+
+def _reach(side: Mapping[str, Any]) -> int:
+    """How far a side is worth showing: up to its known record, or as far as questions are listed."""
+    return int(side["known"]["distance"]) if side["known"] is not None else len(side["questions"])
+
+
 def leakage_page(report: LeakageReport) -> Page:
     """What a DP loss leaks by every curve, or the loss that may be spent."""
     content = report.to_dict()
@@ -127,6 +168,7 @@ def leakage_page(report: LeakageReport) -> Page:
                     table,
                     Figure(make=lambda: leakage_bars(content)),
                     Words(_sentences(report)),
+                    *_questions(report),
                     *((Words(none, heading="No number:"),) if none else ()),
                 ),
             ),
@@ -134,6 +176,14 @@ def leakage_page(report: LeakageReport) -> Page:
         data=content,
         kind="leakage",
     )
+
+
+def _questions(report: LeakageReport) -> tuple[Figure, ...]:
+    attack = None if report.attack is None else report.attack.to_dict()
+    states = report.states
+    if attack is None or not 2 <= len(states) <= _MOST_STATES:
+        return ()
+    return (Figure(make=lambda: questions_chart(attack, states), caption="What the worst algorithm asks."),)
 
 
 def _sentences(report: LeakageReport) -> tuple[str, ...]:
