@@ -154,7 +154,8 @@ class TightBound(Curve):
         return self.tight.leakage(_loss(dp_loss, "dp_epsilon"))
 
     def _value(self, dp_loss: float) -> float:
-        return self.tight(dp_loss)
+        # Where no record has two values there is nothing to learn; the curve stays a curve, and is not below the loss.
+        return max(self.tight(dp_loss), dp_loss)
 
     def _most(self, epsilon: float) -> float:
         return self.tight.inverse(epsilon) if epsilon > 0 else 0.0

@@ -248,7 +248,8 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
 
 
 def _error(candidate: Candidate) -> float:
-    return candidate.calibration.law.expected_l1_error if candidate.calibration else 0.0
+    """The expected error to six digits: of mechanisms that differ by their searches alone, the first listed is best."""
+    return float(f"{candidate.calibration.law.expected_l1_error:.6g}") if candidate.calibration else 0.0
 
 
 def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:
