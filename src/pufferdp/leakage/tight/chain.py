@@ -38,8 +38,9 @@ _LISTED: Final = 64
 class _Curve(Protocol):
     """One chain, one length, one adversary."""
 
-    share: float
-    """How narrow brackets are."""
+    @property
+    def share(self) -> float:
+        """How narrow brackets are."""
 
     def likely(self, epsilon: float) -> float:
         """A loss that leaks about so much: where a search may begin."""
@@ -381,7 +382,7 @@ class _ManyStates:
 
     def quick(self, loss: float) -> float:
         if self.short or self.long is None:
-            return self._each(loss)[0].lower.max()
+            return float(self._each(loss)[0].lower.max())
         return self.long.climb(loss)
 
     def within(self, loss: float, need: float) -> tuple[float, float]:
@@ -390,8 +391,8 @@ class _ManyStates:
             closed = found.upper <= max(need, found.lower * (1 + 10 * self.share))
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
                 return found.lower, found.upper
-        found, upper = self._each(loss)
-        return float(found.lower.max()), upper
+        each, upper = self._each(loss)
+        return float(each.lower.max()), upper
 
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
         """Every record; where a series does not forget, its first ones, and a loss for each that follows."""

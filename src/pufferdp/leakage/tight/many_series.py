@@ -121,7 +121,7 @@ class LongLane:
         """Vectors (R, …, k) moved to the record at a distance."""
         shape = vectors.shape
         if self.steady:
-            return (vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
+            return np.asarray(vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
         index = np.minimum(at + distance - 1, len(self.kernels) - 1)
         return (vectors.reshape(len(at), -1, self.size) @ self.kernels[index]).reshape(shape)
 
@@ -348,4 +348,4 @@ class LongLane:
     def _near(self, at: Ints, levels: Floats, deepest: int) -> Ints:
         """The first distance at which a known record could add more than the level, by group privacy."""
         near = np.searchsorted(self.sums, self.sums[np.minimum(at + 1, self.n)] + levels, side="right") - 1 - at
-        return np.clip(near + 1, 1, deepest)
+        return np.asarray(np.clip(near + 1, 1, deepest))

@@ -231,9 +231,8 @@ class Bracket:
 
     def pick(self, at: Ints | Mask) -> Bracket:
         """Some rows."""
-        parts = (self.lower, self.upper)
-        ends = (self.distance, self.state)
-        return Bracket(*(part[:, at] for part in parts), *(part[:, at] for part in ends), self.mu[:, at])
+        ends = self.distance[:, at], self.state[:, at]
+        return Bracket(self.lower[:, at], self.upper[:, at], *ends, self.mu[:, at])
 
 
 def tends_to(rounds: Floats, times: int, end: Floats) -> Floats:

@@ -220,22 +220,26 @@ def _own(both: Lanes, losses: Floats, adversary: str) -> SeriesLeakage:
 
 
 def _of_two(both: Lanes, losses: Floats, adversary: str, width: float, sides: str) -> SeriesLeakage:
-    alive, known, one = both.possible.all(axis=1), adversary == "bdp", np.ones(2)
+    alive: Mask = np.asarray(both.possible.all(axis=1))
+    known, one = adversary == "bdp", np.ones(2)
     tables = []
     for side, kernels, order in (("before", both.before, slice(None, None, -1)), ("after", both.after, slice(None))):
         if sides in ("both", side):
             end = None if side == "before" and both.any_start else one
             table = side_tables(kernels, losses[order], end, known, alive[order], width)
-            parts = (table.lower, table.upper, table.distance, table.state)
-            tables.append(SideTables(*(part[:, order] for part in parts)))
+            bounds, ends = (
+                (table.lower[:, order], table.upper[:, order]),
+                (table.distance[:, order], table.state[:, order]),
+            )
+            tables.append(SideTables(*bounds, *ends))
     lower, upper = (losses + np.sum([getattr(t, name) for t in tables], axis=0) for name in ("lower", "upper"))
     pair = upper.argmax(axis=0)[None]
     at = np.arange(len(losses))
-    ends = [np.zeros((2, len(losses)), dtype=np.int64), np.full((2, len(losses)), -1)]
+    nearest = [np.zeros((2, len(losses)), dtype=np.int64), np.full((2, len(losses)), -1)]
     added = np.zeros((2, len(losses)))
     for lane, table in enumerate(tables if len(tables) == 2 else [tables[0], tables[0]]):
-        ends[0][lane] = table.distance[pair[0], at]
-        ends[1][lane] = table.state[pair[0], at]
+        nearest[0][lane] = table.distance[pair[0], at]
+        nearest[1][lane] = table.state[pair[0], at]
         added[lane] = np.where(alive, table.lower[pair[0], at], 0.0)
     return SeriesLeakage(
         losses=losses,
@@ -244,7 +248,7 @@ def _of_two(both: Lanes, losses: Floats, adversary: str, width: float, sides: st
         likelier=np.where(alive, pair[0], 0),
         other=np.where(alive, 1 - pair[0], 0),
         adversary=adversary,
-        ends=(ends[0], ends[1]),
+        ends=(nearest[0], nearest[1]),
         added=added,
         mu=np.zeros_like(added),
     )
@@ -470,7 +474,7 @@ def _collect(
     added, mu = np.zeros((2, many)), np.zeros((2, many))
     for at, found in parts:
         lower[at], upper[at] = (losses[record[at]] + part.sum(axis=0) for part in (found.lower, found.upper))
-        to = np.ix_(here, at)
+        to = np.ix_(np.array(here), at)
         distance[to], state[to], added[to], mu[to] = found.distance, found.state, found.lower, found.mu
     if bounds is not None:
         upper = np.where(np.isneginf(upper), np.minimum(upper.max(), bounds[record]), upper)
@@ -506,7 +510,7 @@ def first_order(kernels: Floats, rows: Rows) -> Floats:
     out = np.zeros(rows.offsets.shape)
     pairs, which = np.unique(rows.x * k + rows.y, return_inverse=True)
     for lane, mean in enumerate(kernels.mean(axis=1)):
-        power, apart = np.eye(k), []
+        power, apart = np.eye(k), list[Floats]()
         while len(apart) < _FADES and (not apart or apart[-1].max() >= 1e-3):
             power = power @ mean
             apart.append(np.abs(power[pairs // k] - power[pairs % k]).sum(axis=1) / 2)

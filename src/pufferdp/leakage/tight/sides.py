@@ -212,7 +212,7 @@ class _Search:
         return _ROUNDING * (self.depth + self.look.size)
 
     def _top(self) -> Floats:
-        return np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail)
+        return np.asarray(np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail))
 
     def _aim(self, level: Floats, guess: Floats) -> Floats:
         """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
@@ -272,7 +272,7 @@ class _Search:
             if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
-            dead = ~(vectors[..., 0, :] > 0).any(axis=3)
+            dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
             over = dead.all(axis=(0, 2))
             if over.any() or d == self.depth:
                 gone = run[over]
@@ -404,7 +404,8 @@ class _Search:
 
 def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
     """Keep the questions of the last two steps at which some vector still had both signs."""
-    both = ((signed > 0).any(axis=4) & (signed < 0).any(axis=4)).transpose(1, 2, 0, 3)  # (2, R, steps, probes)
+    both: Mask = np.asarray((signed > 0).any(axis=4) & (signed < 0).any(axis=4))
+    both = both.transpose(1, 2, 0, 3)  # (2, R, steps, probes)
     flat = both.reshape(*both.shape[:2], -1)
     last = flat.shape[2] - 1 - flat[:, :, ::-1].argmax(axis=2)
     for lane, row in zip(*np.nonzero(flat.any(axis=2)), strict=True):

@@ -41,7 +41,7 @@ class Reach:
     @property
     def upper(self) -> Floats:
         """(2,): for sides of any length."""
-        return np.maximum(self.by_length.max(axis=1), self.beyond)
+        return np.asarray(np.maximum(self.by_length.max(axis=1), self.beyond))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class Lane:
         turn = near if stays else near @ (self._kernels * np.array([gain, 1.0]))
         passed = powers(turn, None if stays else near, length) @ self._starts[:, None]
         reached, said = _log_quotient(passed), _log_quotient(plain)
-        alive = (plain > 0).all(axis=2)
+        alive: Mask = np.asarray((plain > 0).all(axis=2))
         known = np.where(alive[..., :2], reached[..., :2] - np.where(alive[..., :2], said[..., :2], 0.0), -np.inf)
         if self.end is None:
             last = worst_law(passed[..., 2:], plain[..., 2:])
@@ -106,7 +106,7 @@ class Lane:
         ends = self._kernels @ (1 + np.eye(2) * math.expm1(min(last, MOST_LOSS)))
         reached = _log_quotient(powers(turn, None if self.stays else near, length) @ ends[:, None])
         limit = _fixed_point(turn)
-        return np.maximum(reached.max(axis=(1, 2)), limit) + rounding(length)
+        return np.asarray(np.maximum(reached.max(axis=(1, 2)), limit) + rounding(length))
 
     def _collected(self, known: Floats, last: Floats, beyond: Floats) -> Reach:
         """The worst end of every side: a known record at any distance, or the end of the series behind its records."""
