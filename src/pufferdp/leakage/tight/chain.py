@@ -31,6 +31,8 @@ _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
+_FILLS: Final = 2
+"""Records after which a chain of two states has been everywhere, if it ever is."""
 _LISTED: Final = 64
 """Questions listed where they go on without end."""
 
@@ -297,7 +299,12 @@ class _TwoStates:
         kernel, start = place.chain.kernels[0], place.chain.start
         self.after = Lane(kernel, np.ones(2), place.known)
         # A stationary chain of two states reads the same backwards.
-        self.before = self.after if place.chain.stationary else Lane(kernel.T, start, place.known)
+        possible = inputs.supports(place.chain, _FILLS)
+        self.before = (
+            self.after
+            if place.chain.stationary
+            else Lane(kernel.T, start, place.known, None if possible.all() else possible)
+        )
         slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
         self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
         self._plain: dict[tuple[int, int], Floats] = {}
@@ -395,12 +402,15 @@ class _ManyStates:
         return float(each.lower.max()), upper
 
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
-        """Every record; where a series does not forget, its first ones, and a loss for each that follows."""
+        """Every record; of a series that does not forget its first ones, and what group privacy says of the rest."""
         length = self.place.length
         some = min(length or _EXPLICIT, _EXPLICIT)
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:
             return found, math.inf if loss > 0 else 0.0
+        if some < length and self.place.chain.start is not None:
+            return found, length * loss
+        # Any law is allowed: also that of the first of so many records around a target, wherever it is.
         return found, float(found.upper.max()) + (length - some) * loss
 
     def worst(self, loss: float) -> TightLeakage:

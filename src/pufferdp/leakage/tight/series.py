@@ -193,7 +193,8 @@ def series_leakage(
     """
     n = len(losses)
     both = lanes(chain, n)
-    if adversary == "dp" or chain.size == 1 or n == 1:
+    certain = bool((both.possible.sum(axis=1) < 2).all())
+    if adversary == "dp" or certain or n == 1:
         return _own(both, losses, adversary)
     if chain.size == 2:
         return _of_two(both, losses, adversary, width, sides)
