@@ -21,7 +21,7 @@ from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
-from pufferdp.leakage.tight.outlook import LASTING
+from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, lanes, series_leakage
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
@@ -140,9 +140,9 @@ def tight_leakage(
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
     if length is None:
         return [None]
-    if isinstance(length, (int, np.integer)):
+    if np.ndim(length) == 0:
         return [inputs.length(length)]
-    found = sorted({inputs.length(n) for n in length})
+    found = sorted({inputs.length(n) for n in np.asarray(length).tolist()})
     if not found:
         raise ParameterError("length is an empty list; give the number of records, or leave it out", value=length)
     return [*found]
@@ -388,11 +388,16 @@ class _ManyStates:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
 
     def quick(self, loss: float) -> float:
+        if loss > MOST_LOSS:
+            return self.worst(loss).upper
         if self.short or self.long is None:
             return float(self._each(loss)[0].lower.max())
         return self.long.climb(loss)
 
     def within(self, loss: float, need: float) -> tuple[float, float]:
+        if loss > MOST_LOSS:
+            worst = self.worst(loss)
+            return worst.lower, worst.upper
         if not self.short and self.long is not None:
             found = self.long.at(loss, need)
             closed = found.upper <= max(need, found.lower * (1 + 10 * self.share))
@@ -414,6 +419,10 @@ class _ManyStates:
         return found, float(found.upper.max()) + (length - some) * loss
 
     def worst(self, loss: float) -> TightLeakage:
+        if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
+            cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
+            upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
+            return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.long is not None and not self.short:
             found = self.long.at(loss)
             closed = found.upper <= found.lower * (1 + 10 * self.share)

@@ -293,6 +293,6 @@ def on_chords(vectors: Floats, mu: Floats, asked: Floats) -> Floats:
     for g in range(last):
         low, high = mu[:, g, None], mu[:, g + 1, None]
         inside = (asked >= low) & (asked < high)
-        share = (asked - low) / np.where(high > low, high - low, 1.0)
+        share = np.where(inside, asked - low, 0.0) / np.where(high > low, high - low, 1.0)
         out = np.where(inside, vectors[:, g] + share * (vectors[:, g + 1] - vectors[:, g]), out)
     return out

@@ -42,6 +42,8 @@ from pufferdp.leakage.tight.outlook import (
 
 _LARGE: Final = 500.0
 """Leakages beyond this are bounded by group privacy alone."""
+_LARGEST_LEVEL: Final = 600.0
+"""Passes are made for no more than this, so that its exponential is a number."""
 _BLOCK: Final = 32
 """Steps between two looks at the ends."""
 FIRST_DEPTH: Final = 32
@@ -179,7 +181,7 @@ class _Search:
                 self.write(done)
                 own, need, guess = own[~done], need[~done], guess[:, ~done]
                 continue
-            level = self.best * np.exp(0.49 * enough)
+            level = np.exp(np.minimum(lower + 0.49 * enough, _LARGEST_LEVEL))
             far = self.tail > level
             self._pass(self._aim(level, guess))
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
@@ -198,8 +200,9 @@ class _Search:
         """Make passes while they raise the lower ends; whether the last ones did not."""
         still = np.zeros(len(self.at), dtype=bool)
         for _ in range(_CLIMBS):
-            lower = self.copies * np.log(self.best).sum(axis=0)
-            self._pass(self._aim(self.best * np.exp(0.25 * width * (own + lower)), guess))
+            logs = np.log(self.best)
+            lower = self.copies * logs.sum(axis=0)
+            self._pass(self._aim(np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL)), guess))
             guess = np.zeros_like(guess)
             still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
             if still.all():

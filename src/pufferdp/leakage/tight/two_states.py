@@ -149,9 +149,9 @@ class Lane:
             bounds = np.where(alive, up - down, -np.inf)[..., 2 * (not self.known) :]
             if self.end is None:
                 high, low = up[..., 2:], down[..., 2:]
-                mixed = np.where(np.isnan(high), -np.inf, high).max(axis=2) - np.where(
-                    np.isnan(low), np.inf, low
-                ).min(axis=2)
+                mixed = np.where(np.isnan(high), -np.inf, high).max(axis=2) - np.where(np.isnan(low), np.inf, low).min(
+                    axis=2
+                )
                 bounds = np.concatenate([bounds, mixed[..., None]], axis=2)
         return np.asarray(np.where(np.isnan(bounds), np.inf, bounds).max(axis=(1, 2)))
 
