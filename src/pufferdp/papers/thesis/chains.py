@@ -16,6 +16,9 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.papers.base import Drawing, Result, Setting
+from pufferdp.publish.answers.mechanisms.exact import ExactLeakage
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 
 RECORDS: Final = 100
 """Records in a series where the paper's bounds do not depend on their number."""
@@ -158,11 +161,14 @@ def figure_16(
         for h in factors:
             setting.progress(f"computing the largest gamma for epsilon {epsilon:g}")
             paper, dp_loss = math.exp((h - 1) * epsilon / (4 * h)), epsilon / h
+            quilt, odds = (
+                largest(partial(_curve_keeps, name, every_chain, epsilon, dp_loss), paper) for name in ("quilt", "odds")
+            )
             limits = {
                 "paper": paper,
-                "quilt": largest(partial(_every_chain_keeps, ("quilt",), epsilon, dp_loss), paper),
-                "ours": largest(partial(_every_chain_keeps, ("quilt", "odds"), epsilon, dp_loss), paper),
-                "tight": largest(partial(_every_algorithm_keeps, epsilon, dp_loss), paper),
+                "quilt": quilt,
+                "ours": max(quilt, odds),
+                "tight": largest(partial(_curve_keeps, "tight", even_chain, epsilon, dp_loss), paper),
                 "exact": largest(partial(_even_chain_keeps, epsilon, dp_loss), paper),
             }
             rows.append({"epsilon": epsilon, "h": h, **limits})
@@ -201,17 +207,13 @@ def figure_16(
     )
 
 
-def _every_chain_keeps(names: Sequence[str], epsilon: float, dp_loss: float, gamma: float) -> bool:
-    return min(by_curve(name, every_chain(gamma), dp_loss, RECORDS) for name in names) <= epsilon
-
-
-def _every_algorithm_keeps(epsilon: float, dp_loss: float, gamma: float) -> bool:
-    return by_curve("tight", even_chain(gamma), dp_loss, RECORDS) <= epsilon
+def _curve_keeps(name: str, chains: Callable[[float], Model], epsilon: float, dp_loss: float, gamma: float) -> bool:
+    return by_curve(name, chains(gamma), dp_loss, RECORDS) <= epsilon
 
 
 def _even_chain_keeps(epsilon: float, dp_loss: float, gamma: float) -> bool:
-    exact = leaks(even_chain(gamma), dp_loss, RECORDS).exact
-    return exact is not None and exact <= epsilon
+    count = Problem(model=even_chain(gamma), query=Query.parse("count:1"), lengths=((RECORDS, 1),), epsilon=epsilon)
+    return ExactLeakage(count)(dp_loss) <= epsilon
 
 
 def largest(holds: Callable[[float], bool], guess: float) -> float:
