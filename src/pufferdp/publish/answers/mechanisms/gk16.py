@@ -143,8 +143,8 @@ def _box_bands(box: Box, length: int) -> Iterator[_Band]:
         return
     if len(box.low) > _MOST_STATES:
         raise NotApplicableError(
-            f"the class is a box of chains of {len(box.low)} states; the bound on Γ takes 2^states steps, and the limit is "
-            f"{_MOST_STATES} states"
+            f"the class is a box of chains of {len(box.low)} states; the bound on Γ takes 2^states steps, and the "
+            f"limit is {_MOST_STATES} states"
         )
     before, after = (np.full(length, 0.5 * bound) for bound in (_left_bound(box), _right_bound(box)))
     # The last record: P(x_T|l) = P(l,x_T). The first, with any start: the log of the odds ratio (see `_first`).
