@@ -4,6 +4,8 @@ Outputs. With independent noise of scale s on each coordinate, the likelihood of
 of exp(−|y_j − F_j(path)|/s). Outside the range of F_j all paths are scaled alike, and between neighbouring values of
 F_j the ratio of two mixtures is monotone in y_j (a Möbius function of exp(2·y_j/s)), so the supremum over outputs is
 reached on the grid of values that the F_j take.
+
+Noise on a histogram that adds up to 0 has the same likelihoods for outputs that add up to T, and no others exist.
 """
 
 from __future__ import annotations
@@ -33,17 +35,25 @@ def answers(k: int, T: int, query: str, values=None) -> np.ndarray:
     return counts[..., [int(query.split(":")[1])]]
 
 
-def likelihoods(exact: np.ndarray, scale: float) -> np.ndarray:
+def likelihoods(exact: np.ndarray, scale: float, balanced: bool = False) -> np.ndarray:
     """Unnormalised likelihood of every output that matters given every path: shape paths + (outputs,)."""
     axes = [np.unique(exact[..., j]) for j in range(exact.shape[-1])]
     out = np.array(list(itertools.product(*axes)))
+    if balanced:
+        # Outputs beyond the range are like those at its end, so an output with a number at 0 stands for some with a
+        # smaller sum as well, and one with a number at T for some with a larger sum.
+        total = exact.ravel()[: exact.shape[-1]].sum()
+        sums = out.sum(axis=1)
+        out = out[
+            (sums == total) | ((sums > total) & (out.min(axis=1) == 0)) | ((sums < total) & (out.max(axis=1) == total))
+        ]
     distance = np.abs(exact[..., None, :] - out).sum(axis=-1)
     return np.exp(-distance / scale)
 
 
-def leakage(P, start, T: int, query: str, scale: float, *, everyone: bool, values=None) -> float:
+def leakage(P, start, T: int, query: str, scale: float, *, everyone: bool, values=None, balanced=False) -> float:
     """The largest log-ratio over secrets, outputs and, with ``everyone``, over all sets of known records."""
-    shown = likelihoods(answers(len(P), T, query, values), scale)
+    shown = likelihoods(answers(len(P), T, query, values), scale, balanced)
     return channel_leakage(path_law(P, start, T), shown, "bdp" if everyone else "pufferfish")
 
 

@@ -39,6 +39,8 @@ Place = tuple[Step, ...]
 CERTIFICATES = [
     "charged-answer",
     "answer-histogram-quilt-exact",
+    "answer-histogram-balanced",
+    "answer-frequency-balanced",
     "answer-sum-wasserstein",
     "answer-function",
     "answer-gaussian",
@@ -50,7 +52,7 @@ CERTIFICATES = [
     "charged-flow",
     "flow-joint",
 ]
-SLOW = ("charged-answer", "flip-three-states", "charged-flow", "flow-joint")
+SLOW = ("charged-answer", "answer-frequency-balanced", "flip-three-states", "charged-flow", "flow-joint")
 """Each change is verified anew, and a flow's error is simulated each time."""
 
 

@@ -21,7 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
+from pufferdp.publish.balanced import BalancedLaw
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
@@ -47,7 +49,7 @@ class Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseLaw:
-    """Independent noise on every coordinate of an answer."""
+    """Noise on every coordinate of an answer: independent, or balanced."""
 
     kind: NoiseKind
     """Which law the noise of each coordinate has."""
@@ -58,6 +60,18 @@ class NoiseLaw:
     unit: float = 1.0
     """Size of one count in the answer's units: 1 for counts, 1/T for frequencies. Discrete noise moves by it, and
     Gaussian noise is drawn on counts, which are exact, where a share of them would be rounded."""
+    balanced: bool = False
+    """Whether discrete noise on two or more coordinates adds up to 0, as in a histogram of a public number of records.
+    Its probability is proportional to exp(−‖z‖₁/scale), as that of independent noise."""
+
+    def __post_init__(self) -> None:
+        if self.balanced and (self.kind is not NoiseKind.DISCRETE_LAPLACE or self.coordinates < 2):
+            raise ParameterError("noise that adds up to 0 is discrete and for two or more numbers", value=self.kind)
+
+    @property
+    def in_counts(self) -> BalancedLaw:
+        """The law of balanced noise, in counts."""
+        return BalancedLaw(self.counts_scale, self.coordinates)
 
     @property
     def counts_scale(self) -> float:
@@ -73,6 +87,8 @@ class NoiseLaw:
             return self.coordinates * self.scale
         if self.kind is NoiseKind.GAUSSIAN:
             return self.coordinates * self.scale * math.sqrt(2 / math.pi)
+        if self.balanced:
+            return self.unit * self.in_counts.expected_l1
         # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
         rate = 1 / self.counts_scale
         return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
@@ -86,15 +102,22 @@ class NoiseLaw:
             return self.coordinates * 2 * self.scale**2
         if self.kind is NoiseKind.GAUSSIAN:
             return self.coordinates * self.scale**2
+        if self.balanced:
+            return self.unit**2 * self.in_counts.squared
         # The variance of the discrete Laplace law is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
         half = 1 / self.counts_scale / 2
         return self.coordinates * self.unit**2 * (1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
 
     def accuracy(self, beta: float) -> Accuracy:
-        """The least alpha such that all coordinates err by less than alpha with probability 1−beta."""
+        """The least alpha such that all coordinates err by less than alpha with probability 1−beta.
+
+        Of balanced noise on three or more coordinates a little more (see ``BalancedLaw.alpha``).
+        """
         beta = checks.probability(beta, "beta")
         if self.scale == 0:
             return Accuracy(alpha=self.unit if self.kind is NoiseKind.DISCRETE_LAPLACE else 0.0, beta=beta)
+        if self.balanced:
+            return Accuracy(alpha=self.unit * self.in_counts.alpha(beta), beta=beta)
         # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
         each = -math.expm1(math.log1p(-beta) / self.coordinates)
         if self.kind is NoiseKind.LAPLACE:
@@ -105,6 +128,29 @@ class NoiseLaw:
         s = self.counts_scale
         tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
         return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
+
+    def log_weights(self, gaps: Floats) -> Floats:
+        """The log of how likely noise of one coordinate is that moves it by a gap; up to a constant. Not Gaussian."""
+        if self.balanced:
+            return self.in_counts.log_probability(np.rint(gaps / self.unit))
+        return np.asarray(-np.abs(gaps) / self.scale)
+
+    def at_least(self, gaps: Floats) -> Floats:
+        """The probability that noise of one coordinate is at least a gap. Not Gaussian."""
+        if self.kind is NoiseKind.LAPLACE:
+            # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
+            inner = gaps <= 0
+            tail = 0.5 * np.exp(-np.abs(gaps) / self.scale)
+        else:
+            # P(X ≥ m) = q^m/(1+q) for whole m ≥ 1, and P(X ≥ m) = 1 − P(X ≥ 1−m).
+            whole = np.rint(gaps / self.unit)
+            inner = whole <= 0
+            steps = np.where(inner, 1 - whole, whole)
+            if self.balanced:
+                tail = self.in_counts.tail(steps)
+            else:
+                tail = np.exp(-steps * self.unit / self.scale) / (1 + math.exp(-self.unit / self.scale))
+        return np.asarray(np.where(inner, 1 - tail, tail))
 
 
 @runtime_checkable
@@ -192,6 +238,9 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
         raise ParameterError(f"noise scale is {law.scale:g}; it must be finite and 0 or more", value=law.scale)
     if law.scale == 0:
         return exact  # the law of the answer is the same under every secret: there is nothing to hide
+    if law.balanced:
+        noise = law.in_counts.draw(lambda count, scale: sampler.discrete_laplace([0] * count, scale))
+        return [int(v) + z for v, z in zip(exact, noise, strict=True)]
     if law.kind is NoiseKind.DISCRETE_LAPLACE:
         return sampler.discrete_laplace([int(v) for v in exact], law.counts_scale)
     values = [float(v) for v in exact]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,29 @@ def problem_of(model, query, lengths=(), clip=None) -> Problem:
     return Problem(model=model, query=Query.parse(query, clip=clip), lengths=lengths, epsilon=1.0)
 
 
+def balanced_law(scale, numbers, reach=400):
+    """How likely the noise of one number is to be -reach..reach, if all add up to 0: one convolution for each other."""
+    each = np.exp(-np.abs(np.arange(-reach, reach + 1)) / scale)
+    others = np.array([1.0])
+    for _ in range(numbers - 1):
+        others = np.convolve(others, each)
+    middle = len(others) // 2
+    law = each * (others[middle - reach : middle + reach + 1] if numbers > 2 else each)
+    return law / law.sum()
+
+
+def bayes_balanced(joint, answers, noisy, scale, unit):
+    """P(outcome | one noisy number) for noise that adds up to 0, then the law of that number; for each number."""
+    law = np.asarray(joint, dtype=float).ravel()
+    flat = answers.reshape(len(law), -1).astype(float)
+    noise, posteriors = balanced_law(scale / unit, flat.shape[1]), []
+    for j in range(flat.shape[1]):
+        weights = law * noise[np.rint((noisy[j] - flat[:, j]) / unit).astype(int) + 400]
+        points, place = np.unique(flat[:, j], return_inverse=True)
+        posteriors.append((points, np.bincount(place.ravel(), weights / weights.sum())))
+    return posteriors
+
+
 def bayes(joint, answers, noisy, scale, coordinates=None):
     """P(outcome | noisy answer) over all outcomes, then the law of each coordinate of the answer."""
     law = np.asarray(joint, dtype=float).ravel()
@@ -92,15 +116,34 @@ def noisy_near(generator, answers, scale) -> list[float]:
     return [float(v) for v in rows[generator.integers(len(rows))] + generator.laplace(0, scale, rows.shape[1])]
 
 
+def balanced_near(generator, answers, scale, unit) -> list[float]:
+    """Something that noise which adds up to 0 could make of one of the answers."""
+    rows = answers.reshape(-1, answers.shape[-1]).astype(float)
+    noise = np.rint(generator.laplace(0, scale / unit, rows.shape[1] - 1))
+    return [float(v) for v in rows[generator.integers(len(rows))] + np.append(noise, -noise.sum()) * unit]
+
+
 @given(case=cases(), seed=SEEDS, scale=st.sampled_from([0.3, 1.0, 7.0]))
 def test_records_literal_bayes(case, seed, scale):
-    """Networks, tables and groups: every query, against all outcomes."""
+    """Networks, tables and groups: every query, against all outcomes; histograms with noise of their own on each."""
     generator = np.random.default_rng(seed)
     noisy = noisy_near(generator, case.answers, scale)
-    found = denoise(case.problem(1.0), noisy if case.answers.shape[-1] > 1 else noisy[0], scale)
+    problem = replace(case.problem(1.0), independent_noise=True)
+    found = denoise(problem, noisy if case.answers.shape[-1] > 1 else noisy[0], scale)
     assert_is_the_posterior(
         found, bayes(case.joint, case.answers, noisy, scale, "all" if case.answers.shape[-1] == 2 else None)
     )
+
+
+@given(case=cases(), seed=SEEDS, scale=st.sampled_from([0.3, 1.0, 7.0]))
+def test_records_literal_bayes_of_balanced_noise(case, seed, scale):
+    problem = case.problem(1.0)
+    if not problem.balanced:
+        return
+    unit = problem.bound.unit
+    noisy = balanced_near(np.random.default_rng(seed), case.answers, scale * unit, unit)
+    found = denoise(problem, noisy, scale * unit)
+    assert_is_the_posterior(found, bayes_balanced(case.joint, case.answers, noisy, scale * unit, unit))
 
 
 @given(
@@ -109,8 +152,9 @@ def test_records_literal_bayes(case, seed, scale):
     seed=SEEDS,
     scale=st.sampled_from([0.3, 1.0, 7.0]),
     query=st.sampled_from(["count:0", "sum", "mean", "histogram", "frequency"]),
+    balanced=st.booleans(),
 )
-def test_chains_literal_bayes(chain, length, seed, scale, query):
+def test_chains_literal_bayes(chain, length, seed, scale, query, balanced):
     generator = np.random.default_rng(seed)
     values = [0.0, 0.3, -1.2][: chain.size]
     if chain.size == 1 and query in ("sum", "mean"):
@@ -121,8 +165,16 @@ def test_chains_literal_bayes(chain, length, seed, scale, query):
     answers = brute.answers([model.labels] * length, list(model.labels), query, values)
     noisy = noisy_near(generator, answers, scale)
     lists = query in ("histogram", "frequency")
-    found = denoise(problem_of(model, query, ((length, 1),)), noisy if lists else noisy[0], scale)
-    wanted = bayes(joint, answers, noisy, scale, "all" if chain.size == 2 else None)
+    problem = problem_of(model, query, ((length, 1),))
+    if problem.balanced and balanced:
+        unit = problem.bound.unit
+        noisy = balanced_near(generator, answers, scale * unit, unit)
+        found = denoise(problem, noisy, scale * unit)
+        wanted = bayes_balanced(joint, answers, noisy, scale * unit, unit)
+    else:
+        problem = replace(problem, independent_noise=True)
+        found = denoise(problem, noisy if lists else noisy[0], scale)
+        wanted = bayes(joint, answers, noisy, scale, "all" if chain.size == 2 else None)
     for at, (mean, (points, law)) in enumerate(zip(listed(found.mean), wanted, strict=True)):
         if mean is None:  # an impossible answer, as good as: the transform knows nothing of masses so small
             assert listed(found.surprise)[at] < 1e-3
@@ -300,11 +352,11 @@ def test_groups_gain():
 
 
 def test_both_numbers_of_two_are_better_than_one():
-    """A histogram of two labels tells of one count twice."""
+    """A histogram of two labels with noise on each tells of one count twice."""
     generator = np.random.default_rng(10)
     truths = sample_chain(ACTIVITY, 100, 1200, generator).sum(axis=1)
     noisy = np.stack([100 - truths, truths], axis=1) + discrete_laplace(generator, 6.0, (1200, 2))
-    problem = problem_of(ACTIVITY, "histogram", ((100, 1),))
+    problem = replace(problem_of(ACTIVITY, "histogram", ((100, 1),)), independent_noise=True)
     found = [denoise(problem, [int(v) for v in row], 6.0) for row in noisy]
     count = problem_of(ACTIVITY, "count:active", ((100, 1),))
     single = np.array([denoise(count, int(row[1]), 6.0).mean for row in noisy])
@@ -313,6 +365,16 @@ def test_both_numbers_of_two_are_better_than_one():
     assert all(sum(d.mean) == pytest.approx(100) for d in found)
     for j, exact in enumerate([100 - truths, truths]):
         assert covers(np.array([d.low[j] <= t <= d.high[j] for d, t in zip(found, exact, strict=True)]))
+
+
+def test_a_histogram_of_two_is_one_count():
+    """Noise that adds up to 0 is that of one count with half the scale, and tells as much as the count."""
+    histogram, count = (problem_of(ACTIVITY, query, ((100, 1),)) for query in ("histogram", "count:active"))
+    for noisy in (-3, 0, 20, 28, 41, 60):
+        both, single = denoise(histogram, [100 - noisy, noisy], 6.0), denoise(count, noisy, 3.0)
+        for name in ("mean", "low", "high", "surprise"):
+            assert getattr(both, name)[1] == pytest.approx(getattr(single, name), rel=1e-9), name
+        assert sum(both.mean) == pytest.approx(100)
 
 
 def test_normal_records_gain():

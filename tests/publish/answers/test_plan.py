@@ -39,7 +39,7 @@ def test_ranked_by_error_with_reasons(model, adversary):
 def test_json_has_no_surprises():
     made = plan(CHAIN, "count:1", epsilon=1, lengths=[100, 40, 40], adversary="pufferfish").to_dict()
     again = json.loads(json.dumps(made, allow_nan=False))
-    assert again["best"] == "exact-laplace"
+    assert again["best"] == "curve-tight"
     assert again["records"] == 180
     far = next(c for c in again["candidates"] if c["mechanism"] == "wasserstein")["transport"]["distance"]
     assert 1 < far < 10

@@ -160,13 +160,16 @@ def test_the_released_error_matches_what_was_promised():
 
 
 def test_every_changed_number_in_a_certificate_is_found():
-    raw = release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0).certificate.to_dict()
+    made = release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0, mechanism="quilt-exact")
+    raw = made.certificate.to_dict()
     assert verify(raw).valid
     changes = [
         (("guarantee", "epsilon"), 0.5),
         (("guarantee", "adversary"), "pufferfish"),
         (("guarantee", "statement"), "Nothing leaks."),
         (("noise", "scale"), raw["noise"]["scale"] * 0.9),
+        (("noise", "balanced"), False),
+        (("noise", "balanced"), None),
         (("calibration", "sigma"), raw["calibration"]["sigma"] * 0.9),
         (("accuracy", "alpha"), 1.0),
         (("expected_l1_error",), 1.0),
@@ -184,6 +187,7 @@ def test_every_changed_number_in_a_certificate_is_found():
         (("estimate",), [1.0, 2.0]),
         (("labels",), ["a", "b"]),
         (("answer",), [1]),
+        (("answer",), [made.answer[0] + 1, made.answer[1]]),
     ]
     for path, value in changes:
         changed = copy.deepcopy(raw)

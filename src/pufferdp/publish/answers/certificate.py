@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import (
@@ -25,6 +25,18 @@ EXACT_ANSWER: Final = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
 )
 DECLARED: Final = "the Lipschitz constant was declared by the author of the function and cannot be checked"
+
+
+class AnswerNoisePart(NoisePart):
+    """The noise that was drawn."""
+
+    balanced: Literal[True] | None = Field(
+        default=None, description="the noise of all numbers adds up to 0; not there where each has noise of its own"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in content(self).items() if value is not None}
 
 
 class QueryPart(CertificatePart):
@@ -84,7 +96,7 @@ class Certificate(SealedCertificate):
     query: QueryPart
     mechanism: MechanismPart
     calibration: CalibrationPart
-    noise: NoisePart
+    noise: AnswerNoisePart
     expected_l1_error: float
     accuracy: AccuracyPart
     data: DataPart

@@ -6,7 +6,6 @@ public already. No function of this module is given an exact answer.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -23,7 +22,7 @@ from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
-from pufferdp.publish.noise import NoiseKind
+from pufferdp.publish.noise import NoiseLaw
 
 Answer = int | float | list[int] | list[float]
 LEAST_SURPRISE: Final = 1e-12
@@ -110,9 +109,6 @@ class AnswerPrior:
 
     points: Floats
     law: TotalLaw
-    unit: float
-    """The distance between two answers that discrete noise keeps apart."""
-    kind: NoiseKind
 
 
 def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
@@ -121,7 +117,7 @@ def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
     ``scale`` is that of the calibration. The noise drawn is wider by what its rounding may cost: about 1e-15 of the
     scale, which shows in no digit that is printed.
     """
-    kind, labels = problem.query.kind, problem.bound.labels
+    kind, labels, noise = problem.query.kind, problem.bound.labels, problem.noise(scale)
     noisy = [float(v) for v in answer] if isinstance(answer, list) else [float(answer)]
     try:
         numbers = numbers_of(problem.model)
@@ -129,16 +125,16 @@ def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
             return _of_numbers(problem, numbers.normal, noisy[0], scale)
         if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             prior = answer_prior(problem)
-            return None if prior is None else _denoise_number(prior, noisy[0], scale)
+            return None if prior is None else _denoise_number(prior, noisy[0], noise)
         if len(labels) == 2:
             prior = answer_prior(problem, labels[1])
-            return None if prior is None else _denoise_pair(prior, noisy, scale, problem.records * problem.bound.unit)
+            return None if prior is None else _denoise_pair(prior, noisy, noise, problem.records * problem.bound.unit)
         posteriors = []
         for label, value in zip(labels, noisy, strict=True):
             prior = answer_prior(problem, label)
             if prior is None:
                 return None
-            posteriors.append(_denoise_number(prior, value, scale))
+            posteriors.append(_denoise_number(prior, value, noise))
     except NotApplicableError:
         return None
     return _by_coordinate(posteriors)
@@ -177,21 +173,20 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         # These laws are sums of products of positive numbers: right to many digits however small.
         law, places = TotalLaw(np.exp(logs[0])), np.asarray(laws.points)
     share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
-    return AnswerPrior(_answers(grid, places) / share, law, problem.bound.unit, problem.bound.noise)
+    return AnswerPrior(_answers(grid, places) / share, law)
 
 
 def _answers(grid: Grid, places: npt.NDArray[Any]) -> Floats:
     return np.asarray(float(grid.least) + float(grid.unit) * places, dtype=float)
 
 
-def posterior(prior: AnswerPrior, distances: Floats, scale: float) -> Floats | None:
-    """P(true answer | noisy answer), for noise that falls like exp(−distance/scale): Laplace and discrete Laplace.
+def posterior(prior: AnswerPrior, heights: Floats) -> Floats | None:
+    """P(true answer | noisy answer), from the logs of how likely the noisy answer is given each true one.
 
     None where the weight rests on masses that are rounding. That is a matter of use, not of privacy: a wrong law here
     would make a poor estimate, but still one that follows from the noisy answer and public facts alone.
     """
-    with np.errstate(divide="ignore", over="ignore"):
-        heights = -distances / scale
+    with np.errstate(divide="ignore"):
         logs = np.log(prior.law.masses) + heights
     if not np.isfinite(logs).any():
         return None
@@ -204,29 +199,20 @@ def posterior(prior: AnswerPrior, distances: Floats, scale: float) -> Floats | N
     return np.asarray(weights / weights.sum())
 
 
-def surprise(prior: AnswerPrior, noisy: float, scale: float) -> float:
+def surprise(prior: AnswerPrior, noisy: float, noise: NoiseLaw) -> float:
     """P(an answer at least this far out, on the side where it lies), twice: under the model, noise included."""
-    above = float(prior.law.masses @ _at_least(prior, noisy - prior.points, scale))
-    below = float(prior.law.masses @ _at_least(prior, prior.points - noisy, scale))
+    above = float(prior.law.masses @ _at_least(prior, noisy - prior.points, noise))
+    below = float(prior.law.masses @ _at_least(prior, prior.points - noisy, noise))
     return min(1.0, max(LEAST_SURPRISE, 2 * min(above, below)))
 
 
-def _at_least(prior: AnswerPrior, gaps: Floats, scale: float) -> Floats:
+def _at_least(prior: AnswerPrior, gaps: Floats, noise: NoiseLaw) -> Floats:
     """P(noise ≥ gap) for each gap, in the answer's units; counts are rounded to whole ones."""
-    if scale == 0:
+    if noise.scale == 0:
         # The answer is one of the points, up to the rounding of a sum.
         return np.asarray(gaps <= 1e-9 * max(1.0, float(np.abs(prior.points).max())), dtype=float)
-    if prior.kind is NoiseKind.LAPLACE:
-        # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
-        inner, steps, top = gaps <= 0, np.abs(gaps), 0.5
-    else:
-        # P(X ≥ m) = q^m/(1+q) for whole m ≥ 1, and P(X ≥ m) = 1 − P(X ≥ 1−m).
-        whole = np.rint(gaps / prior.unit)
-        inner, top = whole <= 0, 1 / (1 + math.exp(-prior.unit / scale))
-        steps = np.where(inner, 1 - whole, whole) * prior.unit
     with np.errstate(over="ignore"):
-        tail = top * np.exp(-steps / scale)
-    return np.asarray(np.where(inner, 1 - tail, tail))
+        return noise.at_least(gaps)
 
 
 def summary(points: Floats, law: Floats) -> tuple[float, float, float]:
@@ -237,23 +223,31 @@ def summary(points: Floats, law: Floats) -> tuple[float, float, float]:
     return mean, float(points[low]), float(points[high])
 
 
-def _denoise_number(prior: AnswerPrior, noisy: float, scale: float) -> Denoised:
-    far = surprise(prior, noisy, scale)
-    if scale == 0:
+def _denoise_number(prior: AnswerPrior, noisy: float, noise: NoiseLaw) -> Denoised:
+    far = surprise(prior, noisy, noise)
+    if noise.scale == 0:
         return Denoised(mean=noisy, low=noisy, high=noisy, surprise=far)
-    law = posterior(prior, np.abs(noisy - prior.points), scale)
+    law = posterior(prior, _log_weights(noise, noisy - prior.points))
     mean, low, high = (None, None, None) if law is None else summary(prior.points, law)
     return Denoised(mean=mean, low=low, high=high, surprise=far)
 
 
-def _denoise_pair(prior: AnswerPrior, noisy: list[float], scale: float, total: float) -> Denoised:
-    """Two labels: c of the second and total − c of the first, each with its own noise. Both tell of c."""
+def _log_weights(noise: NoiseLaw, gaps: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return noise.log_weights(gaps)
+
+
+def _denoise_pair(prior: AnswerPrior, noisy: list[float], noise: NoiseLaw, total: float) -> Denoised:
+    """Two labels: c of the second and total − c of the first. Both tell of c where each has noise of its own."""
     other = replace(prior, points=total - prior.points)
-    far = [surprise(other, noisy[0], scale), surprise(prior, noisy[1], scale)]
-    if scale == 0:
+    far = [surprise(other, noisy[0], noise), surprise(prior, noisy[1], noise)]
+    if noise.scale == 0:
         same: list[float | None] = [*noisy]
         return Denoised(mean=same, low=same, high=same, surprise=far)
-    law = posterior(prior, np.abs(noisy[1] - prior.points) + np.abs(noisy[0] - other.points), scale)
+    heights = _log_weights(noise, noisy[1] - prior.points)
+    if not noise.balanced:
+        heights = heights + _log_weights(noise, noisy[0] - other.points)
+    law = posterior(prior, heights)
     if law is None:
         none: list[float | None] = [None, None]
         return Denoised(mean=none, low=none, high=none, surprise=far)
@@ -312,7 +306,8 @@ def answer_belief(problem: Problem, noisy: float, scale: float) -> AnswerBelief:
     if len(problem.bound.labels) > 1:
         raise ParameterError("the answer is several numbers; a figure of a posterior needs an answer of one number")
     prior = answer_prior(problem)
-    law = None if prior is None or scale == 0 else posterior(prior, np.abs(noisy - prior.points), scale)
+    noise = problem.noise(scale)
+    law = None if prior is None or scale == 0 else posterior(prior, _log_weights(noise, noisy - prior.points))
     if prior is None or law is None:
         raise NotApplicableError("the answer has no posterior to draw: no one law, no noise, or far beyond the model")
     mean, low, high = summary(prior.points, law)

@@ -114,6 +114,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             epsilon=c.guarantee.epsilon,
             adversary=checks.adversary(c.guarantee.adversary),
             secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
+            independent_noise=c.noise.balanced is None,
         )
         Reading.stated(c.data).check_stated(model, lengths)
         return AnswerProblem(problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta)
@@ -136,6 +137,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         query, bound, answer = query_problem.query, query_problem.bound, made.released
         if len(answer if isinstance(answer, list) else [answer]) != len(bound.labels):
             raise CertificateError("the answer does not have one number for each label of the query")
+        if query_problem.balanced and not _adds_up(query_problem, answer):
+            raise CertificateError("the answer does not add up to the number of records, as its noise makes it do")
         implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
         return {
             **self.head_claims(made),
@@ -160,7 +163,11 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(query_problem.model)),
                 "transport": _transport(transport_to_dict(noise)),
             },
-            "noise": {"kind": Exact(str(noise.law.kind)), "scale": Near(noise.scale)},
+            "noise": {
+                "kind": Exact(str(noise.law.kind)),
+                "scale": Near(noise.scale),
+                **({"balanced": Exact(True)} if noise.law.balanced else {}),
+            },
             "expected_l1_error": Near(noise.law.expected_l1_error),
             "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
             "data": data_claims(made.data, query_problem.lengths),
@@ -221,6 +228,11 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
 
 KIND: Final = AnswerKind()
+
+
+def _adds_up(problem: Problem, answer: Any) -> bool:
+    """Whether a noisy histogram adds up; shares are rounded one by one."""
+    return math.isclose(math.fsum(answer), problem.records * problem.bound.unit, rel_tol=1e-9)
 
 
 def charge_of(problem: Problem, candidate: Candidate) -> Charge:

@@ -91,6 +91,7 @@ class Candidate:
             "sigma": c.sigma if c else None,
             "lipschitz": c.lipschitz if c else None,
             "noise": str(c.law.kind) if c else None,
+            "balanced": c.law.balanced if c else None,
             "expected_l1_error": c.law.expected_l1_error if c else None,
             "mean_squared_error": c.law.mean_squared_error if c else None,
             "factor": self.factor,

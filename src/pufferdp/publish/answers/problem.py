@@ -29,6 +29,9 @@ class Problem:
     adversary: Adversary = Adversary.BDP
     secrets: Secrets | None = None
     """Secrets of one's own; without them every record's value is one."""
+    independent_noise: bool = False
+    """Whether each number of a histogram has noise of its own, which adds up to anything. Releases of version 0.1 had,
+    and their certificates say so by saying nothing else."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -70,6 +73,18 @@ class Problem:
     def domains(self) -> Domains:
         """Records by name and their states."""
         return records_of(self.model) or _Positions(self.longest, self.model.labels)
+
+    @property
+    def balanced(self) -> bool:
+        """Whether the noise of all numbers adds up to 0, because the numbers add up to what is public."""
+        return self.bound.balanced and not self.independent_noise
+
+    def noise(self, scale: float) -> NoiseLaw:
+        """The law of the noise on the answer at a scale."""
+        bound = self.bound
+        return NoiseLaw(
+            kind=bound.noise, scale=scale, coordinates=len(bound.labels), unit=bound.unit, balanced=self.balanced
+        )
 
     @property
     def moves(self) -> tuple[float, ...]:
@@ -170,15 +185,12 @@ class Mechanism(ABC):
     def with_finding(self, problem: Problem, finding: Calibrated) -> Calibration:
         """A calibration at a given σ."""
         bound = problem.bound
-        law = NoiseLaw(
-            kind=bound.noise, scale=bound.lipschitz * finding.sigma, coordinates=len(bound.labels), unit=bound.unit
-        )
         return Calibration(
             mechanism=self.name,
             theorem=finding.theorem or self.theorem,
             sigma=finding.sigma,
             lipschitz=bound.lipschitz,
-            law=law,
+            law=problem.noise(bound.lipschitz * finding.sigma),
             quilt=finding.quilt,
             transport=finding.transport,
         )

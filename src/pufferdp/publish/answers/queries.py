@@ -121,6 +121,7 @@ class Query:
                 range=None,
                 moves=self._moves(model),
                 extent=self._extent(model, unit),
+                balanced=not single and len(model.labels) > 1,
             )
         if self.kind is QueryKind.FUNCTION:
             labels = tuple(str(n) for n in range(self.coordinates)) if self.coordinates > 1 else ("answer",)
@@ -239,3 +240,5 @@ class BoundQuery:
     """How far each record can move the answer, as a share of L, where records differ."""
     extent: tuple[tuple[float, float], ...] | None = None
     """The least and the most each coordinate can be, where records differ."""
+    balanced: bool = False
+    """Whether the coordinates add up to a public number, that of the records: their noise then adds up to 0."""

@@ -126,7 +126,8 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
             ("adversary", f"{g['adversary']}: knows {g['knows']}"),
             (
                 "noise",
-                f"{noise['kind']}, scale {number(noise['scale'])}, Lipschitz constant {number(query['lipschitz'])}",
+                f"{noise['kind']}{', adding up to 0' if noise.get('balanced') else ''}, scale "
+                f"{number(noise['scale'])}, Lipschitz constant {number(query['lipschitz'])}",
             ),
             (
                 "what decides",

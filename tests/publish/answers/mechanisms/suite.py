@@ -67,7 +67,16 @@ class MechanismSuite:
         values = list(range(chain.size)) if query == "sum" else None
         for start in starts_of(chain, np.random.default_rng(seed)):
             everyone = adversary is Adversary.BDP
-            found = leakage(chain.transition, start, T, query, calibration.scale, everyone=everyone, values=values)
+            found = leakage(
+                chain.transition,
+                start,
+                T,
+                query,
+                calibration.scale,
+                everyone=everyone,
+                values=values,
+                balanced=calibration.law.balanced,
+            )
             assert found <= epsilon + ROUNDING
 
     @given(chain=chains(), T=st.integers(1, 6), epsilon=epsilons, data=st.data())

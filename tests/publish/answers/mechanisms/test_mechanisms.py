@@ -14,7 +14,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.curves import CURVES
 from pufferdp.models.chain import MarkovChain
-from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
+from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import Group, PerRecord
 from pufferdp.publish.answers.mechanisms.gk16 import Gk16
@@ -215,15 +215,3 @@ def test_mechanisms_that_need_mixing_say_so():
     for adversary in BOTH:
         assert "periodic" in reason([[0, 1], [1, 0]], QuiltApprox(), adversary)
         assert "reducible" in reason([[1, 0], [0, 1]], QuiltApprox(), adversary)
-
-
-def test_gk16_declines_where_the_class_is_a_box():
-    problem = Problem(
-        model=BinaryInterval(low=0.4, high=0.6),
-        query=Query.parse("count:0"),
-        lengths=((5, 1),),
-        epsilon=1.0,
-        adversary=Adversary.PUFFERFISH,
-    )
-    with pytest.raises(NotApplicableError, match="bounds"):
-        Gk16().calibrate(problem)

@@ -24,6 +24,7 @@ _MOST_STATES: Final = 8
 """Windows of chains with more states take minutes."""
 _MOST_WINDOWS: Final = 50
 """Chains of a class times different lengths: each takes some ten milliseconds, some ten times."""
+_NUMBERS: Final = (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN)
 _SPARE: Final = 1e-10
 """More than rounding can take from a leakage: it is left over, so the noise is wider by it."""
 
@@ -64,7 +65,7 @@ class ExactLeakage:
         self._worst = _by_belief(problem, self._grid)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
-        exact = problem.query.kind is QueryKind.COUNT
+        exact = problem.query.counts_states
         self._rounding = 0.0 if exact else math.ulp(_largest(problem)) / problem.bound.lipschitz
 
     def __call__(self, dp_loss: float) -> float:
@@ -136,6 +137,8 @@ class ExactLeakage:
     def _value(self, records: tuple[int, ...], steps: int) -> float:
         """An answer over some records, in its units: their least possible sum, and so many steps more."""
         problem = self._problem
+        if problem.balanced:  # the bin of the last state stands for both
+            return steps * problem.bound.unit
         numbers = problem.query.numbers(problem.model) or ()
         value = dict(zip(problem.model.labels, numbers, strict=True))
         least = math.fsum(min(value[s] for s in problem.states_at(i)) for i in records)
@@ -186,9 +189,15 @@ def _largest(problem: Problem) -> float:
 
 def _grid(problem: Problem) -> Grid:
     """The answer in whole steps, or the reason why there is no exact leakage."""
-    if problem.query.kind not in (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN):
-        raise NotApplicableError("is worked out for one number: a count, a sum or a mean of states with values")
+    if problem.query.kind not in _NUMBERS and not (problem.balanced and len(problem.bound.labels) == 2):
+        raise NotApplicableError(
+            "is worked out for one number: a count, a histogram of two states, a sum or a mean of states with values"
+        )
     answer_grid = grid(problem, problem.model.domains or [problem.model.labels])
     if answer_grid is None:
-        raise NotApplicableError("needs states with values; the numbers are in the data alone")
+        raise NotApplicableError(
+            "needs records that all have both states"
+            if problem.balanced
+            else "needs states with values; the numbers are in the data alone"
+        )
     return answer_grid
