@@ -18,6 +18,11 @@ _NEIGHBOURS: Final = (
     "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
 )
 
+_APPROXIMATE_NEIGHBOURS: Final = (
+    "One record changes its value here; a pair for records added or removed is doubled first, to (2 epsilon, "
+    "(1 + e^epsilon) delta)."
+)
+
 _SERIES: Final = {
     "tight": 0,
     "gaussian-exact": 0,
@@ -145,14 +150,15 @@ def leakage_page(report: LeakageReport) -> Page:
     content = report.to_dict()
     over = f" over {report.length:,} records" if report.length is not None else ""
     what = "A leakage of at most" if report.inverse else "A DP loss of"
-    title = f"{what} {number(report.given)}{over}, for an adversary who knows {report.adversary.knows}"
+    beside = _delta_beside(report)
+    title = f"{what} {number(report.given)}{beside}{over}, for an adversary who knows {report.adversary.knows}"
     reasons = {name: reason for name, reason in report.reasons.items() if name not in report.foreign}  # JSON has all
     shown = {name: value for name, value in report.curves.items() if name in reasons or name not in report.reasons}
     rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
     if report.query is not None:
         rows.append((f"exact, {report.query}", "", _safe(report.exact, report.inverse)))
     table = Table(
-        caption=f"{what} {number(report.given)}{over}, adversary {report.adversary}",
+        caption=f"{what} {number(report.given)}{beside}{over}, adversary {report.adversary}",
         head=("curve", "", "DP loss to spend" if report.inverse else "leaks at most"),
         rows=tuple(rows),
         left=2,
@@ -188,7 +194,9 @@ def _questions(report: LeakageReport) -> tuple[Figure, ...]:
 
 def _sentences(report: LeakageReport) -> tuple[str, ...]:
     value = _safe(report.curves[report.best], report.inverse)
-    if report.inverse:
+    if report.approximate:
+        answer = _approximate_answer(report, value)
+    elif report.inverse:
         answer = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
         answer += f"{number(report.given)}."
     else:
@@ -201,6 +209,7 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         noise = f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, "
         noise += "this DP epsilon suffices" if report.inverse else "the leakage is"
         sentences.append(f"{noise}: {_safe(report.exact, report.inverse)}.")
+    neighbours = _APPROXIMATE_NEIGHBOURS if report.approximate else _NEIGHBOURS
     w = report.witness
     if w is not None:
         sentences.append(
@@ -210,7 +219,31 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
     elif report.attack is not None:
         sentences.append(report.attack.sentence)
     sentences += filter(None, (multiplied(report.multiplies),))
-    return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), _NEIGHBOURS
+    return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), neighbours
+
+
+def _delta_beside(report: LeakageReport) -> str:
+    """The delta of the question, in words: whose it is follows from whose epsilon stands before it."""
+    if not report.approximate:
+        return ""
+    failing = report.delta if report.inverse else report.dp_delta
+    return f" with a delta of {up_to(failing)}"
+
+
+def _approximate_answer(report: LeakageReport, value: str) -> str:
+    """Both pairs, and whose they are."""
+    if report.inverse:
+        return (
+            f"Spend a DP epsilon of {value} with a DP delta of {up_to(report.dp_delta, down=True)} in all, with any DP "
+            f"library: towards this adversary that makes an epsilon of {number(report.given)} with a delta of "
+            f"{up_to(report.delta)}. --dp-delta is the algorithm's delta, --delta the one towards the adversary."
+        )
+    chosen = f" Of {report.privacy} this pair serves best." if report.privacy else ""
+    return (
+        f"The algorithm's own pair is ({number(report.given)}, {up_to(report.dp_delta)}); towards this adversary it "
+        f"makes ({value}, {up_to(report.delta)}). Whatever the DP algorithm, each set of outputs has under one value "
+        f"of a record a probability of at most e^{value} times that under another, plus {up_to(report.delta)}.{chosen}"
+    )
 
 
 def multiplied(slopes: Mapping[str, float]) -> str:
