@@ -92,11 +92,11 @@ def figure_4(setting: Setting, *, epsilons: Sequence[float] = EPSILONS, alphas: 
         columns={
             "epsilon": "epsilon",
             "alpha": "alpha",
-            "group": "by GroupDP",
-            "gk16": "by GK16",
-            "approx": "by MQMApprox",
-            "paper": "by MQMExact",
-            "odds": "by our odds",
+            "group": "GroupDP",
+            "gk16": "GK16 (2016)",
+            "approx": "MQMApprox",
+            "paper": "MQMExact",
+            "odds": "our odds",
             "ours": "our best",
             "least": "no less",
         },
@@ -109,7 +109,7 @@ def figure_4(setting: Setting, *, epsilons: Sequence[float] = EPSILONS, alphas: 
             "least stationary probability of the class is alpha and its eigen-gap 4 alpha; two chains decide MQMExact.",
             "our odds: the closed form from the largest odds ratio; it holds for any DP algorithm, and for an "
             "adversary who knows any records too. our best: the least noise of all that keep the paper's promise. no "
-            "less: one chain of the class alone needs as much Laplace noise. GK16 applies where alpha is large.",
+            "less: one chain of the class alone needs as much Laplace noise.",
         ),
         drawing=Drawing(
             x="alpha",

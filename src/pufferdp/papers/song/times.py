@@ -83,8 +83,8 @@ def table_2(setting: Setting, *, grid: Sequence[float] = GRID, runs: int = 5) ->
             "s).",
             f"Synthetic: the mean over {len(tasks[SYNTHETIC])} chains of two states and {RECORDS} records, any start "
             "(paper: 6,561). Activity and electricity: the mean of "
-            f"{runs} runs on the chains of song-table-1 (steps) and song-table-3, each run on a chain that nothing is "
-            "known of yet. applies: on how many of them there is an answer; where there is none, the time to see that.",
+            f"{runs} runs on the chains of song-table-1 (steps) and song-table-3, each on a fresh copy of the chain. "
+            "applies: on how many of them there is an answer; where there is none, the time to see that.",
         ),
         drawing=Drawing(
             x="mechanism",
