@@ -79,11 +79,11 @@ def leakage(
         )
         content, text = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.pages.leakage import leakage_curves
+            from pufferdp.report.pages.leakage import leakage_figure
 
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
-            leakage_curves(content).save(figure)
+            leakage_figure(content, believed.labels).save(figure)
             text += f"\n\nFigure: {figure}"
     options.show(content, text, as_json)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.assess.dp import curve_lines
 from pufferdp.basics.words import number, up_to
-from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Rule, Text
+from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Rule, Text
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
@@ -71,6 +71,15 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
     if leakage["exact"] is not None:
         alt += f" Exactly, for {leakage['query']}: {number(leakage['exact'])}."
     return _chart(title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best)
+
+
+def leakage_figure(leakage: dict[str, Any], states: Sequence[str]) -> Chart | Panels:
+    """The curves, and below them what the worst algorithm asks along the chain, where that is known."""
+    curves = leakage_curves(leakage)
+    if leakage["attack"] is None or not 2 <= len(states) <= _MOST_STATES:
+        return curves
+    asked = questions_chart(leakage["attack"], states)
+    return Panels(title="", alt=f"{curves.alt} {asked.alt}", parts=(curves, asked))
 
 
 def leakage_bars(leakage: dict[str, Any]) -> Chart:
