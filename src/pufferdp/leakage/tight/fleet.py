@@ -24,8 +24,8 @@ _SHARE: Final = 1e-11
 """How narrow a bracket must be, as for one chain."""
 _TINY: Final = 1e-100
 """Chains with a smaller entry are worked out one at a time."""
-_LARGEST: Final = 300.0
-"""Larger promises are, too: their gains leave the range of a double."""
+_LARGEST: Final = 150.0
+"""Larger promises are, too: the squares of their gains leave the range of a double."""
 _FEWEST, _MOST = 64, 4096
 """Records on a side that are looked at together."""
 _CELLS: Final = 2**20
