@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism as AuditedMechanism
     from pufferdp.assess.audit.mechanisms.outside import outside_mechanism as outside_mechanism
     from pufferdp.assess.dp import LeakageReport as LeakageReport, leakage_of as leakage_of
+    from pufferdp.assess.privacy import ZCdp as ZCdp, read_profile as read_profile
     from pufferdp.assess.robustness import Robustness as Robustness, robustness as robustness
     from pufferdp.assess.streams import (
         StreamBudget as StreamBudget,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         RefusedError as RefusedError,
     )
     from pufferdp.leakage.curves import Curve as Curve, best_curve as best_curve, curves as curves
+    from pufferdp.leakage.tight.approximate import PrivacyProfile as PrivacyProfile
     from pufferdp.leakage.orbits import dobrushin as dobrushin, least_favourable as least_favourable
     from pufferdp.ledger.balance import DataSet as DataSet, Receipt as Receipt
     from pufferdp.ledger.charge import Charge as Charge, flip_charge as flip_charge

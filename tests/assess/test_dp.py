@@ -26,14 +26,15 @@ ACTIVITY = MarkovChain(transition=P, states=["rest", "active"])
 
 
 def test_the_check_values_of_a_day():
-    """Noise 3.994794 is the least for this count; any DP algorithm needs 15.94; group privacy 288."""
+    """Noise 3.994794 is the least for this count and for any DP algorithm; quilts need 15.94, group privacy 288."""
     found = leakage_of(ACTIVITY, target=1, length=288, query="count:active")
     assert 1 / found.exact == pytest.approx(3.994794, abs=5e-6)
+    assert 1 / found.curves["tight"] == pytest.approx(3.994794, abs=5e-6)
     assert 1 / found.curves["quilt"] == pytest.approx(15.94, abs=5e-3)
     assert 1 / found.curves["general"] == pytest.approx(288)
     assert found.curves["markov"] is found.curves["zhao"] is None
     assert "however little" in found.reasons["markov"]
-    assert found.best == "quilt"
+    assert found.best == "tight"
     assert leakage_of(ACTIVITY, dp_epsilon=0.25, length=288, query="count:active").exact == pytest.approx(
         0.998661, abs=5e-7
     )
@@ -133,8 +134,8 @@ def test_bad_questions_are_refused(asked, words):
 
 def test_what_is_printed_is_rounded_to_the_safe_side():
     allowed = leakage_of(ACTIVITY, target=1, length=288)
-    assert allowed.curves["quilt"] == pytest.approx(0.0627382, abs=1e-7)
-    assert "Spend a DP epsilon of 0.06273 in all" in str(allowed)
+    assert allowed.curves["tight"] == pytest.approx(0.250325788, abs=1e-9)
+    assert "Spend a DP epsilon of 0.2503 in all" in str(allowed)
     spent = leakage_of(ACTIVITY, dp_epsilon=0.1, length=50)
     assert spent.curves["markov"] == pytest.approx(8.14603, abs=1e-5)
     assert "8.147" in str(spent)

@@ -42,13 +42,13 @@ def test_quilt_check_values(tau, leak):
 
 def test_the_other_check_values_at_one():
     found = applying(ACTIVITY, 50)
-    assert set(found) == {"general", "markov", "zhao", "quilt"}
+    assert set(found) == {"general", "markov", "zhao", "quilt", "odds", "tight"}
     assert found["markov"](1.0) == pytest.approx(9.05, abs=5e-3)
     assert found["zhao"](1.0) == pytest.approx(11.64, abs=5e-3)
     assert found["general"](1.0) == 50.0
     lowest = best_curve(ACTIVITY, 50, BDP)
-    assert lowest(1.0) == found["quilt"](1.0)
-    assert lowest.which(1.0).name == "quilt"
+    assert lowest(1.0) == found["tight"](1.0) == pytest.approx(3.474873377, abs=1e-9)
+    assert lowest.which(1.0).name == "tight"
 
 
 def test_a_day_of_activity():
@@ -126,7 +126,7 @@ def test_intervals_bound_the_chains_inside():
     inside = MarkovChain(transition=[[0.75, 0.25], [0.4, 0.6]], start="any")
     for model in (interval, MarkovInterval(low=interval.box.low, high=interval.box.high)):
         found, one = applying(model, 30), applying(inside, 30)
-        assert set(found) == {"general", "zhao", "quilt"}
+        assert set(found) == {"general", "zhao", "quilt", "odds"}
         for name, curve in found.items():
             assert close(one[name](0.2), curve(0.2)), name
 
@@ -140,8 +140,10 @@ def test_groups_and_networks():
     # Either both records change, or b does and a pays: P(a=y|b=y)/P(a=y|b=n) = (.12/.44)/(.08/.56).
     assert found["quilt"](1.0) == pytest.approx(1 + math.log(0.12 / 0.44 / (0.08 / 0.56)), rel=1e-9)
     assert found["quilt"](0.1) == pytest.approx(0.2)
-    assert set(applying(network, None)) == {"general"}
-    assert set(applying(ModelClass(models=(network, network)), None, PUFFERFISH)) == {"general", "quilt"}
+    assert set(applying(network, None)) == {"general", "odds"}
+    # The odds ratio of the pair is (.6·.6)/(.4·.4): a small loss is multiplied by 1 + tanh(log(2.25)/4).
+    assert applying(network, None)["odds"].slope == pytest.approx(1 + math.tanh(math.log(2.25) / 4), rel=1e-5)
+    assert set(applying(ModelClass(models=(network, network)), None, PUFFERFISH)) == {"general", "quilt", "odds"}
 
 
 def test_families():

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import laplace as exact_laplace
 
-from pufferdp.papers.base import Setting
+from pufferdp.papers.base import Drawing, Result, Setting
+from pufferdp.papers.page import experiment_panels
 from pufferdp.papers.thesis.chains import even_chain, every_chain, largest, uneven_chain
 from pufferdp.papers.thesis.gaussian import correlations, random_matrix
 from pufferdp.papers.thesis.limits import figure_3, figure_5
+from pufferdp.report.charts import Line
 
 PROBABILITIES = st.floats(0.01, 0.99)
 
@@ -72,3 +74,17 @@ def test_randomised_response_reaches_the_limit() -> None:
         beta = float(row["ours"])
         assert math.log((1 - beta) / beta) == pytest.approx(float(row["epsilon"]), rel=1e-9)
         assert beta == pytest.approx(float(row["paper"]), rel=1e-9)
+
+
+def test_lines_are_told_apart_and_empty_ones_left_out() -> None:
+    """Six lines with a style each; a column without a number in any row has no place in the legend."""
+    names = ("general", "zhao", "paper", "quilt", "ours", "tight")
+    rows = tuple({"x": float(x), "gk16": None, **{name: x + n for n, name in enumerate(names)}} for x in (1, 2))
+    drawing = Drawing(x="x", y="error", lines={name: name for name in (*names, "gk16")})
+    columns = {name: name for name in ("x", *names, "gk16")}
+    panels = experiment_panels(Result(rows=rows, columns=columns, notes=(), drawing=drawing), "title")
+    (chart,) = panels.parts
+    lines = [layer for layer in chart.layers if isinstance(layer, Line)]
+    assert [line.label for line in lines] == list(names)
+    assert len({line.series for line in lines}) == len(names)
+    assert "gk16" not in panels.alt

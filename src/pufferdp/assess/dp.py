@@ -1,7 +1,8 @@
 """For those who use differential privacy already: what a DP loss leaks under a model, and what loss may be spent.
 
 The curves hold for every DP algorithm, of any library. For one noisy number, a count, a sum or a mean with Laplace
-noise, the leakage is computed exactly as well.
+noise, the leakage is computed exactly as well. Where DP has a delta, as with Gaussian noise, the reader has one too:
+whatever the curve, it is the algorithm's times (e^epsilon − 1)/(e^dp_epsilon − 1) (docs/guide/approximate.md).
 """
 
 from __future__ import annotations
@@ -9,18 +10,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from pufferdp.assess.privacy import DpPromise, dp_promise
+from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
-from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, Curve, curves, lowest
+from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, Curve, TightBound, curves, lowest, small_loss_slopes
+from pufferdp.leakage.tight.approximate import (
+    Approximate,
+    allowed_loss,
+    carried_delta,
+    least_delta,
+    least_epsilon,
+)
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+
+Curves = Mapping[str, Curve]
+_QUICK_STATES: Final = 8
+"""Up to so many states a point of the tight curve takes milliseconds; beyond them figures have fewer points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +44,8 @@ class LeakageReport(Paged):
     >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
     >>> report = leakage_of(chain, dp_epsilon=0.1, length=50, query="count:active")
-    >>> report.best, round(report.curves["quilt"], 4), round(report.exact, 4)
-    ('quilt', 1.4169, 0.3893)
+    >>> report.best, round(report.curves["tight"], 4), round(report.exact, 4)
+    ('tight', 0.3893, 0.3893)
     """
 
     given: float
@@ -46,15 +60,29 @@ class LeakageReport(Paged):
     """The exact leakage, or loss, of the query with Laplace noise; None without a query."""
     witness: Witness | None
     """Who learns that much, and from what."""
+    attack: WorstAlgorithm | None
+    """Who learns most from which yes/no questions, whatever the query; None where the tight curve does not apply."""
+    multiplies: dict[str, float]
+    """By how much correlation multiplies any DP loss at most (``odds``), and one that goes to 0 (``tight``)."""
     best: str
     """The curve that says most: the lowest leakage, or the largest loss."""
     query: str | None
     adversary: Adversary
     length: int | None
+    epsilon: float
+    """Towards an adversary who knows the correlation: by the best curve, or the leakage that is allowed."""
+    delta: float = 0.0
+    """The delta beside it; 0 for pure DP."""
+    dp_delta: float = 0.0
+    """The delta of the DP algorithm, or the one that it may have."""
+    privacy: str | None = None
+    """Where the pair of the DP algorithm comes from, if it was chosen from several."""
     holds_for: str = EVERY_ALGORITHM
     """The algorithms that the best curve bounds, in words."""
     notes: dict[str, str] = field(default_factory=dict)
     """What else must be said of a curve."""
+    states: tuple[str, ...] = ()
+    """Names of the model's states, for what is asked."""
     foreign: frozenset[str] = frozenset()
     """Curves about another kind of model; a table leaves them out."""
 
@@ -63,15 +91,26 @@ class LeakageReport(Paged):
         """Whether the best curve bounds every DP algorithm."""
         return self.holds_for == EVERY_ALGORITHM
 
+    @property
+    def approximate(self) -> bool:
+        """Whether there is a delta."""
+        return self.dp_delta > 0 or self.delta > 0
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --json`` prints."""
         about = {
             "witness": None if self.witness is None else asdict(self.witness),
+            "attack": None if self.attack is None else self.attack.to_dict(),
+            "multiplies": dict(self.multiplies),
             "reasons": dict(self.reasons),
             "best": self.best,
             "query": self.query,
             "adversary": str(self.adversary),
             "length": self.length,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "dp_delta": self.dp_delta,
+            "privacy": self.privacy,
             "holds_for": self.holds_for,
             "notes": dict(self.notes),
         }
@@ -88,6 +127,10 @@ def leakage_of(
     length: int | None = None,
     query: str | Query | None = None,
     adversary: str = "bdp",
+    dp_delta: float | None = None,
+    delta: float | None = None,
+    privacy: object = None,
+    d_in: float | None = None,
 ) -> LeakageReport:
     """What algorithms with a DP loss leak about one record, or the DP loss that keeps the leakage within a target.
 
@@ -98,22 +141,38 @@ def leakage_of(
         length: records in the longest series, for chains; other models know their records.
         query: a count, sum or mean that is answered with Laplace noise: its leakage is computed exactly as well.
         adversary: bdp, pufferfish or dp.
+        dp_delta: the delta of the DP algorithm; or
+        delta: with ``target`` or ``privacy``, the delta that is allowed towards the adversary.
+        privacy: in place of ``dp_epsilon``: (epsilon, delta), ``ZCdp(rho)``, a ``PrivacyProfile``, an OpenDP
+            measurement, or an accountant or PLD of dp_accounting. Where it allows several pairs, the best one is
+            taken: for a ``target`` the one with the least delta, for a ``delta`` the one with the least epsilon.
+        d_in: for an OpenDP measurement whose input is no data set: how far one record moves it.
     """
-    if dp_epsilon is not None and target is None:
-        given = checks.epsilon(dp_epsilon, "dp_epsilon")
-    elif target is not None and dp_epsilon is None:
-        given = checks.epsilon(target, "target")
-    else:
-        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+    promise = _promise(dp_epsilon, dp_delta, target, delta, privacy, d_in)
     adversary, records = checks.adversary(adversary), _records(model, length)
+    allowed = None if target is None else checks.epsilon(target, "target")
+    failing = None if delta is None else checks.delta(delta)
+    spent_delta = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
+    approximate = spent_delta > 0 or bool(failing) or (promise is not None and bool(promise.profile.deltas.any()))
     curves_by_name = curves(model, records, adversary)
+    if approximate:
+        curves_by_name = {name: _for_every_algorithm(curve) for name, curve in curves_by_name.items()}
+        if query is not None:
+            raise ParameterError(
+                "the exact leakage is that of Laplace noise, which has no delta: leave --query or the delta out"
+            )
+    best_of_all = lowest(curves_by_name)
+    pair = None if promise is None else _best_pair(best_of_all, promise, allowed, failing)
+    inverse = promise is None
+    given = allowed if pair is None else pair.dp_loss
+    assert given is not None
     values: dict[str, float | None] = dict.fromkeys(curves_by_name)
     reasons = {name: curve.reason for name, curve in curves_by_name.items() if isinstance(curve, Absent)}
     for name, curve in curves_by_name.items():
         if curve.applies:
-            value = curve(given) if target is None else curve.inverse(given)
-            values[name] = value if value > 0 else None
-            if not value > 0:
+            value = curve.inverse(given) if inverse else curve(given)
+            values[name] = None if inverse and not value > 0 else value
+            if values[name] is None:
                 reasons[name] = f"is above {number(given)} however little DP loss is spent"
     exact: float | None = None
     witness: Witness | None = None
@@ -124,27 +183,114 @@ def leakage_of(
         problem = _problem(model, parsed_query, records, given, adversary)
         try:
             leak = ExactLeakage(problem)
-            exact = leak(given) if target is None else leak.inverse(given)
-            witness = leak.witness(given if target is None else exact)
+            exact = leak.inverse(given) if inverse else leak(given)
+            witness = leak.witness(exact if inverse else given)
         except NotApplicableError as error:
             reasons["exact"] = str(error)
+    tight = curves_by_name["tight"]
+    spent = values["tight"] if inverse else given
+    attack = None
+    if isinstance(tight, TightBound) and spent is not None:
+        attack = WorstAlgorithm.of(tight.worst(spent), model.labels)
     apply = {name: value for name, value in values.items() if value is not None}
-    best = lowest(curves_by_name).which(given).name if target is None else max(apply, key=lambda name: apply[name])
+    best = max(apply, key=lambda name: apply[name]) if inverse else best_of_all.which(given).name
+    if pair is None:
+        curve = curves_by_name[best]
+        pair = _inverse_pair(curve, given, curve.inverse(given), spent_delta, failing)
     return LeakageReport(
         given=given,
-        inverse=target is not None,
+        inverse=inverse,
         curves=values,
         reasons=reasons,
         exact=exact,
         witness=witness,
+        attack=attack,
+        multiplies=small_loss_slopes(curves_by_name),
         best=best,
         query=None if query is None else parsed_query.name,
         adversary=adversary,
         length=records,
+        epsilon=pair.epsilon,
+        delta=pair.delta,
+        dp_delta=pair.dp_delta,
+        privacy=None if promise is None or promise.pair is not None else promise.words,
         holds_for=curves_by_name[best].holds_for,
         notes={c.name: c.note for c in curves_by_name.values() if c.note},
+        states=model.labels,
         foreign=frozenset(name for name, c in curves_by_name.items() if isinstance(c, Absent) and c.foreign),
     )
+
+
+def _promise(
+    dp_epsilon: float | None,
+    dp_delta: float | None,
+    target: float | None,
+    delta: float | None,
+    privacy: object,
+    d_in: float | None,
+) -> DpPromise | None:
+    """What the algorithm promises; None where that is the question."""
+    if privacy is not None:
+        if dp_epsilon is not None or dp_delta is not None:
+            raise ParameterError("privacy says what is spent: leave dp_epsilon and dp_delta out")
+        if target is not None and delta is not None:
+            raise ParameterError("a profile is read at one end: give either --target or --delta")
+        promise = dp_promise(privacy, d_in)
+        if promise.pair is None and target is None and delta is None:
+            raise ParameterError(
+                f"{promise.words} has many pairs: say with --target (an epsilon) or --delta which one is wanted"
+            )
+        return promise
+    if d_in is not None:
+        raise ParameterError(f"d_in is {d_in}; it goes with privacy: leave it out", value=d_in)
+    if (dp_epsilon is None) == (target is None):
+        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+    if target is not None:
+        if dp_delta is not None and delta is not None:
+            raise ParameterError("give either --dp-delta (of the DP algorithm) or --delta (towards the adversary)")
+        return None
+    if delta is not None:
+        raise ParameterError(
+            f"delta is {delta}; the delta towards the adversary follows from --dp-epsilon and --dp-delta: leave it out",
+            value=delta,
+        )
+    failing = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
+    return dp_promise((checks.epsilon(dp_epsilon or 0.0, "dp_epsilon"), failing))
+
+
+def _for_every_algorithm(curve: Curve) -> Curve:
+    """The curve; without it, where it is proved for some algorithms with pure DP alone, as Theorem 3 needs all."""
+    if not curve.applies or curve.holds_for == EVERY_ALGORITHM:
+        return curve
+    return Absent(
+        curve.name, curve.theorem, f"with a delta nothing is proved; without one it holds for {curve.holds_for}"
+    )
+
+
+def _best_pair(curve: Curve, promise: DpPromise, allowed: float | None, failing: float | None) -> Approximate:
+    """The pair of the algorithm that serves best, carried over."""
+    profile = promise.profile
+    if allowed is None and failing is None:
+        loss, spent = promise.pair or (0.0, 0.0)
+        epsilon = curve(loss)
+        return Approximate(epsilon, carried_delta(loss, spent, epsilon), loss, spent)
+    if allowed is not None:
+        best, wanted = least_delta(curve, profile, allowed), f"leaks at most {number(allowed)}"
+    else:
+        best, wanted = least_epsilon(curve, profile, failing or 0.0), f"has a delta of at most {number(failing)}"
+    if best is None:
+        raise NotApplicableError(
+            f"no pair of {promise.words} {wanted} towards this adversary: allow more, or give pairs further out"
+        )
+    return best
+
+
+def _inverse_pair(curve: Curve, allowed: float, loss: float, spent: float, failing: float | None) -> Approximate:
+    """What may be spent, and what it makes of the delta that is given: the algorithm's, or the adversary's."""
+    if failing is not None:
+        loss, spent = allowed_loss(curve, allowed, failing)
+        return Approximate(allowed, failing, loss, spent)
+    return Approximate(allowed, carried_delta(loss, spent, curve(loss)) if loss > 0 else 0.0, loss, spent)
 
 
 def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None = None) -> dict[str, Any]:
@@ -152,19 +298,17 @@ def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None
     curves_by_name = curves(model, report.length, report.adversary)
     middle = report.curves[report.best] if report.inverse else report.given
     assert middle is not None
-    losses = [middle * 10 ** (n / 20 - 1.5) for n in range(61)]
+    steps = 20 if model.size <= _QUICK_STATES else 4
+    losses = [middle * 10 ** (n / steps - 1.5) for n in range(3 * steps + 1)]
     lines = {name: [curve(dp_loss) for dp_loss in losses] for name, curve in curves_by_name.items() if curve.applies}
     points: list[dict[str, float]] = []
     if query is not None and report.exact is not None:
         parsed_query = Query.parse(query) if isinstance(query, str) else query
         leak = ExactLeakage(_problem(model, parsed_query, report.length, middle, report.adversary))
-        for dp_loss in losses[::6]:
+        for dp_loss in losses[:: max(1, steps * 3 // 10)]:
             with suppress(NotApplicableError):
                 points.append({"dp_epsilon": dp_loss, "leakage": leak(dp_loss)})
     return {"dp_epsilon": losses, "curves": lines, "exact": points}
-
-
-Curves = Mapping[str, Curve]
 
 
 def curve_lines(curves: Curves, least: float, most: float) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:

@@ -72,6 +72,18 @@ def radius(value: SupportsFloat | str, name: str = "eta") -> float:
     return number
 
 
+def delta(value: SupportsFloat | str, name: str = "delta") -> float:
+    """The delta of approximate DP: 0 or more, below 1."""
+    number = _number(name, value)
+    if not 0 <= number < 1:
+        raise ParameterError(
+            f"{name} is {number:g}; it must be 0 or more and below 1, and is usually far below one over the number of "
+            "records, for example 1e-6",
+            value=value,
+        )
+    return number
+
+
 def probability(value: SupportsFloat | str, name: str) -> float:
     """A probability strictly between 0 and 1."""
     number = _number(name, value)

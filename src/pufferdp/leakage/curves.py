@@ -35,6 +35,8 @@ from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
+_SMALL: Final = 1e-6
+"""A DP loss small enough for the slope of a curve at 0."""
 
 Worst = Callable[[Objective], float]
 """Max over models and records of the min over quilts of an objective."""
@@ -93,6 +95,11 @@ class Curve(ABC):
             dp_loss, step = dp_loss * (epsilon / leaks) * (1 - step), min(1.0, 4 * step)
         return max(dp_loss, 0.0)
 
+    @property
+    def slope(self) -> float:
+        """By how much correlation multiplies a DP loss that goes to 0, at most."""
+        return self(_SMALL) / _SMALL
+
     def noise_factor(self, epsilon: float) -> float:
         """How many times as wide as for independent records the noise must be to leak at most ``epsilon``."""
         loss = self.inverse(epsilon)
@@ -147,7 +154,8 @@ class TightBound(Curve):
         return self.tight.leakage(_loss(dp_loss, "dp_epsilon"))
 
     def _value(self, dp_loss: float) -> float:
-        return self.tight(dp_loss)
+        # Where no record has two values there is nothing to learn; the curve stays a curve, and is not below the loss.
+        return max(self.tight(dp_loss), dp_loss)
 
     def _most(self, epsilon: float) -> float:
         return self.tight.inverse(epsilon) if epsilon > 0 else 0.0
@@ -252,7 +260,7 @@ def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> best = best_curve(chain, length=50)
     >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
-    (1.4169, 'quilt', 0.0627)
+    (0.3893, 'tight', 0.2503)
     """
     return lowest(curves(model, length, adversary))
 
@@ -263,6 +271,18 @@ def lowest(candidates: Mapping[str, Curve]) -> Lowest:
     narrow = [curve.holds_for for curve in applying if curve.holds_for != EVERY_ALGORITHM]
     holds_for = narrow[0] if narrow else EVERY_ALGORITHM
     return Lowest("best", "the least of several upper bounds", applying, holds_for=holds_for)
+
+
+def small_loss_slopes(curves_by_name: Mapping[str, Curve]) -> dict[str, float]:
+    """By how much correlation multiplies any DP loss at most (``odds``), and one that goes to 0 (``tight``).
+
+    Nothing where records are independent. The closed form is concave, so that its slope at 0 bounds it everywhere.
+    """
+    if "independent" in curves_by_name and curves_by_name["independent"].applies:
+        return {}
+    close = (curves_by_name[name] for name in ("odds", "tight") if name in curves_by_name)
+    slopes = {curve.name: curve.slope for curve in close if curve.applies}
+    return {name: slope for name, slope in slopes.items() if math.isfinite(slope)}
 
 
 def _independent(model: Model, longest: int, adversary: Adversary) -> Curve:

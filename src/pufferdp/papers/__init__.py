@@ -13,12 +13,13 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import table
 from pufferdp.papers import flips as local_bdp
 from pufferdp.papers import flows as poster
-from pufferdp.papers import redaction, thesis
+from pufferdp.papers import redaction, song, thesis
 from pufferdp.papers.base import Experiment, Result, Setting
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Setting", "experiment", "listing", "to_dict"]
 
 EXPERIMENTS: tuple[Experiment, ...] = (
+    *song.EXPERIMENTS,
     *thesis.EXPERIMENTS,
     *local_bdp.EXPERIMENTS,
     *redaction.EXPERIMENTS,

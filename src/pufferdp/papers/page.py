@@ -11,7 +11,7 @@ from pufferdp.report.charts import Axis, Chart, Layer, Line, Panels, Points
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 from pufferdp.report.pages.flows import flow_maps
 
-_SERIES: Final = {"ours": 0, "paper": 1, "quilt": 3, "estimate": 2}
+_SERIES: Final = {"ours": 0, "paper": 1, "quilt": 3, "tight": 4, "estimate": 2}
 _OTHERS: Final = (2, 4, 5, 3)
 _MOST_ACROSS: Final = 3
 
@@ -41,16 +41,18 @@ def experiment_panels(result: Result, title: str) -> Panels:
     rows = [row for row in result.rows if only is None or row[only[0]] == only[1]]
     panels = list(dict.fromkeys(row[by] for row in rows)) if by is not None else [None]
     across = 2 if len(panels) == 4 else min(len(panels), _MOST_ACROSS)
-    others = iter(_OTHERS)
-    series = {name: _SERIES[name] if name in _SERIES else next(others) for name in drawing.lines}
+    labels = {name: label for name, label in drawing.lines.items() if any(row[name] is not None for row in rows)}
+    named = {_SERIES[name] for name in labels if name in _SERIES}
+    others = iter([n for n in _OTHERS if n not in named])
+    series = {name: _SERIES[name] if name in _SERIES else next(others) for name in labels}
     names = tuple(dict.fromkeys(row[drawing.x] for row in rows if isinstance(row[drawing.x], str)))
     if names:  # nothing lies between names
-        series = {name: k for k, name in enumerate(drawing.lines)}
+        series = {name: k for k, name in enumerate(labels)}
     parts = []
     for n, panel in enumerate(panels):
         shown = rows if by is None else [row for row in rows if row[by] == panel]
         layers: list[Layer] = []
-        for name, label in drawing.lines.items():
+        for name, label in labels.items():
             points: Any = [(_at(row[drawing.x], names), row[name]) for row in shown if row[name] is not None]
             x, y = (tuple(float(p[end]) for p in points) for end in (0, 1))
             legend = label if n == 0 else ""
@@ -74,7 +76,7 @@ def experiment_panels(result: Result, title: str) -> Panels:
                 height=3.8,
             )
         )
-    lines = "; ".join(drawing.lines.values())
+    lines = "; ".join(labels.values())
     return Panels(title=title, parts=tuple(parts), across=across, alt=f"{title}: {lines}.", same_y=True)
 
 

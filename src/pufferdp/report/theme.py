@@ -1,7 +1,7 @@
 """The one place for how figures look: colours in light and dark, and what tells series apart without any colour.
 
-The series colours are those of Okabe and Ito, which people with any colour vision can tell apart, in two strengths: at
-least 3 to 1 against their ground. Every series has its own dashes, marker and hatch as well, for print in grey.
+The first series colours are those of Okabe and Ito, which people with any colour vision can tell apart, in two
+strengths: at least 3 to 1 against their ground. Every series has its own dashes, marker and hatch, for print in grey.
 """
 
 from __future__ import annotations
@@ -18,13 +18,31 @@ MANY: Final = 40
 """More bars than this have no outlines, which would be all there is to see."""
 TURNED: Final = 11.0
 """More letters an inch than this, and the names along an axis are turned."""
-DASHES: Final[tuple[tuple[float, ...], ...]] = ((), (6, 3), (1.5, 2), (8, 2.5, 1.5, 2.5), (3, 1.5), (1, 4))
+DASHES: Final[tuple[tuple[float, ...], ...]] = (
+    (),
+    (6, 3),
+    (1.5, 2),
+    (8, 2.5, 1.5, 2.5),
+    (3, 1.5),
+    (1, 4),
+    (10, 3),
+    (4, 2, 1, 2, 1, 2),
+)
 """Lengths on and off in points, one pattern a series; the first is solid."""
-MARKERS: Final = ("o", "X", "s", "D", "^", "v")
+MARKERS: Final = ("o", "X", "s", "D", "^", "v", "<", ">")
 """One marker a series, by the names that matplotlib has for them."""
-SHAPES: Final = ("circle", "cross", "square", "diamond", "triangle-up", "triangle-down")
+SHAPES: Final = (
+    "circle",
+    "cross",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "triangle-left",
+    "triangle-right",
+)
 """One marker a series, by the names that Vega has for them; in the order of ``MARKERS``."""
-HATCHES: Final = ("///", "...", "\\\\\\", "xxx", "---", "ooo")
+HATCHES: Final = ("///", "...", "\\\\\\", "xxx", "---", "ooo", "+++", "***")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +89,7 @@ LIGHT: Final = Theme(
     grid="#dde2e9",
     pale="#dbe3ed",
     shade="#a9b5c7",
-    series=("#1f3a5f", "#d55e00", "#009e73", "#0072b2", "#cc79a7", "#6b7280"),
+    series=("#1f3a5f", "#d55e00", "#009e73", "#0072b2", "#cc79a7", "#6b7280", "#7a5195", "#8a6d00"),
     weak="#fafcfe",
     strong="#0b2545",
     on_weak="#0c0c0c",
@@ -83,7 +101,7 @@ DARK: Final = Theme(
     grid="#333c49",
     pale="#3d4a5e",
     shade="#66758c",
-    series=("#b9d3f5", "#ff9e4a", "#3ecf9f", "#56b4e9", "#e69ac6", "#a3adba"),
+    series=("#b9d3f5", "#ff9e4a", "#3ecf9f", "#56b4e9", "#e69ac6", "#a3adba", "#c7a6ff", "#f0e442"),
     weak="#1b222c",
     strong="#9fb8dc",
     on_weak="#fefefe",

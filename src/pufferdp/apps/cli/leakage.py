@@ -18,6 +18,17 @@ def leakage(
     target: Annotated[
         str | None, typer.Option("--target", help="Leakage that is allowed: how much DP to spend?")
     ] = None,
+    dp_delta: Annotated[
+        str | None, typer.Option("--dp-delta", help="The DP algorithm's own delta, beside --dp-epsilon or --target.")
+    ] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option("--delta", help="Delta allowed towards the adversary, beside --target or --profile."),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", help="Pairs (epsilon, delta) of one DP algorithm, CSV or JSON: the best is taken."),
+    ] = None,
     query: Annotated[
         str | None, typer.Option("--query", help="count:STATE, sum or mean with Laplace noise: exactly, as well.")
     ] = None,
@@ -38,13 +49,17 @@ def leakage(
     """Say what differential privacy leaks on correlated data, or how much of it to spend."""
     if stream is not None or stream_target is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query}
+        others |= {"--dp-delta": dp_delta, "--delta": delta, "--profile": profile}
         _stream(model, stream, stream_target, length, adversary, figure, as_json, others)
         return
     from pufferdp.assess.dp import leakage_lines, leakage_of
+    from pufferdp.assess.privacy import read_profile
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
 
-    if (dp_epsilon is None) == (target is None):
+    if profile is not None and dp_epsilon is not None:
+        raise ParameterError("the profile says what is spent: leave --dp-epsilon out", value=dp_epsilon)
+    if profile is None and (dp_epsilon is None) == (target is None):
         raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
     options.check_figure(figure)
     with options.progress() as progress:
@@ -58,6 +73,9 @@ def leakage(
             length=None if length is None else checks.length(length.strip()),
             query=query,
             adversary=adversary,
+            dp_delta=None if dp_delta is None else options.number("dp_delta", dp_delta),
+            delta=None if delta is None else options.number("delta", delta),
+            privacy=None if profile is None else read_profile(profile),
         )
         content, text = result.to_dict(), str(result)
         if figure is not None:

@@ -3,6 +3,7 @@
 Proof (Theorem 3). The dual of the programme behind q gives a plan that turns the law given x into that given x', moves
 data sets at a price of e^{τd} for d records that differ, and costs no more than e^q. Group privacy says
 P(E|X) ≤ e^{τd} P(E|X') + δ(e^{τd} − 1)/(e^τ − 1); average over the plan. It is reached where all losses are equal.
+Any curve that bounds q* may stand in its place, with its own larger q in the formula: both numbers of the pair grow.
 
 So accountants do their work for DP, and their privacy profile is carried over once, at the end. The profile δ(τ) of one
 algorithm is a convex function of e^τ, so that between two pairs it lies below their chord.
@@ -25,6 +26,12 @@ from pufferdp.leakage.tight.inverse import largest_loss
 
 _BETWEEN: Final = 16
 """Losses that are tried between two pairs of a profile."""
+_PAIRS: Final = 500
+"""Pairs of a profile of zCDP, down to a delta of 1e-15: a chord between two of them is at most 0.3 % too high."""
+_HALVINGS: Final = 30
+"""Between the last loss that fails too often and the first that does not."""
+_ROUNDING: Final = 1e-14
+"""More than the rounding of a quotient of a few exponentials, as a share of it; counted against the promise."""
 _SMALL: Final = 1e-8
 """The slope at 0 is read at this loss."""
 
@@ -32,10 +39,10 @@ _SMALL: Final = 1e-8
 class Invertible(Protocol):
     """A curve with its inverse, as TightCurve and OddsCurve are."""
 
-    def __call__(self, loss: float) -> float:
+    def __call__(self, loss: float, /) -> float:
         """The most that is leaked with a DP loss on every record."""
 
-    def inverse(self, epsilon: float) -> float:
+    def inverse(self, epsilon: float, /) -> float:
         """The largest loss that leaks at most epsilon."""
 
 
@@ -60,13 +67,16 @@ def carried_delta(loss: float, delta: float, epsilon: float) -> float:
     >>> round(carried_delta(0.25, 1e-3, 0.721810), 8)
     0.00372557
     """
-    if delta == 0:
+    if delta == 0 or epsilon <= 0:
         return 0.0
-    if loss <= 0:
+    if loss <= 0 or epsilon - loss > 600:
         return 1.0
-    if epsilon > 600:
-        return 1.0
-    return min(1.0, delta * math.expm1(epsilon) / math.expm1(loss) * (1 + 1e-15))
+    return min(1.0, delta / _share(loss, epsilon) * (1 + _ROUNDING))
+
+
+def _share(loss: float, epsilon: float) -> float:
+    """(e^τ − 1)/(e^ε − 1), also where a double cannot hold either of them."""
+    return math.exp(loss - epsilon) * (math.expm1(-loss) / math.expm1(-epsilon))
 
 
 def approximate_leakage(leakage: Leakage, loss: float, delta: float) -> Approximate:
@@ -149,7 +159,7 @@ class PrivacyProfile:
         number = inputs.target(rho, "rho")
         if losses is None:
             most = number + 2 * math.sqrt(number * math.log(1e15))
-            grid = np.geomspace(max(most / 1e4, 1e-6), most, 400)
+            grid = np.linspace(most / _PAIRS, most, _PAIRS)
         else:
             grid = inputs.losses(losses)
         deltas = np.minimum.accumulate([_zcdp_delta(number, float(loss)) for loss in np.sort(grid)])
@@ -191,7 +201,7 @@ def _zcdp_delta(rho: float, loss: float) -> float:
         return excess * (alpha * rho - loss) - log_excess + alpha * math.log1p(-1 / alpha)
 
     low, high = math.log(1e-6), math.log(max(4 * (loss / rho + 1), 4.0) + 1e3)
-    for _ in range(200):  # the exponent is convex in α: one minimum, by golden sections
+    for _ in range(90):  # the exponent is convex in α: one minimum, by golden sections
         first, second = high - 0.618034 * (high - low), low + 0.618034 * (high - low)
         if log_delta(first) < log_delta(second):
             high = second
@@ -201,44 +211,92 @@ def _zcdp_delta(rho: float, loss: float) -> float:
     return min(1.0, math.exp(best) * (1 + 1e-12)) if best < 0 else 1.0
 
 
-def least_epsilon(leakage: Leakage, profile: PrivacyProfile, delta: float) -> Approximate | None:
+def least_epsilon(curve: Invertible, profile: PrivacyProfile, delta: float) -> Approximate | None:
     """The smallest epsilon that was found to hold with at most this delta; None where no pair of the profile has one.
 
     Args:
-        leakage: q*.
+        curve: q*, or a bound of it.
         profile: of the algorithm.
         delta: that is wanted.
     """
     wanted = inputs.delta(delta)
-    # No delta becomes smaller on the way, and larger losses have smaller ones.
-    losses = [loss for loss in profile.grid() if profile.delta(loss) <= wanted]
-    low, high = 0, len(losses)
-    best: Approximate | None = None
-    while low < high:
-        middle = (low + high) // 2
-        found = _carried(leakage, profile, losses[middle])
-        if found.delta <= wanted:
-            best, high = found, middle
+    tries = _Tries(curve, profile)
+    best = tries.first(wanted)
+    if best is None:
+        return None
+    # A larger loss leaks more, so the first that fits is the best; between it and the one before lie better ones.
+    at = tries.losses.index(best.dp_loss)
+    low = tries.losses[at - 1] if at else best.dp_loss
+    for _ in range(_HALVINGS if at else 0):
+        tried = _carried(curve, profile, (low + best.dp_loss) / 2)
+        if tried.delta <= wanted:
+            best = tried
         else:
-            low = middle + 1
+            low = tried.dp_loss
     return best
 
 
-def least_delta(leakage: Leakage, profile: PrivacyProfile, epsilon: float) -> Approximate | None:
+def least_delta(curve: Invertible, profile: PrivacyProfile, epsilon: float) -> Approximate | None:
     """The smallest delta that was found to hold with this epsilon; None where every pair of the profile leaks more."""
     allowed = inputs.target(epsilon)
-    losses = profile.grid()
-    low, high = 0, len(losses)
-    best: Approximate | None = None
-    while low < high:
-        middle = (low + high) // 2
-        found = _carried(leakage, profile, losses[middle])
-        if found.epsilon <= allowed:
-            low = middle + 1
-            best = found if best is None or found.delta < best.delta else best
-        else:
-            high = middle
-    return best
+    return _Tries(curve, profile, curve.inverse(allowed)).least()
+
+
+class _Tries:
+    """Losses of a profile in rising order, each carried over at most once.
+
+    q never falls, so at every loss behind τ the delta is at least δ·(e^q(τ) − 1)/(e^loss − 1): most losses are ruled
+    out without asking the curve.
+    """
+
+    def __init__(self, curve: Invertible, profile: PrivacyProfile, most: float = math.inf) -> None:
+        self.curve, self.profile = curve, profile
+        inside = [most] if profile.losses[0] <= most < math.inf else []
+        self.losses = sorted({*(loss for loss in profile.grid() if loss <= most), *inside} - {0.0})
+        self._deltas = [profile.delta(loss) for loss in self.losses]
+        # Some algorithm tells one record with a loss of τ: q(τ) ≥ τ, but for data without any secret, where q is 0.
+        self._secrets = bool(self.losses) and curve(self.losses[-1]) > 0
+
+    def first(self, wanted: float) -> Approximate | None:
+        """The smallest loss whose delta is at most the one that is wanted."""
+        return self._first(0, len(self.losses), 0.0, wanted)
+
+    def least(self) -> Approximate | None:
+        """The loss whose delta is smallest."""
+        if not self.losses:
+            return None
+        # The largest loss first: it is the best, but for profiles that hardly fall.
+        last = len(self.losses) - 1
+        return self._least(0, last, 0.0, self._try(last))
+
+    def _first(self, begin: int, end: int, leaked: float, wanted: float) -> Approximate | None:
+        hopeful = [at for at in range(begin, end) if self._bound(at, leaked) <= wanted]
+        if not hopeful:
+            return None
+        middle = (hopeful[0] + hopeful[-1] + 1) // 2
+        tried = self._try(middle)
+        before = self._first(hopeful[0], middle, leaked, wanted)
+        if before is not None:
+            return before
+        return tried if tried.delta <= wanted else self._first(middle + 1, end, tried.epsilon, wanted)
+
+    def _least(self, begin: int, end: int, leaked: float, best: Approximate) -> Approximate:
+        hopeful = [at for at in range(begin, end) if self._bound(at, leaked) < best.delta]
+        if not hopeful:
+            return best
+        middle = (hopeful[0] + hopeful[-1] + 1) // 2
+        tried = self._try(middle)
+        best = tried if tried.delta < best.delta else best
+        best = self._least(middle + 1, end, tried.epsilon, best)
+        return self._least(begin, middle, leaked, best)
+
+    def _try(self, at: int) -> Approximate:
+        return _carried(self.curve, self.profile, self.losses[at])
+
+    def _bound(self, at: int, leaked: float) -> float:
+        """A delta that the loss has at least, where a smaller one leaks so much."""
+        least = max(leaked, self.losses[at]) if self._secrets else 0.0
+        return carried_delta(self.losses[at], self._deltas[at], least) * (1 - 1e-12)
 
 
 def _carried(leakage: Leakage, profile: PrivacyProfile, loss: float) -> Approximate:
@@ -252,7 +310,12 @@ def allowed_loss(curve: Invertible, epsilon: float, delta: float) -> tuple[float
     loss = curve.inverse(allowed)
     if loss <= 0:
         return 0.0, 0.0
-    return loss, min(failing * math.expm1(loss) / math.expm1(curve(loss)), failing) * (1 - 1e-14)
+    return loss, _spent_delta(loss, curve(loss), failing)
+
+
+def _spent_delta(loss: float, epsilon: float, delta: float) -> float:
+    """The delta of DP that is carried over to this one; never more than it."""
+    return delta if epsilon <= loss else delta * _share(loss, epsilon) * (1 - _ROUNDING)
 
 
 def largest_rho(curve: Invertible, epsilon: float, delta: float) -> float:
@@ -263,9 +326,9 @@ def largest_rho(curve: Invertible, epsilon: float, delta: float) -> float:
         return 0.0
     # A smaller loss leaks less but fails more often: the best one is near the largest.
     losses = [most, *(most * share for share in (0.99, 0.97, 0.94, 0.9, 0.8, 0.65, 0.5))]
-    room = [(loss, failing * math.expm1(loss) / math.expm1(curve(loss)) * (1 - 1e-14)) for loss in losses]
+    room = [(loss, _spent_delta(loss, curve(loss), failing)) for loss in losses]
 
     def fits(rho: float) -> float:
         return rho if any(_zcdp_delta(rho, loss) <= delta for loss, delta in room) else math.inf
 
-    return largest_loss(fits, allowed, 1e-6)
+    return largest_loss(fits, allowed, 1e-9)

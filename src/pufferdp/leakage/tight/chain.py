@@ -21,7 +21,7 @@ from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
-from pufferdp.leakage.tight.outlook import LASTING
+from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, lanes, series_leakage
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
@@ -31,6 +31,8 @@ _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
+_FILLS: Final = 2
+"""Records after which a chain of two states has been everywhere, if it ever is."""
 _LISTED: Final = 64
 """Questions listed where they go on without end."""
 
@@ -38,8 +40,9 @@ _LISTED: Final = 64
 class _Curve(Protocol):
     """One chain, one length, one adversary."""
 
-    share: float
-    """How narrow brackets are."""
+    @property
+    def share(self) -> float:
+        """How narrow brackets are."""
 
     def likely(self, epsilon: float) -> float:
         """A loss that leaks about so much: where a search may begin."""
@@ -137,9 +140,9 @@ def tight_leakage(
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
     if length is None:
         return [None]
-    if isinstance(length, (int, np.integer)):
+    if np.ndim(length) == 0:
         return [inputs.length(length)]
-    found = sorted({inputs.length(n) for n in length})
+    found = sorted({inputs.length(n) for n in np.asarray(length).tolist()})
     if not found:
         raise ParameterError("length is an empty list; give the number of records, or leave it out", value=length)
     return [*found]
@@ -296,7 +299,12 @@ class _TwoStates:
         kernel, start = place.chain.kernels[0], place.chain.start
         self.after = Lane(kernel, np.ones(2), place.known)
         # A stationary chain of two states reads the same backwards.
-        self.before = self.after if place.chain.stationary else Lane(kernel.T, start, place.known)
+        possible = inputs.supports(place.chain, _FILLS)
+        self.before = (
+            self.after
+            if place.chain.stationary
+            else Lane(kernel.T, start, place.known, None if possible.all() else possible)
+        )
         slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
         self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
         self._plain: dict[tuple[int, int], Floats] = {}
@@ -380,29 +388,41 @@ class _ManyStates:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
 
     def quick(self, loss: float) -> float:
+        if loss > MOST_LOSS:
+            return self.worst(loss).upper
         if self.short or self.long is None:
-            return self._each(loss)[0].lower.max()
+            return float(self._each(loss)[0].lower.max())
         return self.long.climb(loss)
 
     def within(self, loss: float, need: float) -> tuple[float, float]:
+        if loss > MOST_LOSS:
+            worst = self.worst(loss)
+            return worst.lower, worst.upper
         if not self.short and self.long is not None:
             found = self.long.at(loss, need)
             closed = found.upper <= max(need, found.lower * (1 + 10 * self.share))
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
                 return found.lower, found.upper
-        found, upper = self._each(loss)
-        return float(found.lower.max()), upper
+        each, upper = self._each(loss)
+        return float(each.lower.max()), upper
 
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
-        """Every record; where a series does not forget, its first ones, and a loss for each that follows."""
+        """Every record; of a series that does not forget its first ones, and what group privacy says of the rest."""
         length = self.place.length
         some = min(length or _EXPLICIT, _EXPLICIT)
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:
             return found, math.inf if loss > 0 else 0.0
+        if some < length and self.place.chain.start is not None:
+            return found, length * loss
+        # Any law is allowed: also that of the first of so many records around a target, wherever it is.
         return found, float(found.upper.max()) + (length - some) * loss
 
     def worst(self, loss: float) -> TightLeakage:
+        if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
+            cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
+            upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
+            return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.long is not None and not self.short:
             found = self.long.at(loss)
             closed = found.upper <= found.lower * (1 + 10 * self.share)

@@ -20,6 +20,10 @@ _ROWS: Final = 4096
 """Numbers of vectors at a time, so that they stay in the cache."""
 _FAR_BELOW: Final = -0.5
 _EVERY: Final = 4
+"""Steps after which vectors are scaled; after every one where gains are large."""
+_LARGE_GAIN: Final = 1e4
+_LARGEST_LEVEL: Final = 600.0
+"""Passes are made for no more than this, so that its exponential is a number."""
 _BLOCK: Final = 512
 _WARM: Final = 64
 _COARSE: Final = np.array([-1.0, -0.4, -0.12, 0.0, 0.25, 1.0])
@@ -96,6 +100,7 @@ class LongLane:
         self.losses = losses
         self.sums = np.concatenate([[0.0], np.cumsum(losses)])
         self.gains = np.exp(np.minimum(losses, MOST_LOSS))
+        self.every = _EVERY if float(self.gains.max()) < _LARGE_GAIN else 1
         self.lasting = self._lasting()
 
     @property
@@ -121,7 +126,7 @@ class LongLane:
         """Vectors (R, …, k) moved to the record at a distance."""
         shape = vectors.shape
         if self.steady:
-            return (vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
+            return np.asarray(vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
         index = np.minimum(at + distance - 1, len(self.kernels) - 1)
         return (vectors.reshape(len(at), -1, self.size) @ self.kernels[index]).reshape(shape)
 
@@ -151,6 +156,7 @@ class LongLane:
     def reach(self, at: Ints, x: Ints, y: Ints, log_mu: Floats, depth: int) -> Reached:
         """One pass of many rows: what the questions found at μ reach."""
         parts = [slice(low, low + _ROWS) for low in range(0, len(at), _ROWS)]
+        log_mu = np.minimum(log_mu, _LARGEST_LEVEL)
         found = [self._reach(at[p], x[p], y[p], log_mu[p], depth) for p in parts]
         return Reached(*(np.concatenate([getattr(f, name) for f in found]) for name in Reached.__annotations__))
 
@@ -185,7 +191,7 @@ class LongLane:
             value = vectors @ self.lasting[np.minimum(at + d, self.n)].swapaxes(1, 2)
             share = quotient(value[:, 0], value[:, 1])
             lasting = np.maximum(lasting, np.where(share > _FAR_BELOW, mu[:, None] * (1 + share), 0.0).max(axis=1))
-            if d % _EVERY == 0:
+            if d % self.every == 0:
                 vectors = scaled(vectors, (1, 2))
         better = lasting > best
         best = np.where(better, lasting, best)
@@ -225,7 +231,7 @@ class LongLane:
         for d in range(1, deepest + 1):
             vectors = self.step(vectors, at[left], d)
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None])
-            if d % _EVERY == 0:
+            if d % self.every == 0:
                 # Behind the last record nothing gains any more: the sum decides.
                 over = at[left] + d >= self.n - 1
                 dead = ~(vectors > 0).any(axis=1) | (over & (vectors.sum(axis=1) <= 0))
@@ -334,7 +340,7 @@ class LongLane:
             if not len(left):
                 break
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None, None])
-            if d % _EVERY == 0:
+            if d % self.every == 0:
                 vectors = scaled(vectors, (1, 2))
         return proved
 
@@ -348,4 +354,4 @@ class LongLane:
     def _near(self, at: Ints, levels: Floats, deepest: int) -> Ints:
         """The first distance at which a known record could add more than the level, by group privacy."""
         near = np.searchsorted(self.sums, self.sums[np.minimum(at + 1, self.n)] + levels, side="right") - 1 - at
-        return np.clip(near + 1, 1, deepest)
+        return np.asarray(np.clip(near + 1, 1, deepest))

@@ -309,20 +309,18 @@ class ManyStates:
 
     def _found(self, totals: _Totals, row: int, number: int, upper: float) -> Found:
         """Both sides of one row."""
-        parts = [
-            part[:, row] for part in (totals.sides.lower, totals.sides.distance, totals.sides.state, totals.sides.mu)
-        ]
+        sides = totals.sides.pick(np.array([row]))
+        added, mu, distance, state = sides.lower[:, 0], sides.mu[:, 0], sides.distance[:, 0], sides.state[:, 0]
         law: tuple[tuple[int, float], ...] = ()
         if totals.starts is not None:
             starts = totals.starts
             at = int(starts.lower[row].argmax())
-            first = (starts.lower[row, at], at + 1, OPEN_END, 0.0)
-            parts = [np.array([value, part[0]]) for value, part in zip(first, parts, strict=True)]
+            added, mu = np.array([starts.lower[row, at], added[0]]), np.array([0.0, mu[0]])
+            distance, state = np.array([at + 1, distance[0]]), np.array([OPEN_END, state[0]])
             law = _law(starts.values[row, at], float(starts.odds[row, at]))
         elif len(self.lanes) == 1:
-            parts = [np.repeat(part, 2) for part in parts]
-        added, distance, state, mu = parts
-        return Found(float(totals.lower[row]), upper, number, added, distance.astype(int), state.astype(int), mu, law)
+            added, mu, distance, state = (np.repeat(added, 2), np.repeat(mu, 2), distance.repeat(2), state.repeat(2))
+        return Found(float(totals.lower[row]), upper, number, added, distance, state, mu, law)
 
 
 @dataclass(frozen=True, eq=False)

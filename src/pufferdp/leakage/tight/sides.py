@@ -42,6 +42,8 @@ from pufferdp.leakage.tight.outlook import (
 
 _LARGE: Final = 500.0
 """Leakages beyond this are bounded by group privacy alone."""
+_LARGEST_LEVEL: Final = 600.0
+"""Passes are made for no more than this, so that its exponential is a number."""
 _BLOCK: Final = 32
 """Steps between two looks at the ends."""
 FIRST_DEPTH: Final = 32
@@ -179,7 +181,7 @@ class _Search:
                 self.write(done)
                 own, need, guess = own[~done], need[~done], guess[:, ~done]
                 continue
-            level = self.best * np.exp(0.49 * enough)
+            level = np.exp(np.minimum(lower + 0.49 * enough, _LARGEST_LEVEL))
             far = self.tail > level
             self._pass(self._aim(level, guess))
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
@@ -198,8 +200,9 @@ class _Search:
         """Make passes while they raise the lower ends; whether the last ones did not."""
         still = np.zeros(len(self.at), dtype=bool)
         for _ in range(_CLIMBS):
-            lower = self.copies * np.log(self.best).sum(axis=0)
-            self._pass(self._aim(self.best * np.exp(0.25 * width * (own + lower)), guess))
+            logs = np.log(self.best)
+            lower = self.copies * logs.sum(axis=0)
+            self._pass(self._aim(np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL)), guess))
             guess = np.zeros_like(guess)
             still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
             if still.all():
@@ -212,7 +215,7 @@ class _Search:
         return _ROUNDING * (self.depth + self.look.size)
 
     def _top(self) -> Floats:
-        return np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail)
+        return np.asarray(np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail))
 
     def _aim(self, level: Floats, guess: Floats) -> Floats:
         """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
@@ -272,7 +275,7 @@ class _Search:
             if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
-            dead = ~(vectors[..., 0, :] > 0).any(axis=3)
+            dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
             over = dead.all(axis=(0, 2))
             if over.any() or d == self.depth:
                 gone = run[over]
@@ -404,7 +407,8 @@ class _Search:
 
 def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
     """Keep the questions of the last two steps at which some vector still had both signs."""
-    both = ((signed > 0).any(axis=4) & (signed < 0).any(axis=4)).transpose(1, 2, 0, 3)  # (2, R, steps, probes)
+    both: Mask = np.asarray((signed > 0).any(axis=4) & (signed < 0).any(axis=4))
+    both = both.transpose(1, 2, 0, 3)  # (2, R, steps, probes)
     flat = both.reshape(*both.shape[:2], -1)
     last = flat.shape[2] - 1 - flat[:, :, ::-1].argmax(axis=2)
     for lane, row in zip(*np.nonzero(flat.any(axis=2)), strict=True):

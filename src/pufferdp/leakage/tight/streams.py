@@ -169,8 +169,8 @@ def _two_forever(lanes: list[Lane], loss: float) -> tuple[float, float]:
     length = 64
     while True:
         reaches = [lane.reach(loss, lane.plain(length)) for lane in lanes]
-        lower = loss + float(sum(reach.by_length.max(axis=1) for reach in reaches).max())
-        upper = loss + float(sum(reach.upper for reach in reaches).max())
+        lower = loss + float(np.sum([reach.by_length.max(axis=1) for reach in reaches], axis=0).max())
+        upper = loss + float(np.sum([reach.upper for reach in reaches], axis=0).max())
         if upper - lower <= WIDTH * lower or length >= 1 << 20:
             return lower, upper + 1e-12
         length *= 4

@@ -30,7 +30,7 @@ BINS: Final = "0,1,2,12"
 def errors(setting: Setting, *, privacies: Sequence[Privacy] = (Privacy.RECORD, Privacy.JOINT)) -> Result:
     """Sleep stages, person by person and all nights together, and a household's power."""
     setting.progress("reading sleep stages")
-    stages, everyone, people = _sleep(setting.file(SLEEP))
+    stages, everyone, people = sleepers(setting.file(SLEEP))
     setting.progress("reading power")
     power, minutes = _power(setting.file(POWER))
     each = {"least": people[0], "median": people[len(people) // 2], "most": people[-1]}
@@ -77,7 +77,7 @@ def _transitions(lengths: Lengths) -> int:
     return sum((length - 1) * count for length, count in lengths)
 
 
-def _sleep(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
+def sleepers(path: Path) -> tuple[MarkovChain, Lengths, list[Lengths]]:
     """The chain of all nights, the lengths of all pieces, and those of each person, whoever has least first."""
     with path.open(newline="", encoding="utf-8") as file:
         nights = list(csv.DictReader(file))

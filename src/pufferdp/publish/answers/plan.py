@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
+from pufferdp.leakage.curves import curve, small_loss_slopes
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model
 from pufferdp.publish.answers.limits import Limit, limit_of
@@ -20,6 +21,9 @@ from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
+
+_QUICK_STATES: Final = 8
+"""Up to so many states the slope of the tight curve takes milliseconds."""
 
 
 class Ranked(Protocol):
@@ -113,6 +117,14 @@ class Plan(Ranking[Candidate]):
         """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
         return limit_of(self.problem)
 
+    @cached_property
+    def multiplies(self) -> dict[str, float]:
+        """By how much correlation multiplies a small epsilon, by curve; empty where no such number is known."""
+        p = self.problem
+        names = ("independent", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
+        longest = p.longest if p.lengths else None
+        return small_loss_slopes({name: curve(name, p.model, longest, p.adversary) for name in names})
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp plan --json`` prints."""
         p = self.problem
@@ -126,6 +138,7 @@ class Plan(Ranking[Candidate]):
             "candidates": [c.to_dict() for c in self.candidates],
             "best": self.best.mechanism,
             "limit": None if self.limit is None else self.limit.to_dict(),
+            "multiplies": dict(self.multiplies),
         }
 
     def chart(self, width: int = 60) -> str:
@@ -236,7 +249,8 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
 
 
 def _error(candidate: Candidate) -> float:
-    return candidate.calibration.law.expected_l1_error if candidate.calibration else 0.0
+    """The expected error to six digits: of mechanisms that differ by their searches alone, the first listed is best."""
+    return float(f"{candidate.calibration.law.expected_l1_error:.6g}") if candidate.calibration else 0.0
 
 
 def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Lengths | None) -> Lengths:

@@ -12,6 +12,7 @@ from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import made_by, odds, plain_dp, promise, promise_sentences, secret_words
+from pufferdp.report.pages.leakage import multiplied
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
@@ -288,7 +289,7 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any], warnings: tuple[str,
     head = ("mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure")
     reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in shown if c["reason"])
     notes: tuple[tuple[tuple[str, ...], str], ...] = (
-        (tuple(filter(None, (what_decides(best),))), ""),
+        (tuple(filter(None, (what_decides(best), multiplied(plan["multiplies"])))), ""),
         (warnings, ""),
         (reasons, "Does not apply:"),
         (_left_out(plan["candidates"], alike), ""),

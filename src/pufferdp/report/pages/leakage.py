@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.assess.dp import curve_lines
@@ -18,8 +18,13 @@ _NEIGHBOURS: Final = (
     "DP here is pure, and one record changes its value; an epsilon for records added or removed counts twice."
 )
 
+_APPROXIMATE_NEIGHBOURS: Final = (
+    "One record changes its value here; a pair for records added or removed is doubled first, to (2 epsilon, "
+    "(1 + e^epsilon) delta)."
+)
+
 _SERIES: Final = {
-    "quilt": 0,
+    "tight": 0,
     "gaussian-exact": 0,
     "pedigree": 0,
     "markov": 1,
@@ -28,9 +33,14 @@ _SERIES: Final = {
     "gaussian-class": 2,
     "general": 3,
     "independent": 4,
+    "odds": 6,
+    "quilt": 7,
 }
 """A curve looks the same in every figure; those that apply to the same models look different."""
 _CLAIM: Final = 5
+_SHOWN: Final = 16
+"""Records on each side that the figure of questions shows at most."""
+_MOST_STATES: Final = 12
 
 
 def curves_chart(curves: Curves, *, least: float = 0.01, most: float = 10.0) -> Chart:
@@ -97,19 +107,58 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
     )
 
 
+def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
+    """The worst algorithm along the chain: which states of each record count as a yes, and which records are known."""
+    shown = min(_SHOWN, max(_reach(attack["before"]), _reach(attack["after"]), 1))
+    place = {state: float(n) for n, state in enumerate(states)}
+    yes = [(0, attack["likelier"])]
+    known = []
+    for sign, side in ((-1, attack["before"]), (1, attack["after"])):
+        asked = side["questions"]
+        for d in range(1, min(shown, len(asked)) + 1):
+            yes += [(sign * d, state) for state in asked[d - 1]]
+        if side["known"] is not None and side["known"]["distance"] <= shown:
+            known.append((sign * side["known"]["distance"], side["known"]["state"]))
+    layers: list[Layer] = [
+        Rule(at=0.0, along="x", pale=True),
+        Points(x=tuple(float(d) for d, _ in yes), y=tuple(place[s] for _, s in yes), label="counts as a yes", series=2),
+    ]
+    if known:
+        layers.append(
+            Points(x=tuple(float(d) for d, _ in known), y=tuple(place[s] for _, s in known), label="known", series=1)
+        )
+    words = f"The worst algorithm speaks for {attack['likelier']} and against {attack['other']}"
+    return Chart(
+        title=words,
+        x=Axis(name="records before and after the target", low=-shown - 0.5, high=shown + 0.5, whole=True),
+        y=Axis(scale="names", names=tuple(states)),
+        layers=tuple(layers),
+        alt=f"{words}. By record, from the target outwards, the states that count as a yes are marked; known records "
+        "are crosses.",
+        height=1.8 + 0.4 * len(states),
+        legend="outside",
+    )
+
+
+def _reach(side: Mapping[str, Any]) -> int:
+    """How far a side is worth showing: up to its known record, or as far as questions are listed."""
+    return int(side["known"]["distance"]) if side["known"] is not None else len(side["questions"])
+
+
 def leakage_page(report: LeakageReport) -> Page:
     """What a DP loss leaks by every curve, or the loss that may be spent."""
     content = report.to_dict()
     over = f" over {report.length:,} records" if report.length is not None else ""
     what = "A leakage of at most" if report.inverse else "A DP loss of"
-    title = f"{what} {number(report.given)}{over}, for an adversary who knows {report.adversary.knows}"
+    beside = _delta_beside(report)
+    title = f"{what} {number(report.given)}{beside}{over}, for an adversary who knows {report.adversary.knows}"
     reasons = {name: reason for name, reason in report.reasons.items() if name not in report.foreign}  # JSON has all
     shown = {name: value for name, value in report.curves.items() if name in reasons or name not in report.reasons}
     rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
     if report.query is not None:
         rows.append((f"exact, {report.query}", "", _safe(report.exact, report.inverse)))
     table = Table(
-        caption=f"{what} {number(report.given)}{over}, adversary {report.adversary}",
+        caption=f"{what} {number(report.given)}{beside}{over}, adversary {report.adversary}",
         head=("curve", "", "DP loss to spend" if report.inverse else "leaks at most"),
         rows=tuple(rows),
         left=2,
@@ -125,6 +174,7 @@ def leakage_page(report: LeakageReport) -> Page:
                     table,
                     Figure(make=lambda: leakage_bars(content)),
                     Words(_sentences(report)),
+                    *_questions(report),
                     *((Words(none, heading="No number:"),) if none else ()),
                 ),
             ),
@@ -134,9 +184,19 @@ def leakage_page(report: LeakageReport) -> Page:
     )
 
 
+def _questions(report: LeakageReport) -> tuple[Figure, ...]:
+    attack = None if report.attack is None else report.attack.to_dict()
+    states = report.states
+    if attack is None or not 2 <= len(states) <= _MOST_STATES:
+        return ()
+    return (Figure(make=lambda: questions_chart(attack, states), caption="What the worst algorithm asks."),)
+
+
 def _sentences(report: LeakageReport) -> tuple[str, ...]:
     value = _safe(report.curves[report.best], report.inverse)
-    if report.inverse:
+    if report.approximate:
+        answer = _approximate_answer(report, value)
+    elif report.inverse:
         answer = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
         answer += f"{number(report.given)}."
     else:
@@ -149,13 +209,52 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         noise = f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, "
         noise += "this DP epsilon suffices" if report.inverse else "the leakage is"
         sentences.append(f"{noise}: {_safe(report.exact, report.inverse)}.")
+    neighbours = _APPROXIMATE_NEIGHBOURS if report.approximate else _NEIGHBOURS
     w = report.witness
     if w is not None:
         sentences.append(
             f"Most is learnt by someone who knows {w.knows}. A noisy {report.query} of {number(w.output)} over "
             f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
         )
-    return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), _NEIGHBOURS
+    elif report.attack is not None:
+        sentences.append(report.attack.sentence)
+    sentences += filter(None, (multiplied(report.multiplies),))
+    return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), neighbours
+
+
+def _delta_beside(report: LeakageReport) -> str:
+    """The delta of the question, in words: whose it is follows from whose epsilon stands before it."""
+    if not report.approximate:
+        return ""
+    failing = report.delta if report.inverse else report.dp_delta
+    return f" with a delta of {up_to(failing)}"
+
+
+def _approximate_answer(report: LeakageReport, value: str) -> str:
+    """Both pairs, and whose they are."""
+    if report.inverse:
+        return (
+            f"Spend a DP epsilon of {value} with a DP delta of {up_to(report.dp_delta, down=True)} in all, with any DP "
+            f"library: towards this adversary that makes an epsilon of {number(report.given)} with a delta of "
+            f"{up_to(report.delta)}. --dp-delta is the algorithm's delta, --delta the one towards the adversary."
+        )
+    chosen = f" Of {report.privacy} this pair serves best." if report.privacy else ""
+    return (
+        f"The algorithm's own pair is ({number(report.given)}, {up_to(report.dp_delta)}); towards this adversary it "
+        f"makes ({value}, {up_to(report.delta)}). Whatever the DP algorithm, each set of outputs has under one value "
+        f"of a record a probability of at most e^{value} times that under another, plus {up_to(report.delta)}.{chosen}"
+    )
+
+
+def multiplied(slopes: Mapping[str, float]) -> str:
+    """What correlation does to a small epsilon, in one line; empty where it is not known."""
+    if not slopes:
+        return ""
+    most = max(slopes.values())
+    words = f"Correlation multiplies a small epsilon by at most {up_to(most)}"
+    if "tight" in slopes and slopes["tight"] < most * (1 - 1e-3):
+        words += f" (a very small one by {up_to(slopes['tight'])})"
+    return f"{words}."
 
 
 def _safe(value: float | None, inverse: bool) -> str:

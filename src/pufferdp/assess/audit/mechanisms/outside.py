@@ -8,28 +8,19 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.command import CommandMechanism
 from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction, Loaded, RunBudget
+from pufferdp.assess.privacy import is_opendp, opendp_loss
 from pufferdp.basics.errors import MechanismError, ParameterError
 from pufferdp.basics.progress import Progress
 
 QueryLike = str | Callable[[Any], Any] | None
 """A query that is answered before an object adds its noise: count:STATE, sum, mean, or a function."""
-
-_DISTANCES: Final = {
-    "AbsoluteDistance": 1.0,  # a count moves by 1
-    "SymmetricDistance": 2,  # one value out, another one in
-    "InsertDeleteDistance": 2,
-    "ChangeOneDistance": 1,
-    "HammingDistance": 1,
-    "DiscreteDistance": 1,
-}
-"""How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
 
 
 def load_thing(thing: Any, query: QueryLike = None, batched: bool = False, d_in: float | None = None) -> Loaded:
@@ -58,8 +49,8 @@ def load_thing(thing: Any, query: QueryLike = None, batched: bool = False, d_in:
 def library_of(thing: Any) -> str | None:
     """The library an object belongs to, where it is one that is known here."""
     library = type(thing).__module__.partition(".")[0]
-    if library == "opendp" and hasattr(thing, "map") and hasattr(thing, "output_measure"):
-        return library
+    if is_opendp(thing):
+        return "opendp"
     return library if library == "diffprivlib" and hasattr(thing, "randomise") else None
 
 
@@ -125,22 +116,8 @@ def _opendp_loss(measurement: Any, d_in: float | None) -> float | None:
     """The loss between data sets that differ in one record; None where it is not pure DP."""
     if str(measurement.output_measure).partition("(")[0] != "MaxDivergence":
         return None
-    if d_in is None:
-        metric = str(measurement.input_metric).partition("(")[0]
-        if metric not in _DISTANCES:
-            raise ParameterError(
-                f"the measurement measures distance by {metric}; say with d_in how far apart data sets are that "
-                "differ in one record"
-            )
-        d_in = _DISTANCES[metric]
-    for number in (d_in, int(d_in)) if float(d_in).is_integer() else (d_in,):
-        try:
-            loss = float(measurement.map(number))
-        except Exception as error:  # whole numbers are asked for by some measurements, doubles by others
-            refusal: Exception = error
-        else:
-            return loss if math.isfinite(loss) else None
-    raise ParameterError(f"the measurement gives no loss at a distance of {d_in:g}: {' '.join(str(refusal).split())}")
+    loss = float(opendp_loss(measurement, d_in))
+    return loss if math.isfinite(loss) else None
 
 
 def _diffprivlib_loss(mechanism: Any) -> float | None:

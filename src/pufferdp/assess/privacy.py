@@ -1,0 +1,274 @@
+"""What an algorithm of any DP library promises, as a privacy profile: pairs (epsilon, delta) that all hold for it.
+
+Neighbours differ in the value of one record. Where a library adds or removes records, a change is one record out and
+another one in: (ε, δ) twice makes (2ε, (1 + e^ε)·δ).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.basics import checks
+from pufferdp.basics.errors import InputError, ParameterError
+from pufferdp.leakage.tight.approximate import PrivacyProfile
+
+DISTANCES: Final = {
+    "AbsoluteDistance": 1.0,  # a count moves by 1
+    "SymmetricDistance": 2,  # one value out, another one in
+    "InsertDeleteDistance": 2,
+    "ChangeOneDistance": 1,
+    "HammingDistance": 1,
+    "DiscreteDistance": 1,
+}
+"""How far apart data sets are, in OpenDP's metrics, that differ in the value of one record."""
+_GRID: Final = 300
+"""Pairs that are asked of an accountant, evenly on a logarithmic scale."""
+_LEAST_SHARE: Final = 1e-3
+"""The smallest epsilon that is asked for, as a share of the largest."""
+_LEAST_DELTAS: Final = (1e-15, 1e-12, 1e-9, 1e-6, 1e-3)
+"""The largest epsilon that is asked for has the first of these deltas that an accountant can give."""
+_LARGEST: Final = 50.0
+"""The same for an accountant that gives no epsilon for a delta."""
+
+
+@dataclass(frozen=True)
+class ZCdp:
+    """Zero-concentrated DP (Bun & Steinke 2016), towards a change of one record's value.
+
+    >>> ZCdp(rho=0.1)
+    ZCdp(rho=0.1)
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rho", checks.epsilon(self.rho, "rho"))
+
+
+@dataclass(frozen=True)
+class DpPromise:
+    """A privacy profile, and where it comes from in words."""
+
+    profile: PrivacyProfile
+    words: str
+
+    @property
+    def pair(self) -> tuple[float, float] | None:
+        """The one pair, where there is only one."""
+        return (float(self.profile.losses[0]), float(self.profile.deltas[0])) if len(self.profile.losses) == 1 else None
+
+
+def dp_promise(privacy: object, d_in: float | None = None) -> DpPromise:
+    """What an algorithm promises: a pair, rho of zCDP, a profile, an OpenDP measurement or an accountant.
+
+    Args:
+        privacy: (epsilon, delta); ``ZCdp(rho)``; a ``PrivacyProfile``; an OpenDP measurement; an accountant of
+            dp_accounting, or its privacy loss distribution (a PLD does not say what its neighbours are: it must be
+            that of a change of one record).
+        d_in: for an OpenDP measurement: how far one record moves its input.
+    """
+    if d_in is not None and not is_opendp(privacy):
+        raise ParameterError(f"d_in is {d_in}; it goes with an OpenDP measurement: leave it out", value=d_in)
+    if isinstance(privacy, PrivacyProfile):
+        return DpPromise(privacy, f"a privacy profile of {len(privacy.losses):,} pairs")
+    if isinstance(privacy, ZCdp):
+        return DpPromise(PrivacyProfile.of_zcdp(privacy.rho), f"zCDP with rho {privacy.rho:g}")
+    if is_opendp(privacy):
+        return _of_opendp(privacy, d_in)
+    if isinstance(privacy, Sequence) and not isinstance(privacy, (str, bytes)) and len(privacy) == 2:
+        return _of_pair(privacy[0], privacy[1], "a pair (epsilon, delta)")
+    for asks, gives in (("get_delta_for_epsilon", "get_epsilon_for_delta"), ("get_delta", "get_epsilon")):
+        delta_at = getattr(privacy, asks, None)
+        if callable(delta_at):
+            epsilon_at = getattr(privacy, gives, None)
+            return _of_accountant(privacy, delta_at, epsilon_at if callable(epsilon_at) else None)
+    raise ParameterError(
+        f"privacy is a {type(privacy).__name__}; it must be a pair (epsilon, delta), ZCdp(rho), a PrivacyProfile, an "
+        "OpenDP measurement, or an accountant or PLD of dp_accounting",
+        value=privacy,
+    )
+
+
+def _of_pair(epsilon: float, delta: float, words: str) -> DpPromise:
+    return DpPromise(PrivacyProfile.of([(checks.epsilon(epsilon), checks.delta(delta))]), words)
+
+
+def _of_accountant(
+    accountant: object, delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any] | None
+) -> DpPromise:
+    kind = type(accountant).__name__
+    relation = getattr(accountant, "neighboring_relation", None)
+    name = str(getattr(relation, "name", relation))
+    sampled = _sampled(delta_at, epsilon_at, kind)
+    if relation is None or name == "REPLACE_ONE":
+        return DpPromise(sampled, f"{kind}, one record changes")
+    if name not in ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL"):
+        raise ParameterError(
+            f"the accountant's neighbours are {name}; they must be REPLACE_ONE, ADD_OR_REMOVE_ONE or REPLACE_SPECIAL",
+            value=name,
+        )
+    # One record out, another one in; or one made special, and a special one made another.
+    deltas = np.minimum.accumulate((1 + np.exp(sampled.losses)) * sampled.deltas)
+    keep = deltas < 1
+    if not keep.any():
+        raise ParameterError(f"{kind} gives no delta below 1 for a record that changes; spend less", value=name)
+    words = f"{kind}, whose neighbours ({name}) count twice"
+    return DpPromise(PrivacyProfile.of(np.stack([2 * sampled.losses[keep], deltas[keep]], axis=1)), words)
+
+
+def _sampled(delta_at: Callable[[float], Any], epsilon_at: Callable[[float], Any] | None, kind: str) -> PrivacyProfile:
+    """Pairs of an accountant on a grid. Each holds, so that nothing is lost but a little between them."""
+    top = _LARGEST
+    if epsilon_at is not None:
+        ends = (float(epsilon_at(delta)) for delta in _LEAST_DELTAS)
+        top = next((end for end in ends if math.isfinite(end) and 0 < end <= checks.LARGEST), 0.0)
+    if not top > 0:
+        raise ParameterError(f"{kind} gives no finite epsilon above 0 for a delta of {_LEAST_DELTAS[-1]:g}")
+    losses = np.geomspace(_LEAST_SHARE * top, top, _GRID)
+    asked = [float(delta_at(float(loss))) for loss in losses]
+    wrong = next((delta for delta in asked if not 0 <= delta <= 1), None)
+    if wrong is not None:
+        raise ParameterError(f"{kind} gives a delta of {wrong:g}; it must lie between 0 and 1", value=wrong)
+    # An accountant may round one pair more than the one before; what holds at a loss holds at every larger one.
+    deltas = np.minimum.accumulate(asked)
+    keep = deltas < 1
+    if not keep.any():
+        raise ParameterError(f"{kind} gives no delta below 1 up to an epsilon of {top:g}")
+    return PrivacyProfile.of(np.stack([losses[keep], deltas[keep]], axis=1))
+
+
+def is_opendp(thing: object) -> bool:
+    """Whether it is an OpenDP measurement."""
+    library = type(thing).__module__.partition(".")[0]
+    return library == "opendp" and hasattr(thing, "map") and hasattr(thing, "output_measure")
+
+
+def opendp_loss(measurement: Any, d_in: float | None) -> Any:
+    """What a measurement says of data sets that differ in one record, in its own measure."""
+    if d_in is None:
+        metric = str(measurement.input_metric).partition("(")[0]
+        if metric not in DISTANCES:
+            raise ParameterError(
+                f"the measurement measures distance by {metric}; say with d_in how far apart data sets are that "
+                "differ in one record"
+            )
+        d_in = DISTANCES[metric]
+    for number in (d_in, int(d_in)) if float(d_in).is_integer() else (d_in,):
+        try:
+            return measurement.map(number)
+        except Exception as error:  # whole numbers are asked for by some measurements, doubles by others
+            refusal: Exception = error
+    raise ParameterError(f"the measurement gives no loss at a distance of {d_in:g}: {' '.join(str(refusal).split())}")
+
+
+def _of_opendp(measurement: Any, d_in: float | None) -> DpPromise:
+    measure, words = str(measurement.output_measure), "an OpenDP measurement"
+    loss = opendp_loss(measurement, d_in)
+    if measure == "MaxDivergence":
+        return _of_pair(float(loss), 0.0, words)
+    if measure == "Approximate(MaxDivergence)":
+        return _of_pair(float(loss[0]), float(loss[1]), words)
+    if measure == "ZeroConcentratedDivergence":
+        return DpPromise(PrivacyProfile.of_zcdp(ZCdp(float(loss)).rho), f"{words}, zCDP with rho {float(loss):g}")
+    if measure == "Approximate(ZeroConcentratedDivergence)":
+        rho, delta = ZCdp(float(loss[0])).rho, checks.delta(float(loss[1]))
+        bare = PrivacyProfile.of_zcdp(rho)
+        deltas = bare.deltas + delta  # but for an event of this probability it is zCDP
+        keep = deltas < 1
+        pairs = np.stack([bare.losses[keep], deltas[keep]], axis=1)
+        return DpPromise(PrivacyProfile.of(pairs), f"{words}, zCDP with rho {rho:g} and delta {delta:g}")
+    if measure == "SmoothedMaxDivergence":
+        return DpPromise(_sampled(loss.delta, loss.epsilon, words), words)
+    raise ParameterError(
+        f"the measurement's privacy is measured by {measure}; turn it into pure, approximate or zero-concentrated DP "
+        "first, with OpenDP's own combinators",
+        value=measure,
+    )
+
+
+def read_profile(path: str | os.PathLike[str]) -> PrivacyProfile:
+    """A privacy profile from a file: pairs (epsilon, delta), as CSV with or without a head, or as a JSON list."""
+    where = Path(path)
+    try:
+        text = where.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise InputError(f"profile {str(path)!r} cannot be read: {reason}", value=path) from None
+    pairs = _json_pairs(text, path) if text.lstrip().startswith(("[", "{")) else _csv_pairs(text, path)
+    if not pairs:
+        raise ParameterError(
+            f"profile {str(path)!r} is empty; it must have pairs of an epsilon and a delta", value=path
+        )
+    try:
+        return PrivacyProfile.of(pairs)
+    except ParameterError as error:
+        raise ParameterError(f"profile {str(path)!r}: {error}", value=error.value) from None
+
+
+_HEAD: Final = ("epsilon", "delta")
+
+
+def _json_pairs(text: str, path: object) -> list[tuple[float, float]]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ParameterError(f"profile {str(path)!r} is not JSON", value=path) from None
+    if not isinstance(content, list):
+        raise ParameterError(f"profile {str(path)!r} must be a list of pairs (epsilon, delta)", value=path)
+    return [_pair(_fields(item), f"entry {n + 1} of profile {str(path)!r}") for n, item in enumerate(content)]
+
+
+def _fields(item: object) -> Sequence[object]:
+    if isinstance(item, Mapping):
+        return [item[name] for name in _HEAD] if set(item) == set(_HEAD) else []
+    return item if isinstance(item, list) else []
+
+
+def _csv_pairs(text: str, path: object) -> list[tuple[float, float]]:
+    rows = [(n + 1, row) for n, row in enumerate(csv.reader(io.StringIO(text))) if any(cell.strip() for cell in row)]
+    places = (0, 1)
+    if rows and not _is_number(rows[0][1][0]):
+        names = [cell.strip().lower() for cell in rows.pop(0)[1]]
+        if not set(_HEAD) <= set(names):
+            raise ParameterError(
+                f"profile {str(path)!r} has the columns {', '.join(names)}; it must have epsilon and delta", value=names
+            )
+        places = (names.index("epsilon"), names.index("delta"))
+    elif any(len(row) != 2 for _, row in rows):
+        line, row = next(item for item in rows if len(item[1]) != 2)
+        raise ParameterError(
+            f"line {line} of profile {str(path)!r} has {len(row)} columns; without a head it must have two, an epsilon "
+            "and a delta",
+            value=row,
+        )
+    return [
+        _pair([row[place] if place < len(row) else "" for place in places], f"line {line} of profile {str(path)!r}")
+        for line, row in rows
+    ]
+
+
+def _pair(fields: Sequence[object], where: str) -> tuple[float, float]:
+    if len(fields) != 2:
+        raise ParameterError(f"{where} must be two numbers, an epsilon and a delta", value=fields)
+    for name, field in zip(_HEAD, fields, strict=True):
+        if isinstance(field, bool) or not _is_number(field):
+            raise ParameterError(f"{name} in {where} is {field!r}; it must be a number", value=field)
+    return float(str(fields[0])), float(str(fields[1]))
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
