@@ -28,8 +28,12 @@ _LARGEST: Final = 150.0
 """Larger promises are, too: the squares of their gains leave the range of a double."""
 _FEWEST, _MOST = 64, 4096
 """Records on a side that are looked at together."""
-_CELLS: Final = 2**20
-"""Numbers in a table that is looked at whole: 8 MB."""
+_CELLS, _MOST_CELLS = 2**20, 2**22
+"""Numbers in a table that is looked at whole: 8 MB, and 32 MB where that is few chains."""
+_MANY: Final = 1024
+"""Chains that take their steps together, so that a step costs little more than its arithmetic."""
+_GROUP: Final = 4
+"""Records up to which group privacy is looked at: rounding alone can be above it, where the chain adds nothing."""
 _TRIES: Final = 60
 _SMALL: Final = 1e-6
 """A loss at which the slope of a curve shows."""
@@ -63,11 +67,20 @@ def _batches(transitions: Floats, lengths: Ints, longer: int) -> Iterator[tuple[
     whole = 2 ** np.ceil(np.log2(np.maximum(lengths, 2)))
     records = np.where(lengths < 2 * needed, whole, needed).astype(np.int64)
     possible = (transitions > _TINY).all(axis=(1, 2)) & (records <= _MOST)
+    stays = _stays(transitions)
     for count in np.unique(records[possible]):
-        at = np.flatnonzero(possible & (records == count))
-        step = max(1, _CELLS // (6 * int(count)))
-        for s in range(0, len(at), step):
-            yield at[s : s + step], int(count)
+        cells = 6 * int(count)
+        step = max(_CELLS // cells, min(_MANY, _MOST_CELLS // cells))
+        for kind in (stays, ~stays):
+            at = np.flatnonzero(possible & (records == count) & kind)
+            for s in range(0, len(at), step):
+                yield at[s : s + step], int(count)
+
+
+def _stays(transitions: Floats) -> Mask:
+    """Which chains have records that tend to be as the one before."""
+    moves = transitions[:, 0, 1] * transitions[:, 1, 0]
+    return np.asarray(transitions[:, 0, 0] * transitions[:, 1, 1] >= moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +109,6 @@ class _Maps:
         """Pass a record whose values have these weights."""
         return _Maps(self.a * first, self.b * second, self.c * first, self.d * second)
 
-    def where(self, these: Mask, others: _Maps) -> _Maps:
-        """These maps for some chains, others for the rest."""
-        pairs = ((self.a, others.a), (self.b, others.b), (self.c, others.c), (self.d, others.d))
-        return _Maps(*(np.where(these, own, other) for own, other in pairs))
-
     @property
     def fixed(self) -> Floats:
         """The quotient that repeated steps tend to; all entries are positive."""
@@ -110,11 +118,11 @@ class _Maps:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Chains whose sides are looked at over the same number of records."""
+    """Chains that all tend to stay or all tend to change, their sides looked at over the same number of records."""
 
     plain: _Maps
     lengths: Ints
-    stays: Mask
+    stays: bool
     known: bool
     said: Floats
     """(records, E, 2, N): what the kernel does alone."""
@@ -128,7 +136,7 @@ class _Batch:
         said[0] = cls._ends(plain, known)
         for n in range(1, records):
             said[n] = plain(said[n - 1])
-        return cls(plain, lengths, a * d >= b * c, known, said)
+        return cls(plain, lengths, bool(_stays(transitions)[0]), known, said)
 
     @staticmethod
     def _ends(plain: _Maps, known: bool) -> Floats:
@@ -142,8 +150,8 @@ class _Batch:
         ones = np.ones_like(gain)
         stay = self.plain.asking(gain, ones)
         # Where a chain tends to change, the record next to the target is asked for the other value, and so in turns.
-        near = stay.where(self.stays, self.plain.asking(ones, gain))
-        turn = stay.where(self.stays, near.after(stay))
+        near = stay if self.stays else self.plain.asking(ones, gain)
+        turn = stay if self.stays else near.after(stay)
         short = self.lengths <= records
         sides = np.empty((records if short.any() else 0, 2, len(losses)))
         reached = before = self._ends(self.plain, self.known)
@@ -152,12 +160,11 @@ class _Batch:
         up, down = turn.fixed, self.plain.fixed
         for n in range(records):
             if n:
-                step = near(reached) if n == 1 else turn(np.where(self.stays, reached, before))
-                before, reached = reached, step
+                before, reached = reached, near(reached) if n == 1 else turn(reached if self.stays else before)
             shown = reached / self.said[n]
             side = np.maximum(shown[0], ends) if self.known else shown[0]
-            # No more than group privacy: n records that spend their loss.
-            side = np.minimum(side, np.exp(np.minimum(n * losses, 700.0)))
+            if n < _GROUP:  # no more than group privacy: n records that spend their loss
+                side = np.minimum(side, np.exp(n * losses))
             if len(sides):
                 sides[n] = side
             most = np.maximum(most, side)
