@@ -83,7 +83,9 @@ class TightCurve:
         """
         chain = inputs.chain(transition, start)
         self.adversary = inputs.adversary(adversary)
-        self._parts: list[tuple[int, _Curve]] = [(0, _curve(chain, self.adversary, n)) for n in _lengths(length)]
+        self._parts: list[tuple[int, int | None, _Curve]] = [
+            (0, n, _curve(chain, self.adversary, n)) for n in _lengths(length)
+        ]
 
     @classmethod
     def of_class(
@@ -97,7 +99,7 @@ class TightCurve:
         if not models:
             raise ParameterError("the class has no chain; give one or more", value=models)
         curves = [cls(transition, start=start, length=length, adversary=adversary) for transition, start in models]
-        curves[0]._parts = [(i, part) for i, curve in enumerate(curves) for _, part in curve._parts]
+        curves[0]._parts = [(i, n, part) for i, curve in enumerate(curves) for _, n, part in curve._parts]
         return curves[0]
 
     def __call__(self, loss: float) -> float:
@@ -107,7 +109,7 @@ class TightCurve:
     def leakage(self, loss: float) -> TightLeakage:
         """The leakage of the worst algorithm: a bracket, and who learns most from which questions."""
         number = inputs.loss(loss)
-        found = [replace(part.worst(number), model=model) for model, part in self._parts]
+        found = [replace(part.worst(number), model=model, length=n) for model, n, part in self._parts]
         worst = max(found, key=lambda one: one.lower)
         return replace(worst, upper=max(one.upper for one in found))
 
@@ -118,7 +120,7 @@ class TightCurve:
         chain forgets slowly) to leak too much.
         """
         allowed = inputs.target(epsilon)
-        return min(_largest(part, allowed) for _, part in self._parts)
+        return min(_largest(part, allowed) for _, _, part in self._parts)
 
 
 def tight_leakage(
@@ -151,7 +153,7 @@ def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
 def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
     chain, states = visited(chain, length)
-    place = _Place(chain, adversary, length, states)
+    place = _Place(chain, adversary, _uncertain(chain, length), states)
     if adversary == "dp" or chain.size == 1 or length == 1:
         return _Alone(place)
     if chain.stationary and not chain.primitive:
@@ -169,6 +171,19 @@ def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
     steps = chain.size * chain.period + chain.period
     seen = inputs.supports(chain, steps).any(axis=0)
     return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
+
+
+def _uncertain(chain: Chain, length: int | None) -> int | None:
+    """Records up to the last that has two values: those behind it say nothing, whatever is asked of them."""
+    cycle = chain.size * chain.period + 1
+    steps = cycle * cycle
+    if chain.start is None or chain.primitive or (length is not None and length <= steps):
+        return length
+    values = inputs.supports(chain, steps).sum(axis=1)
+    # A value that leads to one value only, until the same comes again, does so for ever.
+    if (values[-cycle:] > 1).any():
+        return length
+    return max(1, int(np.max(np.flatnonzero(values > 1), initial=-1)) + 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -49,6 +49,13 @@ class Reached:
     """log μ that the end asks for: where the next pass is made."""
 
 
+def _log_gain(signed: Floats, below: Floats) -> Floats:
+    """What the questions of a pass reach beyond its μ: a log; far below μ it has lost its digits and is left out."""
+    share = quotient(signed, below)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(share > _FAR_BELOW, np.log1p(share), -np.inf)
+
+
 class _Priors:
     """z(y)/z(x) of known records at one distance after the other, for rows that may become fewer."""
 
@@ -125,6 +132,8 @@ class LongLane:
     def step(self, vectors: Floats, at: Ints, distance: int) -> Floats:
         """Vectors (R, …, k) moved to the record at a distance."""
         shape = vectors.shape
+        if not len(at):
+            return vectors
         if self.steady:
             return np.asarray(vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
         index = np.minimum(at + distance - 1, len(self.kernels) - 1)
@@ -162,8 +171,8 @@ class LongLane:
 
     def _reach(self, at: Ints, x: Ints, y: Ints, log_mu: Floats, depth: int) -> Reached:
         rows = np.arange(len(at))
-        mu, best, lasting = np.exp(log_mu), np.ones(len(at)), np.ones(len(at))
-        distance, state, said = self.n - 1 - at, np.full(len(at), OPEN_END), np.ones(len(at))
+        mu, best, lasting = np.exp(log_mu), np.zeros(len(at)), np.zeros(len(at))
+        distance, state, said = self.n - 1 - at, np.full(len(at), OPEN_END), np.zeros(len(at))
         vectors = np.zeros((len(at), 2, self.size))
         vectors[rows, 0, x] += 1.0
         vectors[rows, 0, y] -= mu
@@ -174,10 +183,9 @@ class LongLane:
             signed, below = vectors[:, 0], vectors[:, 1]
             if priors is not None:
                 priors.step()
-                prior = priors.ratio
-                limit = mu[:, None] * prior
-                share = quotient(signed, below)
-                found = np.where(share > _FAR_BELOW, limit * (1 + share), 0.0)
+                with np.errstate(divide="ignore"):
+                    prior = np.log(priors.ratio)
+                found = log_mu[:, None] + prior + _log_gain(signed, below)
                 which = found.argmax(axis=1)
                 most = found[rows, which]
                 better = most > best
@@ -189,15 +197,15 @@ class LongLane:
             vectors = vectors * gain[:, None]
             # From here on lasting questions: the vector's own are lost once all its entries have one sign.
             value = vectors @ self.lasting[np.minimum(at + d, self.n)].swapaxes(1, 2)
-            share = quotient(value[:, 0], value[:, 1])
-            lasting = np.maximum(lasting, np.where(share > _FAR_BELOW, mu[:, None] * (1 + share), 0.0).max(axis=1))
+            lasting = np.maximum(lasting, log_mu + _log_gain(value[:, 0], value[:, 1]).max(axis=1))
             if d % self.every == 0:
                 vectors = scaled(vectors, (1, 2))
         better = lasting > best
         best = np.where(better, lasting, best)
         distance, state = np.where(better, self.n - 1 - at, distance), np.where(better, OPEN_END, state)
-        asks = np.log(best) - np.log(np.where(better, 1.0, said))
-        return Reached(np.log(best), distance, state, log_mu, asks)
+        asks = best - np.where(better, 0.0, said)
+        spent = self.sums[-1] - self.sums[np.minimum(at + 1, self.n)]
+        return Reached(np.minimum(best, spent), distance, state, log_mu, asks)
 
     def proves(self, at: Ints, x: Ints, y: Ints, levels: Floats, deepest: int, ends: tuple[Ints, Ints]) -> Mask:
         """Rows of which this side is proved to add at most its level (logs).
@@ -272,6 +280,8 @@ class LongLane:
             if not len(left):
                 break
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None])
+            if d % self.every == 0:
+                vectors = scaled(vectors, (1,))
         return proved
 
     def _ends(

@@ -256,7 +256,8 @@ def scaled(table: Floats, axes: tuple[int, ...]) -> Floats:
 def quotient(top: Floats, bottom: Floats) -> Floats:
     """top/bottom where the bottom is positive, 0 elsewhere."""
     out = np.zeros(np.broadcast_shapes(top.shape, bottom.shape))
-    np.divide(top, bottom, out=out, where=bottom > 0)
+    with np.errstate(over="ignore"):  # what is too large for a double is infinite
+        np.divide(top, bottom, out=out, where=bottom > 0)
     return out
 
 

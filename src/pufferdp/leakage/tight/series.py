@@ -355,7 +355,9 @@ class _Long:
         rest = np.flatnonzero((bounds > best)[self.record] & ~tried[self.record])
         if len(rest):
             total = self.likely[:, rest].sum(axis=0)
-            levels = (goal - self.own[rest]) * np.where(total > 0, self.likely[:, rest] / total, 1 / len(self.lanes))
+            even = np.full(total.shape, 1 / len(self.lanes))
+            shares = np.where(total > 0, self.likely[:, rest] / np.where(total > 0, total, 1.0), even)
+            levels = (goal - self.own[rest]) * shares
             open_ends = np.zeros(levels.shape, dtype=np.int64), np.full(levels.shape, OPEN_END)
             rest = rest[~((levels > 0).all(axis=0) & self._proved(rest, levels, open_ends))]
         if len(rest):
