@@ -17,6 +17,8 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.quilts.chains import worst_record
 from pufferdp.leakage.quilts.fleet import sigmas
 from pufferdp.leakage.quilts.search import Score
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.fleet import losses_of_each
 from pufferdp.models.chain import MarkovChain
 
 ROWS = int(os.environ.get("PUFFERDP_ROWS", "50000000"))
@@ -111,7 +113,7 @@ def run(report: Report) -> None:
 
 
 def _fleets(report: Report) -> None:
-    report.title("a fleet: 10^5 two-state chains, T = 1000, quilt-exact: chains a second")
+    report.title("a fleet: 10^5 two-state chains, T = 1000, quilt-exact and the tight curve: chains a second")
     generator = np.random.default_rng(11)
     lengths = np.full(10**5, 1000)
     for name, low, high in (("moves .1 to .9", 0.1, 0.9), ("moves 0 to 1", 0.0, 1.0), ("moves .01 to .2", 0.01, 0.2)):
@@ -120,7 +122,13 @@ def _fleets(report: Report) -> None:
         for adversary in (Adversary.PUFFERFISH, Adversary.BDP):
             took = seconds(lambda t=tables, a=adversary: sigmas(t, lengths, 1.0, a), 3)
             report.row(f"{name}, {adversary}", 10**5 / took, "a second", 50_000.0, at_least=True)
+            took = seconds(lambda t=tables, a=adversary: losses_of_each(t, lengths, 1.0, a), 1)
+            report.row(f"{name}, {adversary}, tight", 10**5 / took, "a second", 5_000.0, at_least=True)
         some = [worst_record(MarkovChain(transition=t), 1000, Score(1.0), Adversary.BDP) for t in tables[:200]]
         found = sigmas(tables[:200], lengths[:200], 1.0, Adversary.BDP)
         worst = max(abs(one.value / sigma - 1) for one, sigma in zip(some, found, strict=True))
         report.row(f"{name}: largest relative difference to one at a time, of 200", worst, "", 1e-9)
+        alone = [TightCurve(t, length=1000).inverse(1.0) for t in tables[:200]]
+        losses = losses_of_each(tables[:200], lengths[:200], 1.0, Adversary.BDP)
+        report.row(f"{name}: the same, tight", float(np.abs(losses / alone - 1).max()), "", 1e-9)
+        report.row(f"{name}: noise by the tight curve over noise by quilts", float(np.median(1 / losses / found)), "")

@@ -108,11 +108,13 @@ class BalancedLaw:
 
         The events are "number i is at least a" and "number i is at most −a". The probability that one of them holds is
         at most the sum of theirs, less that of both events of a pair for pairs that form a forest (Hunter 1976). A pair
-        here is the upper event of one number and the lower event of another. Two numbers have only two such pairs, and
-        then this is exact.
+        here is the upper event of one number and the lower event of another.
         """
         if self._rate > _NO_NOISE:
             return 1
+        if self.coordinates == 2:  # P(|z| ≥ a) = 2·x^a/(1+x) for both alike
+            share = 2 / ((1 + math.exp(-2 * self._rate)) * beta)
+            return max(1, math.ceil(math.log(share) / (2 * self._rate)))
         high = 1
         while self._fails(high) > beta:
             high *= 2

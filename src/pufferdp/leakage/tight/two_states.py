@@ -84,7 +84,7 @@ class Lane:
         stays = self.stays
         # Where the chain tends to change, the record next to the target is asked for the other value, and so in turns.
         near = self._kernels * (np.array([gain, 1.0]) if stays else np.array([1.0, gain]))
-        turn = near if stays else near @ (self._kernels * np.array([gain, 1.0]))
+        turn = _scaled(near if stays else near @ (self._kernels * np.array([gain, 1.0])))
         passed = powers(turn, None if stays else near, length) @ self._starts[:, None]
         reached, said = _log_quotient(passed), _log_quotient(plain)
         alive: Mask = np.asarray((plain > 0).all(axis=2))
@@ -104,7 +104,7 @@ class Lane:
         """At most, (2,): sides of any length whose farthest record spends ``last``, for those who know none of it."""
         gain = math.exp(min(loss, MOST_LOSS))
         near = self._kernels * (np.array([gain, 1.0]) if self.stays else np.array([1.0, gain]))
-        turn = near if self.stays else near @ (self._kernels * np.array([gain, 1.0]))
+        turn = _scaled(near if self.stays else near @ (self._kernels * np.array([gain, 1.0])))
         ends = self._kernels @ (1 + np.eye(2) * math.expm1(min(last, MOST_LOSS)))
         reached = _log_quotient(powers(turn, None if self.stays else near, length) @ ends[:, None])
         limit = _fixed_point(turn)
@@ -154,6 +154,11 @@ class Lane:
                 )
                 bounds = np.concatenate([bounds, mixed[..., None]], axis=2)
         return np.asarray(np.where(np.isnan(bounds), np.inf, bounds).max(axis=(1, 2)))
+
+
+def _scaled(matrices: Floats) -> Floats:
+    """Only quotients matter, and the squares of large gains would be too large for a double."""
+    return np.asarray(matrices / matrices.max(axis=(1, 2), keepdims=True))
 
 
 def powers(turn: Floats, odd: Floats | None, length: int) -> Floats:

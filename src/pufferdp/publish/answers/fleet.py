@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.series import open_series
+from pufferdp.leakage.curves import curve
 from pufferdp.leakage.quilts.fleet import worst_of_each
-from pufferdp.models.base import Model
+from pufferdp.leakage.tight.fleet import losses_of_each
+from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
+from pufferdp.models.files.json import model_digest
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
+from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord
+from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
-from pufferdp.publish.answers.problem import Calibrated
+from pufferdp.publish.answers.problem import Calibrated, Calibration
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -28,6 +36,8 @@ from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossib
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
+
+_TIGHT: Final = CurveNoise("tight")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +88,9 @@ def release_fleet(
         gap: a longer step in ``order`` starts a new chain.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
         clip: range of the numbers of a sum or mean.
-        mechanism: a mechanism by name. By default ``quilt-exact`` for chains, all of them in one pass, and the best
-            that applies for classes.
+        mechanism: a mechanism by name; by default the best that applies to each person. Chains of two states are
+            calibrated in one pass where their best is known beforehand, and so are those of two states with
+            ``curve-tight`` and all chains with ``quilt-exact``. Others one by one, equal models once.
         beta: accuracy is certified at probability 1−beta.
         sampler: where noise comes from; the operating system by default.
         ledger: a ledger, or where it is: everybody is charged in one transaction, before any noise is drawn.
@@ -171,13 +182,20 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         return {person: self.publication_of(person).problem(read) for person, read in exact.items()}
 
     def solve(self, problem: Each, exact: dict[str, Exact]) -> Noises:
-        """Chains in one pass, the rest one by one."""
+        """Those that can be calibrated in one pass, then the rest one by one, equal models once."""
         self.progress(f"calibrating {len(problem)} people")
-        of_chains = _chain_noises(problem) if self.each.mechanism in (None, QuiltExact.name) else {}
-        out = {}
+        if self.each.mechanism == QuiltExact.name:
+            out = _quilt_noises(problem)
+        else:
+            out = _count_noises(problem) if self.each.mechanism is None else {}
+            out |= _tight_noises(problem, self.each.mechanism)
+        shared: dict[tuple[str, Lengths], AnswerNoise] = {}
         for person, person_problem in problem.items():
-            noise = of_chains.get(person)
-            out[person] = self.publication_of(person).solve(person_problem, exact[person]) if noise is None else noise
+            if person not in out:
+                key = model_digest(self.models[person]), person_problem.problem.lengths
+                if key not in shared:
+                    shared[key] = self.publication_of(person).solve(person_problem, exact[person])
+                out[person] = shared[key]
             if out[person].calibration.scale == 0:
                 refuse_impossible(self.models[person], exact[person])
         return out
@@ -248,7 +266,55 @@ def _own_counts(person: str, counts: Counts, coding: Coding, model: SeriesModel)
     return counts.with_histogram(tuple(tally[name] for name in names))
 
 
-def _chain_noises(problems: Each) -> Noises:
+def _count_noises(problems: Each) -> Noises:
+    """The noise for those whose records are independent to the adversary, or whose count leaks its loss and no more."""
+    out = {}
+    for person, answer_problem in problems.items():
+        problem = answer_problem.problem
+        if problem.adversary is Adversary.DP:
+            out[person] = _noise(answer_problem, PerRecord().calibrate(problem))
+        elif leaks_its_loss(problem):
+            out[person] = _noise(answer_problem, ExactLaplace().calibrate(problem))
+    return out
+
+
+def _tight_noises(problems: Each, mechanism: str | None) -> Noises:
+    """The noise of ``curve-tight`` for stationary chains of two states, in one pass.
+
+    By default for those alone for whom nothing is better. Where records attract each other the curve is the leakage of
+    a noisy count (docs/theory/tight.md), so no noise for every query is smaller; nor is any other for a count, unless
+    further chains blur it, which an adversary who knows no record does not know.
+    """
+    if mechanism not in (None, _TIGHT.name):
+        return {}
+    chains = {}
+    for person, answer_problem in problems.items():
+        problem, chain = answer_problem.problem, chain_of(answer_problem.problem.model)
+        if chain is None or chain.size != 2 or chain.any_start or chain.given_start is not None:
+            continue
+        attracts = chain.transition[0, 0] * chain.transition[1, 1] >= chain.transition[0, 1] * chain.transition[1, 0]
+        blurred = problem.adversary is Adversary.PUFFERFISH and problem.lengths != ((problem.longest, 1),)
+        if mechanism is not None or (attracts and not blurred):
+            chains[person] = chain
+    if not chains:
+        return {}
+    first = problems[next(iter(chains))].problem
+    lengths = [problems[person].problem.longest for person in chains]
+    tables = np.stack([chain.transition for chain in chains.values()])
+    losses = losses_of_each(tables, np.array(lengths), min(first.epsilon, LARGEST), first.adversary)
+    theorem = curve("tight", first.model, first.longest, first.adversary).theorem
+    return {
+        person: _noise(problems[person], _TIGHT.with_loss(problems[person].problem, loss, theorem))
+        for person, loss in zip(chains, losses.tolist(), strict=True)
+        if loss > 0
+    }
+
+
+def _noise(problem: AnswerProblem, calibration: Calibration) -> AnswerNoise:
+    return AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problem.beta))
+
+
+def _quilt_noises(problems: Each) -> Noises:
     """The noise of ``quilt-exact`` for everybody whose model is one chain."""
     problem_of = {person: p.problem for person, p in problems.items()}
     chains = {person: chain for person, p in problem_of.items() if (chain := chain_of(p.model)) is not None}
@@ -262,5 +328,5 @@ def _chain_noises(problems: Each) -> Noises:
         chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True
     ):
         calibration = QuiltExact().with_finding(problem_of[person], Calibrated(sigma=worst.value, quilt=worst))
-        out[person] = AnswerNoise(calibration=calibration, accuracy=calibration.law.accuracy(problems[person].beta))
+        out[person] = _noise(problems[person], calibration)
     return out

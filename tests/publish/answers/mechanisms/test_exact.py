@@ -16,7 +16,7 @@ from pufferdp.models.chain_classes import BinaryInterval, MarkovClass
 from pufferdp.models.groups import Groups
 from pufferdp.models.joint import JointTable
 from pufferdp.models.network import BayesianNetwork, Node
-from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, ExactLeakage
+from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, ExactLeakage, leaks_its_loss
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
 from pufferdp.publish.answers.problem import Problem
@@ -132,6 +132,29 @@ def test_what_it_cannot_do_it_says():
 def test_alternating_data_leak_no_more_than_dp():
     problem = problem_of(MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]]), lengths=((6, 1),))
     assert ExactLaplace().calibrate(problem).scale == pytest.approx(1.0, rel=1e-6)
+
+
+@given(
+    moves=st.tuples(st.floats(0.02, 0.98), st.floats(0.02, 0.98)),
+    start=st.floats(0.01, 0.99),
+    T=st.integers(1, 6),
+    epsilon=st.sampled_from([0.2, 1.0, 4.0]),
+    query=st.sampled_from(["count:0", "count:1", "histogram"]),
+)
+def test_a_count_of_states_that_repel_leaks_its_loss_and_no_more(moves, start, T, epsilon, query):
+    """By enumeration, over all adversaries. Chains that attract each other are not among them, and leak more."""
+    p, q = moves
+    table, law = np.array([[1 - p, p], [q, 1 - q]]), np.array([start, 1 - start])
+    scale = (2 if query == "histogram" else 1) / epsilon
+    leaks = leakage(table, law, T, query, scale, everyone=True, balanced=query == "histogram")
+    problem = problem_of(MarkovChain(transition=table, start=law), query, ((T, 1),), epsilon)
+    if p + q >= 1.001:
+        assert leaks_its_loss(problem)
+    if leaks_its_loss(problem):
+        assert leaks == pytest.approx(epsilon, rel=1e-9)
+        assert ExactLaplace().calibrate(problem).scale == pytest.approx(scale, rel=1e-12)
+    elif T > 1 and p + q < 0.999:
+        assert leaks > epsilon
 
 
 def test_who_learns_most_is_named():

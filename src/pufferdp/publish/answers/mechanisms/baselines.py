@@ -9,7 +9,7 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.curves import CURVES, Absent, curve
 from pufferdp.models.base import records_of
-from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 
 
 class PerRecord(Mechanism):
@@ -75,8 +75,16 @@ class CurveNoise(Mechanism):
         loss = leakage_curve.inverse(min(problem.epsilon, LARGEST))
         if loss <= 0:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
+        return self._spending(loss, leakage_curve.theorem)
+
+    def with_loss(self, problem: Problem, loss: float, theorem: str) -> Calibration:
+        """A calibration at a loss above 0 that was found already, by a pass over many people."""
+        return self.with_finding(problem, self._spending(loss, theorem))
+
+    @staticmethod
+    def _spending(loss: float, theorem: str) -> Calibrated:
         # A DP loss of 1/σ that is not above the one that was checked.
-        return Calibrated(sigma=math.nextafter(1 / loss, math.inf), theorem=leakage_curve.theorem)
+        return Calibrated(sigma=math.nextafter(1 / loss, math.inf), theorem=theorem)
 
 
 CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from pufferdp.basics.adversary import Adversary
@@ -13,7 +14,7 @@ from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
 from pufferdp.leakage.additive.windows import Informed, WindowLeakage
 from pufferdp.models.base import records_of
-from pufferdp.models.chain import chains_of
+from pufferdp.models.chain import MarkovChain, chains_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
@@ -38,7 +39,36 @@ class ExactLaplace(Mechanism):
     def find(self, problem: Problem) -> Calibrated:
         """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""
         refuse_own_secrets(problem)
+        if leaks_its_loss(problem) and problem.epsilon <= MOST_LOSS:
+            return Calibrated(sigma=1 / problem.epsilon)
         return Calibrated(sigma=1 / ExactLeakage(problem).inverse(problem.epsilon))
+
+
+def is_one_count(problem: Problem) -> bool:
+    """Whether the answer is a count: asked for by name, or as a histogram of two states whose noise adds up to 0."""
+    kind = problem.query.kind
+    return kind is QueryKind.COUNT or (problem.balanced and len(problem.bound.labels) == 2)
+
+
+def leaks_its_loss(problem: Problem) -> bool:
+    """Whether a noisy count leaks its DP loss and no more: two states that repel each other, to those who know records.
+
+    Take both values of the target and let the records of one side follow from it, coupled as well as possible. In a
+    chain whose odds ratio P(0,0)·P(1,1)/(P(0,1)·P(1,0)) is at most 1, two states that differ lead to states that are
+    equal, and stay so, or differ the other way round. So the sums over a side differ by 0 or by -1, and with both sides
+    and the target counts differ by at most 1: any DP algorithm of the count leaks its loss at most. Known records and
+    starts keep the odds ratio of every step. Who knows all other records learns the loss itself.
+    """
+    chains = chains_of(problem.model)
+    informed = problem.adversary is not Adversary.PUFFERFISH
+    return informed and is_one_count(problem) and bool(chains) and all(_repels(chain) for chain in chains)
+
+
+def _repels(chain: MarkovChain) -> bool:
+    if chain.size != 2 or not (chain.transition > 0).all():
+        return False
+    (a, b), (c, d) = (tuple(Fraction(float(p)) for p in row) for row in chain.transition)
+    return a * d <= b * c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +219,7 @@ def _largest(problem: Problem) -> float:
 
 def _grid(problem: Problem) -> Grid:
     """The answer in whole steps, or the reason why there is no exact leakage."""
-    if problem.query.kind not in _NUMBERS and not (problem.balanced and len(problem.bound.labels) == 2):
+    if problem.query.kind not in _NUMBERS and not is_one_count(problem):
         raise NotApplicableError(
             "is worked out for one number: a count, a histogram of two states, a sum or a mean of states with values"
         )
