@@ -340,7 +340,7 @@ def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget 
     if most <= 0 or failing <= 0:
         return None
     # A smaller loss leaks less but fails more often: the best one is near the largest.
-    losses = [most, *(most * share for share in (0.99, 0.97, 0.94, 0.9, 0.8, 0.65, 0.5))]
+    losses = [most, *(most * share for share in (0.97, 0.9, 0.75))]
     room = [(loss, _spent_delta(loss, curve(loss), failing)) for loss in losses]
 
     def fitting(rho: float) -> tuple[float, float] | None:
