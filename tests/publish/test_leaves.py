@@ -42,6 +42,7 @@ CERTIFICATES = [
     "answer-sum-wasserstein",
     "answer-function",
     "answer-gaussian",
+    "answer-gaussian-tight",
     "answer-network",
     "charged-flip",
     "flip-three-states",
@@ -50,7 +51,7 @@ CERTIFICATES = [
     "charged-flow",
     "flow-joint",
 ]
-SLOW = ("charged-answer", "flip-three-states", "charged-flow", "flow-joint")
+SLOW = ("charged-answer", "answer-gaussian-tight", "flip-three-states", "charged-flow", "flow-joint")
 """Each change is verified anew, and a flow's error is simulated each time."""
 
 

@@ -346,6 +346,6 @@ def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget 
     def fitting(rho: float) -> tuple[float, float] | None:
         return next((pair for pair in room if _zcdp_delta(rho, pair[0]) <= pair[1]), None)
 
-    rho = largest_loss(lambda rho: math.inf if fitting(rho) is None else rho, allowed, 1e-9)
+    rho = largest_loss(lambda rho: math.inf if fitting(rho) is None else rho, allowed)
     pair = fitting(rho) if rho > 0 else None
     return None if pair is None else ZCdpBudget(rho, *pair)
