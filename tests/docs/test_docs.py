@@ -277,6 +277,7 @@ TOURED = [
     "guide/heights.md",
     "guide/secrets.md",
     "guide/leakage.md",
+    "guide/approximate.md",
     "guide/streams.md",
     "guide/outside.md",
     "guide/flips.md",

@@ -44,6 +44,7 @@ CERTIFICATES = [
     "answer-sum-wasserstein",
     "answer-function",
     "answer-gaussian",
+    "answer-gaussian-tight",
     "answer-network",
     "charged-flip",
     "flip-three-states",
@@ -52,7 +53,14 @@ CERTIFICATES = [
     "charged-flow",
     "flow-joint",
 ]
-SLOW = ("charged-answer", "answer-frequency-balanced", "flip-three-states", "charged-flow", "flow-joint")
+SLOW = (
+    "charged-answer",
+    "answer-frequency-balanced",
+    "answer-gaussian-tight",
+    "flip-three-states",
+    "charged-flow",
+    "flow-joint",
+)
 """Each change is verified anew, and a flow's error is simulated each time."""
 
 

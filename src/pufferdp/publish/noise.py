@@ -24,6 +24,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.publish.balanced import BalancedLaw
+from pufferdp.publish.discrete_gaussian import DiscreteGaussianLaw
 
 Codes = npt.NDArray[Any]
 """States as whole numbers from 0."""
@@ -37,6 +38,7 @@ class NoiseKind(StrEnum):
     DISCRETE_LAPLACE = "discrete-laplace"
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
+    DISCRETE_GAUSSIAN = "discrete-gaussian"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,8 @@ class NoiseLaw:
             return self.coordinates * self.scale * math.sqrt(2 / math.pi)
         if self.balanced:
             return self.unit * self.in_counts.expected_l1
+        if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
+            return self.coordinates * self.unit * DiscreteGaussianLaw(self.counts_scale).expected_absolute
         # E|X| of the discrete Laplace law is 1/sinh(1/s): 2q/(1−q²) with q = exp(−1/s).
         rate = 1 / self.counts_scale
         return self.coordinates * self.unit * (1 / math.sinh(rate) if rate < 700 else 0.0)
@@ -104,6 +108,8 @@ class NoiseLaw:
             return self.coordinates * self.scale**2
         if self.balanced:
             return self.unit**2 * self.in_counts.squared
+        if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
+            return self.coordinates * self.unit**2 * DiscreteGaussianLaw(self.counts_scale).variance
         # The variance of the discrete Laplace law is 2q/(1−q)², q = exp(−1/s): 1/(2 sinh²(1/2s)).
         half = 1 / self.counts_scale / 2
         return self.coordinates * self.unit**2 * (1 / (2 * math.sinh(half) ** 2) if half < 350 else 0.0)
@@ -115,7 +121,7 @@ class NoiseLaw:
         """
         beta = checks.probability(beta, "beta")
         if self.scale == 0:
-            return Accuracy(alpha=self.unit if self.kind is NoiseKind.DISCRETE_LAPLACE else 0.0, beta=beta)
+            return Accuracy(alpha=0.0 if self.kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN) else self.unit, beta=beta)
         if self.balanced:
             return Accuracy(alpha=self.unit * self.in_counts.alpha(beta), beta=beta)
         # Coordinates are independent, so each may fail with probability 1−(1−β)^(1/d).
@@ -124,6 +130,8 @@ class NoiseLaw:
             return Accuracy(alpha=self.scale * math.log(1 / each), beta=beta)
         if self.kind is NoiseKind.GAUSSIAN:
             return Accuracy(alpha=-self.scale * NormalDist().inv_cdf(each / 2), beta=beta)
+        if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
+            return Accuracy(alpha=self.unit * DiscreteGaussianLaw(self.counts_scale).least_error(each), beta=beta)
         # P(|X| ≥ m) = 2q^m/(1+q) for whole m ≥ 1.
         s = self.counts_scale
         tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
@@ -170,6 +178,9 @@ class Sampler(Protocol):
     def gaussian(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Gaussian noise of this standard deviation."""
 
+    def discrete_gaussian(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers plus discrete Gaussian noise."""
+
     def bytes(self, count: int) -> bytes:
         """Uniform random bytes, ``count`` of them: what flips and redactions are drawn from."""
 
@@ -195,10 +206,11 @@ class SystemSampler:
 
     def gaussian(self, exact: list[float], scale: float) -> list[float]:
         """Numbers plus Gaussian noise on OpenDP's grid, the finest there is."""
-        domains, metrics, measurements = _opendp()
-        domain = domains.vector_domain(domains.atom_domain(T=float, nan=False))
-        make = measurements.make_gaussian(domain, metrics.l2_distance(T=float), scale=scale)
-        return [float(v) for v in make([float(v) for v in exact])]
+        return [float(v) for v in _gaussian_measurement(scale, whole=False)([float(v) for v in exact])]
+
+    def discrete_gaussian(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers plus discrete Gaussian noise."""
+        return [int(v) for v in _gaussian_measurement(scale, whole=True)([int(v) for v in exact])]
 
     def bytes(self, count: int) -> bytes:
         """Straight from the operating system."""
@@ -227,6 +239,18 @@ class SeededSampler:
         """Numbers plus Gaussian noise."""
         return [float(v) for v in np.asarray(exact) + self._generator.normal(0.0, scale, len(exact))]
 
+    def discrete_gaussian(self, exact: list[int], scale: float) -> list[int]:
+        """Whole numbers, each accepted as often as its share of a Laplace law asks (Canonne et al. 2020)."""
+        width = math.floor(scale) + 1
+        out = []
+        for value in exact:
+            while True:
+                noise = self.discrete_laplace([0], width)[0]
+                if self._generator.random() < math.exp(-((abs(noise) - scale**2 / width) ** 2) / (2 * scale**2)):
+                    break
+            out.append(int(value) + noise)
+        return out
+
     def bytes(self, count: int) -> bytes:
         """Bytes that anyone can repeat."""
         return self._generator.bytes(count)
@@ -243,6 +267,8 @@ def draw(law: NoiseLaw, exact: list[int] | list[float], sampler: Sampler) -> lis
         return [int(v) + z for v, z in zip(exact, noise, strict=True)]
     if law.kind is NoiseKind.DISCRETE_LAPLACE:
         return sampler.discrete_laplace([int(v) for v in exact], law.counts_scale)
+    if law.kind is NoiseKind.DISCRETE_GAUSSIAN:
+        return sampler.discrete_gaussian([int(v) for v in exact], law.counts_scale)
     values = [float(v) for v in exact]
     # OpenDP turns NaN into 0 and lets infinities saturate without a word.
     if not all(math.isfinite(v) for v in values):
@@ -392,6 +418,26 @@ def _piece_of_flips(
 def _below(words: npt.NDArray[np.uint64], limit: int) -> npt.NDArray[np.bool_]:
     """Where a word is below the limit; 2^64 itself would not fit."""
     return np.ones(len(words), dtype=bool) if limit >= 2**64 else np.asarray(words < np.uint64(limit))
+
+
+def gaussian_rho(scale: float, move: float, whole: bool) -> float:
+    """By OpenDP's map: rho of zCDP of Gaussian noise of a scale on an answer that one record moves so far in L2."""
+    return float(_gaussian_measurement(scale, whole).map(move))
+
+
+def gaussian_delta(scale: float, move: float, whole: bool, loss: float) -> float:
+    """By OpenDP's map: the delta of the same noise beside a DP loss."""
+    from opendp import combinators
+
+    smoothed: Any = combinators.make_zCDP_to_approxDP(_gaussian_measurement(scale, whole))
+    return float(smoothed.map(move).delta(loss))
+
+
+def _gaussian_measurement(scale: float, whole: bool) -> Any:
+    """OpenDP's Gaussian noise on vectors, of whole numbers or of doubles on its finest grid."""
+    domains, metrics, measurements = _opendp()
+    atom = domains.atom_domain(T="i64") if whole else domains.atom_domain(T=float, nan=False)
+    return measurements.make_gaussian(domains.vector_domain(atom), metrics.l2_distance(T=float), scale=scale)
 
 
 def _opendp() -> tuple[Any, Any, Any]:

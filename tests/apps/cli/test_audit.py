@@ -14,6 +14,7 @@ COUNT = ["audit", "m.json", "--length", "6", "--mechanism", "laplace:count:activ
 SMALL = ["--calls", "4000", "--seconds", "600"]
 """So long that the number of runs decides."""
 KEYS = {"lower", "exact", "upper", "attacks", "claim", "mechanism", "adversary", "length", "records", "curve"}
+KEYS |= {"upper_delta"}
 
 
 def test_a_noisy_count(run: Run, folder: Path) -> None:
@@ -23,7 +24,8 @@ def test_a_noisy_count(run: Run, folder: Path) -> None:
     found = result.json
     assert KEYS | {"holds_for", "confidence", "tests", "tried", "calls"} == set(found)
     assert 0 < found["lower"] <= found["exact"] <= found["upper"]
-    assert found["claim"] == {"dp_epsilon": 1.0, "lower": found["claim"]["lower"], "refuted": False}
+    claim = {"dp_epsilon": 1.0, "dp_delta": 0.0, "lower": found["claim"]["lower"], "refuted": False}
+    assert found["claim"] == claim
     assert found["calls"] <= 4000
     for attack in found["attacks"]:
         assert {attack["concludes"], attack["instead"]} == {"rest", "active"}

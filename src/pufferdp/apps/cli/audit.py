@@ -24,6 +24,10 @@ def audit(
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="The DP loss that the mechanism claims, for one record changed.")
     ] = None,
+    dp_delta: Annotated[
+        str | None,
+        typer.Option("--dp-delta", help="The delta that it claims beside it, for instance for Gaussian noise."),
+    ] = None,
     adversary: options.AdversaryName = "bdp",
     confidence: Annotated[str, typer.Option("--confidence", help="How sure the lower bound is to hold.")] = "0.95",
     seconds: Annotated[str, typer.Option("--seconds", help="Time in all, roughly.")] = "60",
@@ -50,6 +54,7 @@ def audit(
             mechanism,
             length=None if length is None else checks.length(length.strip()),
             dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            dp_delta=0.0 if dp_delta is None else options.number("dp_delta", dp_delta),
             adversary=adversary,
             confidence=options.number("confidence", confidence),
             calls=budget.calls,

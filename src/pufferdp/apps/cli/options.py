@@ -51,6 +51,10 @@ Sum = Annotated[bool, typer.Option("--sum", help="Noise for both parts of joint 
 CentreOnly = Annotated[
     bool, typer.Option("--centre-only", help="Promise records for data made by the model alone, not by its orbit.")
 ]
+Delta = Annotated[
+    str | None,
+    typer.Option("--delta", help="Add this to every probability of the promise: lets Gaussian noise take part."),
+]
 Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
 LedgerPlace = Annotated[
     str | None, typer.Option("--ledger", help="Ledger to charge before noise is drawn: a file, or postgresql://…")

@@ -25,6 +25,7 @@ def plan(
     adversary: options.AdversaryName = "bdp",
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
+    delta: options.Delta = None,
     eta: Annotated[str | None, typer.Option("--eta", help="For a flow: radius of the orbit of chains.")] = None,
     tau: Annotated[str | None, typer.Option("--tau", help="For a flow: the promise, a total variation.")] = None,
     privacy: options.PrivacyName = "joint",
@@ -41,6 +42,8 @@ def plan(
     from pufferdp.publish.answers.secrets import load_secrets
 
     _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint")
+    if query == "flow" and delta is not None:
+        raise ParameterError("a flow is promised in total variation: leave --delta out", value=delta)
     if length is not None and lengths is not None:
         raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
     parts = None if lengths is None else lengths.split(",")
@@ -85,6 +88,7 @@ def plan(
             beta=options.number("beta", beta),
             clip=options.pair(clip),
             secrets=None if secrets is None else load_secrets(secrets),
+            delta=0.0 if delta is None else options.number("delta", delta),
             progress=progress,
         )
         if figure is not None:

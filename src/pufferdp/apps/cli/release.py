@@ -62,6 +62,7 @@ def release(
     clip: options.Clip = None,
     mechanism: options.MechanismName = None,
     beta: options.Beta = "0.05",
+    delta: options.Delta = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
@@ -85,6 +86,7 @@ def release(
             "--bins": bins,
             "--id": id,
             "--secrets": secrets,
+            "--delta": delta,
             "--figure": figure,
             "--report": report,
         }.items():
@@ -121,6 +123,7 @@ def release(
             bins=bins,
             id=id,
             secrets=None if secrets is None else load_secrets(secrets),
+            delta=0.0 if delta is None else options.number("delta", delta),
             **request,
             progress=progress,
         )

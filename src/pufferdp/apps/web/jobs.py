@@ -145,10 +145,15 @@ def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], ep
     )
 
 
+def _quick() -> list[str]:
+    """Mechanisms that take no time; the page promises no delta."""
+    return [m.name for m in MECHANISMS if m.name not in SLOW and not m.approximate]
+
+
 def plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """Every mechanism; those that take long come later."""
     problem = _problem(inputs, progress, arguments)
-    quick = plan_problem(problem, progress=progress, only=[m.name for m in MECHANISMS if m.name not in SLOW])
+    quick = plan_problem(problem, progress=progress, only=_quick())
     progress.part({**_plan_content(quick, arguments["theme"]), "waiting": list(SLOW)})
     slow = plan_problem(problem, progress=progress, only=SLOW)
     return {**_plan_content(quick.with_more(slow), arguments["theme"]), "waiting": []}
@@ -164,7 +169,7 @@ def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
 
 def errors(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """The least error for each epsilon, by the mechanisms that are quick."""
-    quick, rows = [m.name for m in MECHANISMS if m.name not in SLOW], []
+    quick, rows = _quick(), []
     for epsilon in LOSSES:
         best = plan_problem(_problem(inputs, progress, arguments, epsilon), progress=progress, only=quick).best
         assert best.calibration is not None

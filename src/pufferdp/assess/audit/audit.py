@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -55,7 +55,9 @@ class AuditAttack(Paged):
     runs: tuple[int, int]
     """Fresh runs, for either value."""
     lower: float
-    """The leakage that this proves."""
+    """The leakage that this proves, beside the delta where there is one."""
+    delta: float
+    """What the claim allows the event to be likelier by; 0 where it is pure."""
     before: float
     """How likely the value is before the release, of the two, to somebody who knows that much."""
     right: float
@@ -75,6 +77,7 @@ class AuditAttack(Paged):
             "high": self.high,
             "runs": list(self.runs),
             "lower": self.lower,
+            "delta": self.delta,
             "before": self.before,
             "right": self.right,
         }
@@ -90,10 +93,14 @@ class AuditReport(Paged):
     records: int
     dp_epsilon: float | None
     """The DP loss that the mechanism claims."""
+    dp_delta: float
+    """The delta beside it; 0 where the claim is pure."""
     exact: float | None
     """The exact leakage, for mechanisms of this package that have one."""
     upper: float | None
     """No mechanism that keeps the claim leaks more; None without a claim."""
+    upper_delta: float
+    """The delta beside the upper bound: whatever keeps the claim keeps both."""
     curve: str | None
     """The curve that the upper bound is from."""
     holds_for: str | None
@@ -139,7 +146,13 @@ class AuditReport(Paged):
             "exact": _finite(self.exact),
             "upper": _finite(self.upper),
             "attacks": [attack.to_dict() for attack in self.attacks],
-            "claim": {"dp_epsilon": self.dp_epsilon, "lower": self.claim_lower, "refuted": self.refuted},
+            "upper_delta": self.upper_delta,
+            "claim": {
+                "dp_epsilon": self.dp_epsilon,
+                "dp_delta": self.dp_delta,
+                "lower": self.claim_lower,
+                "refuted": self.refuted,
+            },
             "mechanism": self.mechanism,
             "adversary": str(self.adversary),
             "length": self.length,
@@ -170,6 +183,7 @@ def audit_mechanism(
     *,
     length: int | None = None,
     dp_epsilon: float | None = None,
+    dp_delta: float = 0.0,
     adversary: str = "bdp",
     confidence: float = 0.95,
     calls: int = CALLS,
@@ -188,6 +202,8 @@ def audit_mechanism(
             ``laplace:QUERY``, ``flip:R0,R1``, ``redact:ROW:EPSILON``, ``python:MODULE:FUNCTION``, ``command:COMMAND``.
         length: records of a series; other models know their records.
         dp_epsilon: the DP loss that is claimed; by default what the mechanism says of itself.
+        dp_delta: the delta that is claimed beside ``dp_epsilon``. An event then proves no more than what is left of its
+            probability above the delta; towards those who know the correlation, above the larger one that follows.
         adversary: whom to play: bdp (knows any records), pufferfish (none) or dp (all others).
         confidence: how sure the lower bound is to hold.
         calls: data sets put through the mechanism, in all.
@@ -202,6 +218,11 @@ def audit_mechanism(
     confidence = checks.probability(confidence, "confidence")
     length = None if length is None else checks.length(length)
     claimed = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon")
+    failing = checks.delta(dp_delta, "dp_delta")
+    if failing > 0 and claimed is None:
+        raise ParameterError(
+            f"dp_delta is {failing:g}; a claim with a delta has an epsilon too: give --dp-epsilon", value=dp_delta
+        )
     budget = budget or Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
@@ -215,9 +236,11 @@ def audit_mechanism(
         progress("computing bounds")
         known = made if isinstance(made, (NoisyQuery, FlippedSeries, RedactedSeries)) else None
         exact, most = (None, None) if known is None else known.leakage(adversary)
-        curve = (
-            None if claimed is None else leakage_of(model, dp_epsilon=claimed, length=length, adversary=str(adversary))
-        )
+        curve = None
+        if claimed is not None:
+            curve = leakage_of(model, dp_epsilon=claimed, dp_delta=failing, length=length, adversary=str(adversary))
+        # Towards those who know all others the claim itself, towards the rest what follows from it (Theorem 3).
+        slacks = {Adversary.DP: failing, adversary: failing if curve is None else curve.delta}
         targets = _targets(record, known, beliefs[0])
         laboratory = Experiment(made, budget, data)
         # The claim is about those who know all others; it is tested on its own, whomever the audit plays.
@@ -225,7 +248,16 @@ def audit_mechanism(
         delta = (1 - confidence) / len(kinds)
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
         findings = [
-            find(laboratory, beliefs, kind, targets=targets, share=share, delta=delta, progress=progress)
+            find(
+                laboratory,
+                beliefs,
+                kind,
+                targets=targets,
+                share=share,
+                delta=delta,
+                progress=progress,
+                slack=slacks[kind],
+            )
             for kind, share in zip(kinds, shares, strict=True)
         ]
     finally:
@@ -240,8 +272,10 @@ def audit_mechanism(
         length=length,
         records=beliefs[0].records,
         dp_epsilon=claimed,
+        dp_delta=failing,
         exact=exact,
         upper=_upper(curve, exact, most),
+        upper_delta=0.0 if curve is None else curve.delta,
         curve=None if curve is None else curve.best,
         holds_for=None if curve is None else curve.holds_for,
         attacks=tuple(sorted(attacks, key=lambda attack: -attack.lower)),
@@ -291,8 +325,9 @@ def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
     situation, odds = trial.situation, prior_odds(trial)
     belief, i = situation.belief, situation.target
     # Whoever knows all other records tests the claim, in whatever search they were found.
+    everything = len(situation.known) == belief.records - 1
     return AuditAttack(
-        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else kind,
+        adversary=Adversary.DP if everything else kind,
         record=belief.name(i),
         knows=situation.knows(),
         event=str(trial.choice.event),
@@ -303,6 +338,7 @@ def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
         high=bound.high,
         runs=bound.runs,
         lower=bound.lower,
+        delta=bound.slack,
         before=odds / (1 + odds),
-        right=1 / (1 + math.exp(-bound.lower) / odds),
+        right=1 / (1 + math.exp(-replace(bound, slack=0.0).lower) / odds),
     )

@@ -3,6 +3,7 @@
 Choosing: in every feature, ranges between quantiles and unions of single values are tried on a first part, and the best
 of each family are compared on a second part, so a family that only learnt its draws by heart does not win. Bounding:
 Clopper and Pearson's intervals on draws that had no say in the choice, so no correction is due for what was tried.
+Where a claim has a delta, P(event|x) ≤ e^epsilon·P(event|x') + delta: it is taken off the first probability.
 """
 
 from __future__ import annotations
@@ -172,8 +173,11 @@ class Choice:
     """The lower bound that a test is likely to prove."""
 
 
-def choose_event(first: Outputs, second: Outputs, tested: int) -> Choice | None:
-    """The event that tells two samples apart best when it is tested on so many runs; None where they look alike."""
+def choose_event(first: Outputs, second: Outputs, tested: int, slack: float = 0.0) -> Choice | None:
+    """The event that tells two samples apart best when it is tested on so many runs; None where they look alike.
+
+    ``slack`` is what a claim lets every event be likelier by: rare events say nothing then.
+    """
     half, other = len(first) // 2, len(second) // 2
     best: Choice | None = None
     for feature in features(first[:half], second[:other]):
@@ -183,38 +187,49 @@ def choose_event(first: Outputs, second: Outputs, tested: int) -> Choice | None:
         check = [first[half:][:most], second[other:][:most]]
         for swapped in (False, True):
             a, b = learn[::-1] if swapped else learn
-            for event in _candidates(feature, a, b):
-                score = _promise(event, check[int(swapped)], check[1 - int(swapped)], tested)
+            for event in _candidates(feature, a, b, slack):
+                score = _promise(event, check[int(swapped)], check[1 - int(swapped)], tested, slack)
                 if score > 0 and (best is None or score > best.score):
                     best = Choice(event=event, swapped=swapped, score=score)
     return best
 
 
-def _promise(event: Event, top: Outputs, bottom: Outputs, tested: int) -> float:
+def _promise(event: Event, top: Outputs, bottom: Outputs, tested: int, slack: float) -> float:
     """The bound that a test on so many runs is likely to prove, by how often the event is seen in these samples."""
     hits = np.array(float(event(top).sum())), np.array(float(event(bottom).sum()))
     more = tested / (len(top) + len(bottom))
-    taken = _BOUND * sum(1 / math.sqrt((float(n) + 0.5) * more) for n in hits)
-    return float(careful_ratio(*hits, len(top), len(bottom), _UNSURE)) - taken
+    over = (float(hits[0]) + 0.5) / len(top)
+    if over <= slack:
+        return -math.inf
+    # What is taken off a share counts for more where little of it is left above the slack.
+    weights = over / (over - slack), 1.0
+    taken = _BOUND * sum(weight / math.sqrt((float(n) + 0.5) * more) for n, weight in zip(hits, weights, strict=True))
+    return float(careful_ratio(*hits, len(top), len(bottom), _UNSURE, slack)) - taken
 
 
-def careful_ratio(top: Counts, bottom: Counts, top_size: int, bottom_size: int, careful: float) -> Counts:
-    """The log-ratio of two shares from counts, less some standard deviations of it."""
-    noise = np.sqrt(1 / (top + 0.5) + 1 / (bottom + 0.5))
-    return np.asarray(np.log((top + 0.5) / top_size) - np.log((bottom + 0.5) / bottom_size) - careful * noise)
+def careful_ratio(
+    top: Counts, bottom: Counts, top_size: int, bottom_size: int, careful: float, slack: float = 0.0
+) -> Counts:
+    """The log-ratio of two shares from counts, the first less a slack, less some standard deviations of it."""
+    share = (top + 0.5) / top_size
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.where(share > slack, share - slack, 0.0)
+        noise = np.sqrt((share / left) ** 2 / (top + 0.5) + 1 / (bottom + 0.5))
+        ratio = np.log(left) - np.log((bottom + 0.5) / bottom_size) - careful * noise
+    return np.asarray(np.where(left > 0, ratio, -np.inf))
 
 
-def _candidates(feature: Feature, top: Floats, bottom: Floats) -> Iterator[Event]:
+def _candidates(feature: Feature, top: Floats, bottom: Floats, slack: float) -> Iterator[Event]:
     """The best range and the best union of single values, on sorted samples."""
     if feature.spread:
-        for low, high in _best_ranges(top, bottom, _EDGES if feature.fine else _FEW_EDGES):
+        for low, high in _best_ranges(top, bottom, _EDGES if feature.fine else _FEW_EDGES, slack):
             yield Event(feature=feature, low=low, high=high)
     if feature.atoms:
-        for values in _best_atoms(top, bottom):
+        for values in _best_atoms(top, bottom, slack):
             yield Event(feature=feature, values=values)
 
 
-def _best_ranges(top: Floats, bottom: Floats, count: int) -> list[tuple[float, float]]:
+def _best_ranges(top: Floats, bottom: Floats, count: int, slack: float = 0.0) -> list[tuple[float, float]]:
     """Where one sample has most more than the other, by several degrees of care: with much, wider ranges win."""
     pooled = np.sort(np.concatenate([top, bottom]))
     n = len(pooled)
@@ -227,7 +242,7 @@ def _best_ranges(top: Floats, bottom: Floats, count: int) -> list[tuple[float, f
     scores, ranges = np.full((len(edges), len(edges)), -np.inf), set()
     for careful in _CARE:
         counts = over[end] - over[begin], under[end] - under[begin]
-        scores[begin, end] = careful_ratio(*counts, len(top), len(bottom), careful)
+        scores[begin, end] = careful_ratio(*counts, len(top), len(bottom), careful, slack)
         i, j = divmod(int(np.argmax(scores)), len(edges))
         # One limit is easier to say than two, where the other hardly matters.
         if scores[0, j] >= scores[i, j] - _SIMPLER:
@@ -238,7 +253,7 @@ def _best_ranges(top: Floats, bottom: Floats, count: int) -> list[tuple[float, f
     return sorted(ranges - {(-math.inf, math.inf)})
 
 
-def _best_atoms(top: Floats, bottom: Floats) -> list[Floats]:
+def _best_atoms(top: Floats, bottom: Floats, slack: float = 0.0) -> list[Floats]:
     """Values by how much likelier they are, the best first, as many as do best together; nothing where few repeat."""
     values, where = np.unique(np.concatenate([top, bottom]), return_inverse=True)
     if len(values) > 0.9 * (len(top) + len(bottom)):
@@ -248,7 +263,7 @@ def _best_atoms(top: Floats, bottom: Floats) -> list[Floats]:
     order = np.argsort(-(over + 0.5) / (under + 0.5), kind="stable")
     counts = np.cumsum(over[order]).astype(float), np.cumsum(under[order]).astype(float)
     # The whole of them is no event.
-    sizes = {int(np.argmax(careful_ratio(*counts, len(top), len(bottom), careful))) + 1 for careful in _CARE}
+    sizes = {int(np.argmax(careful_ratio(*counts, len(top), len(bottom), careful, slack))) + 1 for careful in _CARE}
     return [np.sort(values[order[:size]]) for size in sorted(sizes - {len(values)})]
 
 
@@ -263,13 +278,15 @@ class Bound:
     """The event is at least this likely for the value it speaks for, as sure as asked together with ``high``."""
     high: float
     """The event is at most this likely for the other value, as sure as asked together with ``low``."""
+    slack: float = 0.0
+    """The delta that a claim allows."""
 
     @property
     def lower(self) -> float:
-        """The leakage that is proved."""
-        if self.low <= 0:
+        """The leakage that is proved beside the slack: P ≤ e^leakage·P' + slack holds for no smaller one."""
+        if self.low <= self.slack:
             return 0.0
-        return max(0.0, math.log(self.low) - math.log(self.high))
+        return max(0.0, math.log(self.low - self.slack) - math.log(self.high))
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -277,10 +294,10 @@ class Bound:
         return self.hits[0] / self.runs[0], self.hits[1] / self.runs[1]
 
 
-def bound(hits: tuple[int, int], runs: tuple[int, int], delta: float) -> Bound:
+def bound(hits: tuple[int, int], runs: tuple[int, int], delta: float, slack: float = 0.0) -> Bound:
     """Clopper and Pearson's one-sided bounds, each wrong with probability at most delta/2."""
     from pufferdp.assess.attack.attack import clopper_pearson
 
     low, _ = clopper_pearson(hits[0], runs[0], 1 - delta)
     _, high = clopper_pearson(hits[1], runs[1], 1 - delta)
-    return Bound(hits=hits, runs=runs, low=low, high=high)
+    return Bound(hits=hits, runs=runs, low=low, high=high, slack=slack)

@@ -103,6 +103,8 @@ class Experiment:
     generator: np.random.Generator
     tested: int = 1
     """Runs that the event will be tested on."""
+    slack: float = 0.0
+    """What the claim that is tested allows every event to be likelier by: its delta."""
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
         """Outputs on data drawn for this value of the target, in batches.
@@ -132,7 +134,7 @@ class Experiment:
         outputs = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
-            choice = choose_event(outputs[a], outputs[b], self.tested)
+            choice = choose_event(outputs[a], outputs[b], self.tested, self.slack)
             if choice is not None and (best is None or choice.score > best.score):
                 likelier, other = (b, a) if choice.swapped else (a, b)
                 best = Trial(situation=situation, likelier=likelier, other=other, choice=choice)
@@ -147,7 +149,7 @@ class Experiment:
                 parts.append(part[: max(0, room // part.shape[1])])
                 room -= part.size
             outputs.append(np.concatenate(parts))
-        choice = choose_event(outputs[0], outputs[1], self.tested)
+        choice = choose_event(outputs[0], outputs[1], self.tested, self.slack)
         if choice is None:
             return replace(trial, choice=replace(trial.choice, score=0.0))
         pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
@@ -160,7 +162,7 @@ class Experiment:
             sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
             for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
-        return bound((hits[0], hits[1]), sizes, delta)
+        return bound((hits[0], hits[1]), sizes, delta, self.slack)
 
 
 def _checked(outputs: Outputs, rows: int) -> Outputs:
@@ -218,8 +220,10 @@ def find(
     share: float,
     delta: float,
     progress: Progress,
+    slack: float = 0.0,
 ) -> AuditFinding:
     """Search, choose, test: with this share of the budget, wrong with probability at most delta."""
+    laboratory.slack = slack
     progress("trying windows")
     wave = [
         situation

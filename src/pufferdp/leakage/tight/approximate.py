@@ -318,17 +318,34 @@ def _spent_delta(loss: float, epsilon: float, delta: float) -> float:
     return delta if epsilon <= loss else delta * _share(loss, epsilon) * (1 - _ROUNDING)
 
 
+@dataclass(frozen=True)
+class ZCdpBudget:
+    """What an algorithm may spend, as ρ of zCDP, and the pair (loss, delta) through which it is carried over."""
+
+    rho: float
+    loss: float
+    delta: float
+
+
 def largest_rho(curve: Invertible, epsilon: float, delta: float) -> float:
     """The largest ρ of zCDP with which any algorithm leaks at most (epsilon, delta); rounded down."""
+    budget = largest_zcdp(curve, epsilon, delta)
+    return 0.0 if budget is None else budget.rho
+
+
+def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget | None:
+    """The largest ρ, with the pair of its profile that keeps the promise; None where there is none."""
     allowed, failing = inputs.target(epsilon), inputs.delta(delta)
     most = curve.inverse(allowed)
     if most <= 0 or failing <= 0:
-        return 0.0
+        return None
     # A smaller loss leaks less but fails more often: the best one is near the largest.
-    losses = [most, *(most * share for share in (0.99, 0.97, 0.94, 0.9, 0.8, 0.65, 0.5))]
+    losses = [most, *(most * share for share in (0.97, 0.9, 0.75))]
     room = [(loss, _spent_delta(loss, curve(loss), failing)) for loss in losses]
 
-    def fits(rho: float) -> float:
-        return rho if any(_zcdp_delta(rho, loss) <= delta for loss, delta in room) else math.inf
+    def fitting(rho: float) -> tuple[float, float] | None:
+        return next((pair for pair in room if _zcdp_delta(rho, pair[0]) <= pair[1]), None)
 
-    return largest_loss(fits, allowed, 1e-9)
+    rho = largest_loss(lambda rho: math.inf if fitting(rho) is None else rho, allowed)
+    pair = fitting(rho) if rho > 0 else None
+    return None if pair is None else ZCdpBudget(rho, *pair)

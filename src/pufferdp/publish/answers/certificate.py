@@ -36,7 +36,31 @@ class AnswerNoisePart(NoisePart):
 
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in content(self).items() if value is not None}
+        return present(content(self), "balanced")
+
+
+class AnswerGuarantee(Guarantee):
+    """The promise, with a delta where it has one."""
+
+    delta: float | None = Field(default=None, description="only where Gaussian noise adds it to every probability")
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return present(content(self), "delta")
+
+
+def present(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """A part without a field of later versions that it does not have: older certificates stay as they are."""
+    return {key: value for key, value in content.items() if key != name or value is not None}
+
+
+class ApproximatePart(CertificatePart):
+    """The approximate DP of the noise: rho of zCDP, and its pair (epsilon, delta) that is carried over."""
+
+    move: float = Field(description="the most that one record moves the answer in L2")
+    rho: float
+    dp_epsilon: float
+    dp_delta: float
 
 
 class QueryPart(CertificatePart):
@@ -72,6 +96,11 @@ class CalibrationPart(CertificatePart):
     sigma: float
     quilt: QuiltPart | None
     transport: TransportPart | None
+    approximate: ApproximatePart | None = Field(default=None, description="only where the promise has a delta")
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return present(content(self), "approximate")
 
 
 class DenoisedPart(CertificatePart):
@@ -90,7 +119,7 @@ class Certificate(SealedCertificate):
     schema_: Literal["pufferdp-certificate/1"] = Field(alias="schema")
     pufferdp: str = Field(description="package version")
     created: str
-    guarantee: Guarantee
+    guarantee: AnswerGuarantee
     model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
     model_sha256: str
     query: QueryPart
@@ -137,13 +166,19 @@ def public_facts(problem: Problem) -> list[str]:
     return facts
 
 
-def statement(problem: Problem) -> str:
+def statement(problem: Problem, delta: float = 0.0) -> str:
     """The promise in one sentence."""
     several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
     if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
+    if delta > 0:
+        return (
+            f"For whoever believes the model{several} and knows {problem.adversary.knows}, any set of answers is at "
+            f"most e^{problem.epsilon:g} = {factor:.4g} times as likely given one of {between} as given the other, "
+            f"plus a delta of {delta:g}."
+        )
     return (
         f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this answer can shift their "
         f"odds between {between} by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import CertificateError, NotApplicableError
+from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
 from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge, additive
@@ -24,6 +24,7 @@ from pufferdp.publish.answers.certificate import (
     statement,
 )
 from pufferdp.publish.answers.denoise import Denoised, denoise, feasible
+from pufferdp.publish.answers.denoise_gaussian import denoise_gaussian
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
@@ -44,7 +45,7 @@ from pufferdp.publish.kind import (
     model_claims,
     stated_lengths,
 )
-from pufferdp.publish.noise import Accuracy
+from pufferdp.publish.noise import Accuracy, NoiseKind, NoiseLaw
 from pufferdp.publish.pipeline import Reading
 
 
@@ -105,6 +106,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         c = certificate
         model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
         query_facts = c.query.model_dump()
+        if c.calibration.approximate is not None:
+            query_facts["euclidean"] = c.calibration.approximate.move
         if c.query.name == QueryKind.FUNCTION and c.mechanism.name == "wasserstein" and query is None:
             raise CertificateError("the noise depends on a function of one's own: hand it over with verify(…, query=…)")
         problem = Problem(
@@ -115,6 +118,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             adversary=checks.adversary(c.guarantee.adversary),
             secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
             independent_noise=c.noise.balanced is None,
+            delta=c.guarantee.delta or 0.0,
         )
         Reading.stated(c.data).check_stated(model, lengths)
         return AnswerProblem(problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta)
@@ -146,9 +150,10 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "adversary": Exact(str(query_problem.adversary)),
                 "knows": Exact(query_problem.adversary.knows),
                 "epsilon": Exact(query_problem.epsilon),
+                **({"delta": Exact(noise.delta)} if noise.delta else {}),
                 "secrets": Exact(secrets_text(query_problem)),
                 "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
-                "statement": Exact(statement(query_problem)),
+                "statement": Exact(statement(query_problem, noise.delta)),
             },
             **model_claims(query_problem.model),
             "query": {
@@ -162,6 +167,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "sigma": Near(noise.sigma),
                 "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(query_problem.model)),
                 "transport": _transport(transport_to_dict(noise)),
+                **_approximate(noise),
             },
             "noise": {
                 "kind": Exact(str(noise.law.kind)),
@@ -177,7 +183,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "estimate": Exact(
                 feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
             ),
-            "denoised": _denoised(denoise(query_problem, answer, noise.scale), noise.scale),
+            "denoised": _denoised(_posterior(query_problem, answer, noise.law), noise.scale),
             "warnings": Includes(
                 list(made.warnings),
                 must=[text for text, holds in implied.items() if holds],
@@ -193,6 +199,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the promise it makes alone."""
+        if solution.calibration.delta > 0:
+            raise LedgerError("a ledger keeps pure budgets and cannot be charged for a delta", value=solution)
         query_problem, noise = problem.problem, solution.calibration
         return additive(
             model=model_digest(query_problem.model),
@@ -243,7 +251,7 @@ def charge_of(problem: Problem, candidate: Candidate) -> Charge:
 def _query(facts: Mapping[str, Any]) -> Query:
     """The query of a certificate or a charge; in place of a function of one's own, one that moves as far."""
     if facts["name"] == QueryKind.FUNCTION:
-        return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"])
+        return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
     clip = facts["clip"]
     if clip is not None and len(clip) != 2:
         raise CertificateError(f"query.clip is {found_text(clip)}; it must be two numbers")
@@ -305,6 +313,23 @@ def _transport(ours: Mapping[str, Any] | None) -> Part:
     decides = f"the pair that decides is {pair}; the certificate names another"
     first, second = (Exact(ours[name], words=decides) for name in ("first", "second"))
     return Part.of({"distance": Near(ours["distance"]), "first": first, "second": second}, words)
+
+
+def _approximate(noise: Calibration) -> dict[str, Claims]:
+    """The approximate DP of the noise; nothing where the promise is pure."""
+    ours = noise.approximation
+    if ours is None:
+        return {}
+    # The delta falls fast as the loss grows: rounding of the loss shows in it some hundred times as much.
+    delta = Near(ours.dp_delta, rel=1e-6)
+    pair: Claims = {"dp_epsilon": Near(ours.dp_loss), "dp_delta": delta}
+    return {"approximate": {"move": Near(ours.move), "rho": Near(ours.rho), **pair}}
+
+
+def _posterior(problem: Problem, answer: Any, law: NoiseLaw) -> Denoised | None:
+    if law.kind in (NoiseKind.GAUSSIAN, NoiseKind.DISCRETE_GAUSSIAN):
+        return denoise_gaussian(problem, answer, law)
+    return denoise(problem, answer, law.scale)
 
 
 def _denoised(ours: Denoised | None, scale: float) -> Part:

@@ -98,6 +98,7 @@ class Candidate:
             "accuracy": {"alpha": self.accuracy.alpha, "beta": self.accuracy.beta} if self.accuracy else None,
             "quilt": quilt_to_dict(c) if c else None,
             "transport": transport_to_dict(c) if c else None,
+            **({"delta": c.delta} if c and c.delta else {}),
         }
 
 
@@ -133,6 +134,7 @@ class Plan(Ranking[Candidate]):
             "records": p.records or None,
             "longest_chain": p.longest if p.records else None,
             "epsilon": p.epsilon,
+            **({"delta": p.delta} if p.delta else {}),
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
@@ -176,6 +178,7 @@ def plan(
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
     secrets: Secrets | None = None,
+    delta: float = 0.0,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
@@ -190,6 +193,7 @@ def plan(
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of a sum or mean.
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
+        delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
         progress: called with a few words before each mechanism.
     """
     problem = Problem(
@@ -199,6 +203,7 @@ def plan(
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         secrets=secrets,
+        delta=delta,
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
@@ -208,7 +213,10 @@ def plan_problem(
 ) -> Plan:
     """Try every mechanism, or those named, on a problem."""
     beta = checks.probability(beta, "beta")
-    chosen = MECHANISMS if only is None else tuple(m for m in MECHANISMS if m.name in only)
+    if only is None:
+        # Without a delta there is nothing to say of mechanisms that need one.
+        only = [m.name for m in MECHANISMS if problem.delta > 0 or not m.approximate]
+    chosen = tuple(m for m in MECHANISMS if m.name in only)
     tried = []
     for mechanism in chosen:
         if progress is not None:

@@ -32,9 +32,12 @@ class Problem:
     independent_noise: bool = False
     """Whether each number of a histogram has noise of its own, which adds up to anything. Releases of version 0.1 had,
     and their certificates say so by saying nothing else."""
+    delta: float = 0.0
+    """What mechanisms with approximate promises may add to every probability; the others do without."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
+        object.__setattr__(self, "delta", checks.delta(self.delta))
         object.__setattr__(self, "adversary", checks.adversary(self.adversary))
         object.__setattr__(self, "lengths", self.model.lengths(self.lengths, self.query.divided))
         for length, count in self.lengths:
@@ -134,6 +137,21 @@ class Transport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Approximation:
+    """The delta of a promise, and the approximate DP of the noise behind it."""
+
+    delta: float
+    """Towards the adversary who knows the correlation."""
+    dp_loss: float
+    """Of the pair (loss, delta) of DP that is carried over."""
+    dp_delta: float
+    rho: float
+    """Of zCDP, by OpenDP's map."""
+    move: float
+    """The most that one record moves the answer in L2, in its units."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Calibrated:
     """A noise multiplier and what it rests on."""
 
@@ -161,6 +179,13 @@ class Calibration:
     """The record that decides and its active quilt, for quilt mechanisms."""
     transport: Transport | None = None
     """The pair of secrets that decides, for the Wasserstein mechanism."""
+    approximation: Approximation | None = None
+    """The delta of the promise; None where it is pure."""
+
+    @property
+    def delta(self) -> float:
+        """The delta of the promise; 0 where it is pure."""
+        return 0.0 if self.approximation is None else self.approximation.delta
 
     @property
     def scale(self) -> float:
@@ -173,6 +198,8 @@ class Mechanism(ABC):
 
     name: str
     theorem: str
+    approximate: bool = False
+    """Whether its promise has a delta; it is tried where one is allowed."""
 
     @abstractmethod
     def find(self, problem: Problem) -> Calibrated:

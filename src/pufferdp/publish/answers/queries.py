@@ -43,6 +43,8 @@ class Query:
     """The Lipschitz constant its author declares for ``function``."""
     coordinates: int = 1
     """How many numbers ``function`` returns."""
+    euclidean: float | None = None
+    """The same as ``declared`` in L2, which Gaussian noise goes by; never more than it, and without it the same."""
 
     def __post_init__(self) -> None:
         if (self.kind is QueryKind.COUNT) != (self.state is not None):
@@ -57,6 +59,12 @@ class Query:
             if not (math.isfinite(self.declared) and self.declared > 0):
                 raise QueryError(f"the declared constant is {self.declared}; it must be a finite number above 0")
             checks.length(self.coordinates, "coordinates")
+            if self.euclidean is not None and not 0 < self.euclidean <= self.declared:
+                raise QueryError(
+                    f"the declared constant in L2 is {self.euclidean}; it must lie above 0 and be at most the one in "
+                    f"L1, {self.declared:g}",
+                    value=self.euclidean,
+                )
 
     @classmethod
     def parse(cls, text: str, *, clip: tuple[float, float] | None = None) -> Query:
@@ -71,10 +79,20 @@ class Query:
 
     @classmethod
     def of_function(
-        cls, function: Callable[[Sequence[Any]], float | Sequence[float]], lipschitz: float, coordinates: int = 1
+        cls,
+        function: Callable[[Sequence[Any]], float | Sequence[float]],
+        lipschitz: float,
+        coordinates: int = 1,
+        euclidean: float | None = None,
     ) -> Query:
-        """Any function of the chains whose answer moves by at most ``lipschitz`` in L1 when one record changes."""
-        return cls(kind=QueryKind.FUNCTION, function=function, declared=lipschitz, coordinates=coordinates)
+        """Any function of the chains whose answer moves by at most ``lipschitz`` in L1 when one record changes.
+
+        ``euclidean`` is the same in L2, where that is less: of many numbers that one record moves, Gaussian noise is
+        then the better one.
+        """
+        return cls(
+            kind=QueryKind.FUNCTION, function=function, declared=lipschitz, coordinates=coordinates, euclidean=euclidean
+        )
 
     @property
     def name(self) -> str:

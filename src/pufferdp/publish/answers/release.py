@@ -12,7 +12,7 @@ import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import NotApplicableError, QueryError
+from pufferdp.basics.errors import NotApplicableError, ParameterError, QueryError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.models.base import Model
@@ -74,6 +74,7 @@ def release(
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
+    delta: float = 0.0,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -99,6 +100,7 @@ def release(
         clip: range of the numbers of a sum or mean.
         mechanism: a mechanism by name; the best that applies by default.
         beta: accuracy is certified at probability 1−beta.
+        delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
         sampler: where noise comes from; the operating system by default.
         ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
@@ -114,6 +116,7 @@ def release(
         secrets=secrets,
         mechanism=mechanism,
         beta=beta,
+        delta=delta,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
         progress=progress or silent,
@@ -132,11 +135,18 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
     secrets: Secrets | None = None
     mechanism: str | None = None
     beta: float = 0.05
+    delta: float = 0.0
 
     kind = KIND
 
     def check(self) -> None:
         """Refuse a query, a promise or a way of reading that does not go with the model."""
+        if self.account.has_ledger and checks.delta(self.delta) > 0:
+            raise ParameterError(
+                f"delta is {self.delta:g}; a ledger keeps pure budgets and cannot be charged for a delta: leave "
+                "--delta out, or release without the ledger",
+                value=self.delta,
+            )
         known = not self.model.takes_length
         if self.secrets is None or known:
             self._problem_for(() if known else ((1, 1),))
@@ -165,6 +175,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
             epsilon=self.epsilon,
             adversary=self.adversary,
             secrets=self.secrets,
+            delta=self.delta,
         )
 
     def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:
@@ -208,7 +219,9 @@ def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) 
     exact = _function(problem, read) if kind is QueryKind.FUNCTION else [_sum(problem, read)]
     # The answer is rounded to a double, and what that can add to its moves is added to the noise.
     ulp = math.ulp(_largest(bound, problem.records)) if kind is not QueryKind.FUNCTION else max(map(math.ulp, exact))
-    more = 2 * len(exact) * ulp * (noise.calibration.sigma + 2 / problem.epsilon)
+    gaussian = noise.calibration.approximation
+    spread = noise.calibration.sigma if gaussian is None else law.scale / gaussian.move
+    more = 2 * len(exact) * ulp * (spread + 2 / problem.epsilon)
     wider = replace(law, scale=law.scale + more if law.scale else 0.0)
     out = [float(v) for v in draw(wider, exact, sampler)]
     return out if len(out) > 1 else out[0]

@@ -11,7 +11,7 @@ from pufferdp.basics.words import number
 from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import made_by, odds, plain_dp, promise, promise_sentences, secret_words
+from pufferdp.report.pages.common import delta_words, made_by, odds, plain_dp, promise, promise_sentences, secret_words
 from pufferdp.report.pages.leakage import multiplied
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
     if "tau" in plan:
         title += f", tau {plan['tau']:g}, eta {plan['eta']:g}, {plan['privacy']} privacy"
     else:
-        title += f", epsilon {plan['epsilon']:g}, adversary {plan['adversary']}"
+        title += f", epsilon {plan['epsilon']:g}{_delta(plan)}, adversary {plan['adversary']}"
     return Chart(
         title=title,
         x=Axis(
@@ -71,7 +71,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     places = tuple(float(n) for n in range(len(answer)))
     spoken = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
     return Chart(
-        title=f"epsilon {guarantee['epsilon']:g}, adversary {guarantee['adversary']}, "
+        title=f"epsilon {guarantee['epsilon']:g}{_delta(guarantee)}, adversary {guarantee['adversary']}, "
         f"{certificate['mechanism']['name']}; whiskers: all true values, {sure} sure",
         x=Axis(scale="names", names=tuple(labels)),
         y=Axis(name=certificate["query"]["name"]),
@@ -101,9 +101,15 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     surprises = surprise(certificate)
     return Page(
         title=f"Private release: {query['name']} of {data['column']}",
-        lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}, {certificate['created'][:10]}",
+        lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}{_delta(g)}, {certificate['created'][:10]}",
         sections=(
-            Section(title="The promise", blocks=(promise(g["epsilon"], g["knows"], "these numbers", **about),)),
+            Section(
+                title="The promise",
+                blocks=(
+                    promise(g["epsilon"], g["knows"], "these numbers", **about),
+                    *delta_words(g["epsilon"], g.get("delta")),
+                ),
+            ),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
             Section(
                 title="In the words of the certificate",
@@ -228,7 +234,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
     digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
     return Page(
         title=f"Plan: {content['query']}",
-        lead=f"{_records(content)}epsilon {number(content['epsilon'])}; no data was read",
+        lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_delta(content)}; no data was read",
         opening=(_plan_title(content),),
         sections=(
             Section(
@@ -261,6 +267,11 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
     )
 
 
+def _delta(promised: dict[str, Any]) -> str:
+    """The delta of a promise, where it has one."""
+    return f", delta {promised['delta']:g}" if "delta" in promised else ""
+
+
 def _records(plan: dict[str, Any]) -> str:
     return f"{plan['records']:,} records, " if plan["records"] else ""
 
@@ -268,7 +279,9 @@ def _records(plan: dict[str, Any]) -> str:
 def _plan_title(plan: dict[str, Any]) -> str:
     over = f" over {plan['records']:,} records" if plan["records"] else ""
     knows = Adversary(plan["adversary"]).knows
-    title = f"{plan['query']}{over}, epsilon {number(plan['epsilon'])}, for an adversary who knows {knows}"
+    title = (
+        f"{plan['query']}{over}, epsilon {number(plan['epsilon'])}{_delta(plan)}, for an adversary who knows {knows}"
+    )
     if plan["secrets"]:
         title += "; secrets: " + "; ".join(f"{a} against {b}" for a, b in plan["secrets"])
     return title
@@ -288,8 +301,14 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any], warnings: tuple[str,
     )
     head = ("mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure")
     reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in shown if c["reason"])
+    with_delta = tuple(
+        f"{c['mechanism']} uses the delta of {c['delta']:g}; the others keep the promise without it."
+        for c in shown
+        if "delta" in c
+    )
     notes: tuple[tuple[tuple[str, ...], str], ...] = (
         (tuple(filter(None, (what_decides(best), multiplied(plan["multiplies"])))), ""),
+        (with_delta, ""),
         (warnings, ""),
         (reasons, "Does not apply:"),
         (_left_out(plan["candidates"], alike), ""),

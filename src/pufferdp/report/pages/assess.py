@@ -25,17 +25,19 @@ def audit_page(audit: AuditReport) -> Page:
         question = "The mechanism claims no DP loss. The audit says what it leaks about one record."
     else:
         question = (
-            f"The mechanism claims a DP loss of {number(claim)}: somebody who knows all other records learns no more "
-            "than that about the last one. The audit asks what somebody learns who knows "
+            f"The mechanism claims a DP loss of {_beside(claim, audit.dp_delta)}: somebody who knows all other records "
+            "learns no more than that about the last one. The audit asks what somebody learns who knows "
             f"{audit.adversary.knows}, and how records hang together."
         )
-    rows = [("at least", f"proved by attack, {100 * audit.confidence:g} % sure", number(audit.lower))]
+    proved_delta = audit.attacks[0].delta if audit.attacks else 0.0
+    proved = f"proved by attack, {100 * audit.confidence:g} % sure"
+    rows = [("at least", proved, _beside(audit.lower, proved_delta))]
     if audit.exact is not None:
         rows.append(("exactly", "computed", number(audit.exact)))
     if audit.upper is not None:
-        rows.append(("at most", _upper_source(audit), number(audit.upper)))
+        rows.append(("at most", _upper_source(audit), _beside(audit.upper, audit.upper_delta)))
     if claim is not None:
-        rows.append(("claimed", "DP, towards someone who knows all other records", number(claim)))
+        rows.append(("claimed", "DP, towards someone who knows all other records", _beside(claim, audit.dp_delta)))
     table = Table(
         caption="Leakage about one record", head=("leakage", "", "about one record"), rows=tuple(rows), left=2
     )
@@ -75,6 +77,11 @@ def audit_page(audit: AuditReport) -> Page:
     )
 
 
+def _beside(value: float, delta: float) -> str:
+    """A leakage, and the delta beside it where there is one."""
+    return f"{number(value)}, delta {up_to(delta)}" if delta > 0 else number(value)
+
+
 def _upper_source(audit: AuditReport) -> str:
     if audit.curve is None:
         return "by theory"
@@ -87,17 +94,19 @@ def _verdict(audit: AuditReport) -> str:
     if claim is not None and claimed is not None and claim > claimed:
         return (
             f"The claim is wrong: to someone who knows all other records the mechanism leaks at least "
-            f"{number(claim)}, and it claims {number(claimed)}."
+            f"{_beside(claim, audit.dp_delta)}, and it claims {_beside(claimed, audit.dp_delta)}."
         )
     if audit.upper is not None and audit.lower > audit.upper:
-        return f"The claim is wrong: no mechanism that keeps it leaks more than {number(audit.upper)}."
+        return (
+            f"The claim is wrong: no mechanism that keeps it leaks more than {_beside(audit.upper, audit.upper_delta)}."
+        )
     if claimed is None:
         return (
             "The mechanism claims no DP loss, so theory sets no upper bound."
             if audit.exact is None
             else f"It leaks at least {number(audit.lower)}, and exactly {number(audit.exact)}."
         )
-    held = f"Nothing was found against the claim of {number(claimed)}"
+    held = f"Nothing was found against the claim of {_beside(claimed, audit.dp_delta)}"
     if audit.lower <= claimed:
         return f"{held}, and no attack got more than that."
     return (

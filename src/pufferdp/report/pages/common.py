@@ -40,6 +40,17 @@ def promise(epsilon: float, knows: str, sees: str, secret: str = "any one record
     return Words((sentence,), Medium.PAGES)
 
 
+def delta_words(epsilon: float, delta: float | None) -> tuple[Words, ...]:
+    """What a delta adds to the promise; nothing where there is none."""
+    if not delta:
+        return ()
+    sentence = (
+        f"The promise has a delta of {delta:g}: any set of answers is at most {odds(epsilon)} times as likely under "
+        f"one value as under another, plus {delta:g}."
+    )
+    return (Words((sentence,), Medium.PAGES),)
+
+
 def secret_words(own: bool, width: float | None) -> dict[str, str]:
     """What the promise is about, in words: secrets of one's own, numbers within a width, or any record."""
     if own:

@@ -10,6 +10,7 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.plugins import plugins
 from pufferdp.publish.answers.mechanisms.baselines import CURVE_MECHANISMS, Group, PerRecord
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace
+from pufferdp.publish.answers.mechanisms.gaussian import GaussianTight
 from pufferdp.publish.answers.mechanisms.gk16 import Gk16
 from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox, QuiltExact
 from pufferdp.publish.answers.mechanisms.wasserstein import Wasserstein
@@ -26,6 +27,7 @@ OURS: Final[tuple[Mechanism, ...]] = (
     QuiltExact(),
     ExactLaplace(),
     *CURVE_MECHANISMS,
+    GaussianTight(),
 )
 
 
