@@ -60,7 +60,7 @@ def gain(what: str, problem: Problem, mechanism: str) -> Gain:
     noisy = np.arange(-far, problem.records + far + 1)
     q = math.exp(-1 / scale)
     joint = law[:, None] * (1 - q) / (1 + q) * q ** np.abs(noisy - points[:, None])
-    found = [denoise(problem, int(y), scale) for y in noisy]
+    found = [denoise(problem, int(y), problem.noise(scale)) for y in noisy]
     # Answers so far out that there is no estimate keep the clamped one; all together they are rarer than 1e-6.
     means = [
         d.mean if d and isinstance(d.mean, float) else min(max(y, 0), problem.records)

@@ -138,13 +138,19 @@ class NoiseLaw:
         return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
 
     def log_weights(self, gaps: Floats) -> Floats:
-        """The log of how likely noise of one coordinate is that moves it by a gap; up to a constant. Not Gaussian."""
+        """The log of how likely noise of one coordinate is that moves it by a gap; up to a constant."""
+        if self.kind in (NoiseKind.GAUSSIAN, NoiseKind.DISCRETE_GAUSSIAN):
+            return np.asarray(-((gaps / self.scale) ** 2) / 2)
         if self.balanced:
             return self.in_counts.log_probability(np.rint(gaps / self.unit))
         return np.asarray(-np.abs(gaps) / self.scale)
 
     def at_least(self, gaps: Floats) -> Floats:
-        """The probability that noise of one coordinate is at least a gap. Not Gaussian."""
+        """The probability that noise of one coordinate is at least a gap."""
+        if self.kind is NoiseKind.GAUSSIAN:
+            return np.array([math.erfc(gap / (self.scale * math.sqrt(2))) / 2 for gap in gaps])
+        if self.kind is NoiseKind.DISCRETE_GAUSSIAN:
+            return DiscreteGaussianLaw(self.counts_scale).at_least(np.rint(gaps / self.unit))
         if self.kind is NoiseKind.LAPLACE:
             # P(X ≥ g) = exp(−g/s)/2 for g ≥ 0, and P(X ≥ g) = 1 − P(X ≥ −g).
             inner = gaps <= 0

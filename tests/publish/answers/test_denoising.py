@@ -44,6 +44,12 @@ from tests.oracles import records as brute
 from tests.publish.answers.mechanisms.record_suite import case_of, cases
 from tests.strategies import SEEDS, chains, examples
 
+
+def posterior_of(problem, answer, scale):
+    """The posterior where the noise that the problem asks for has this scale."""
+    return denoise(problem, answer, problem.noise(scale))
+
+
 ONE_IN_TEN_THOUSAND = 1e-4
 """How often each statistical test would fail by chance, if its seed were not fixed."""
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"], values=[1.0, 3.5])
@@ -129,7 +135,7 @@ def test_records_literal_bayes(case, seed, scale):
     generator = np.random.default_rng(seed)
     noisy = noisy_near(generator, case.answers, scale)
     problem = replace(case.problem(1.0), independent_noise=True)
-    found = denoise(problem, noisy if case.answers.shape[-1] > 1 else noisy[0], scale)
+    found = posterior_of(problem, noisy if case.answers.shape[-1] > 1 else noisy[0], scale)
     assert_is_the_posterior(
         found, bayes(case.joint, case.answers, noisy, scale, "all" if case.answers.shape[-1] == 2 else None)
     )
@@ -142,7 +148,7 @@ def test_records_literal_bayes_of_balanced_noise(case, seed, scale):
         return
     unit = problem.bound.unit
     noisy = balanced_near(np.random.default_rng(seed), case.answers, scale * unit, unit)
-    found = denoise(problem, noisy, scale * unit)
+    found = posterior_of(problem, noisy, scale * unit)
     assert_is_the_posterior(found, bayes_balanced(case.joint, case.answers, noisy, scale * unit, unit))
 
 
@@ -169,11 +175,11 @@ def test_chains_literal_bayes(chain, length, seed, scale, query, balanced):
     if problem.balanced and balanced:
         unit = problem.bound.unit
         noisy = balanced_near(generator, answers, scale * unit, unit)
-        found = denoise(problem, noisy, scale * unit)
+        found = posterior_of(problem, noisy, scale * unit)
         wanted = bayes_balanced(joint, answers, noisy, scale * unit, unit)
     else:
         problem = replace(problem, independent_noise=True)
-        found = denoise(problem, noisy if lists else noisy[0], scale)
+        found = posterior_of(problem, noisy if lists else noisy[0], scale)
         wanted = bayes(joint, answers, noisy, scale, "all" if chain.size == 2 else None)
     for at, (mean, (points, law)) in enumerate(zip(listed(found.mean), wanted, strict=True)):
         if mean is None:  # an impossible answer, as good as: the transform knows nothing of masses so small
@@ -191,14 +197,14 @@ def test_several_chains_are_one_answer():
         np.multiply.outer(brute.chain_joint(P, start, 3), brute.chain_joint(P, start, 3)), brute.exact(start)
     )
     answers = brute.answers([ACTIVITY.labels] * 7, list(ACTIVITY.labels), "sum", ACTIVITY.values)
-    found = denoise(problem_of(ACTIVITY, "sum", lengths), 15.2, 2.5)
+    found = posterior_of(problem_of(ACTIVITY, "sum", lengths), 15.2, 2.5)
     assert_is_the_posterior(found, bayes(joint, answers, [15.2], 2.5))
 
 
 @given(case=cases(), noisy=st.floats(-1e3, 1e3), scale=st.floats(0.01, 1e3))
 def test_the_mean_is_an_answer_that_could_be(case, noisy, scale):
     count = case.answers.shape[-1]
-    found = denoise(case.problem(1.0), [noisy] * count if count > 1 else noisy, scale)
+    found = posterior_of(case.problem(1.0), [noisy] * count if count > 1 else noisy, scale)
     for j, mean in enumerate(listed(found.mean)):
         column = case.answers[..., j].astype(float)
         assert column.min() - 1e-9 <= mean <= column.max() + 1e-9
@@ -215,7 +221,7 @@ def test_the_law_of_zeros_is_not_that_of_ones():
 @pytest.mark.parametrize("noisy", [-4, 0, 2, 5, 9])
 def test_surprise_is_the_tail_of_what_the_model_expects(noisy, scale):
     """Every count with every noise, written out."""
-    found = denoise(problem_of(Groups(sizes=[4], positives=[CLIQUE]), "count:1"), noisy, scale)
+    found = posterior_of(problem_of(Groups(sizes=[4], positives=[CLIQUE]), "count:1"), noisy, scale)
     q = math.exp(-1 / scale)
     law = {}
     for count, p in enumerate(CLIQUE):
@@ -228,8 +234,8 @@ def test_surprise_is_the_tail_of_what_the_model_expects(noisy, scale):
 def test_frequencies_are_counts_over_their_number():
     """Three labels: the same posterior and the same surprise, on another scale."""
     model = MarkovChain(transition=[[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.25, 0.25, 0.5]])
-    counts = denoise(problem_of(model, "histogram", ((50, 2),)), [20, 61, 25], 6.0)
-    shares = denoise(problem_of(model, "frequency", ((50, 2),)), [0.2, 0.61, 0.25], 0.06)
+    counts = posterior_of(problem_of(model, "histogram", ((50, 2),)), [20, 61, 25], 6.0)
+    shares = posterior_of(problem_of(model, "frequency", ((50, 2),)), [0.2, 0.61, 0.25], 0.06)
     assert shares.surprise == pytest.approx(counts.surprise, rel=1e-9)
     for name in ("mean", "low", "high"):
         assert [100 * v for v in getattr(shares, name)] == pytest.approx(getattr(counts, name), rel=1e-9)
@@ -239,7 +245,7 @@ def test_surprise_of_a_sum_has_laplace_tails():
     problem = problem_of(ACTIVITY, "sum", ((1, 1),))
     p = ACTIVITY.stationary
     expected = 2 * sum(w * 0.5 * math.exp(-(9 - v) / 2) for w, v in zip(p, (1.0, 3.5), strict=True))
-    assert denoise(problem, 9.0, 2.0).surprise == pytest.approx(expected, rel=1e-9)
+    assert posterior_of(problem, 9.0, 2.0).surprise == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -258,39 +264,39 @@ def test_surprise_of_a_sum_has_laplace_tails():
 def test_no_one_law_no_posterior(model, query, lengths, clip):
     problem = problem_of(model, query, lengths, clip)
     answer = [1.0] * 60 if query == "histogram" else 1.0
-    assert denoise(problem, answer, 1.0) is None
+    assert posterior_of(problem, answer, 1.0) is None
 
 
 def test_values_without_a_common_step_have_no_grid():
     one_step = MarkovChain(transition=ACTIVITY.transition, values=[0, math.pi])
-    assert denoise(problem_of(one_step, "sum", ((10, 1),)), 12.0, 1.0) is not None
+    assert posterior_of(problem_of(one_step, "sum", ((10, 1),)), 12.0, 1.0) is not None
     model = MarkovChain(transition=np.full((3, 3), 1 / 3), values=[0, math.pi, math.e])
-    assert denoise(problem_of(model, "sum", ((10, 1),)), 12.0, 1.0) is None
+    assert posterior_of(problem_of(model, "sum", ((10, 1),)), 12.0, 1.0) is None
 
 
 def test_a_function_of_ones_own_has_no_posterior():
     problem = Problem(model=ACTIVITY, query=Query.of_function(lambda c: 0.0, 1.0), lengths=((5, 1),), epsilon=1)
-    assert denoise(problem, 1.0, 1.0) is None
+    assert posterior_of(problem, 1.0, 1.0) is None
 
 
 def test_an_exact_answer_is_itself():
-    found = denoise(problem_of(ACTIVITY, "sum", ((3, 1),)), 5.5, 0.0)
+    found = posterior_of(problem_of(ACTIVITY, "sum", ((3, 1),)), 5.5, 0.0)
     assert (found.mean, found.low, found.high) == (5.5, 5.5, 5.5)
     none_active = ACTIVITY.stationary[0] * 0.882**2
     assert found.surprise == pytest.approx(2 * (1 - none_active))  # 5.5 is one active record; so are more above it
-    both = denoise(problem_of(ACTIVITY, "histogram", ((3, 1),)), [3, 0], 0.0)
+    both = posterior_of(problem_of(ACTIVITY, "histogram", ((3, 1),)), [3, 0], 0.0)
     assert (both.mean, both.low, both.high) == ([3, 0],) * 3
     assert both.surprise == [pytest.approx(min(1, 2 * none_active))] * 2
 
 
 def test_an_absurd_answer_gets_a_surprise_and_no_estimate():
     """Nobody ever active in 288 records has probability 1e-16: what rounding says of it is worth nothing."""
-    found = denoise(problem_of(ACTIVITY, "count:active", ((288, 1),)), -40, 0.3)
+    found = posterior_of(problem_of(ACTIVITY, "count:active", ((288, 1),)), -40, 0.3)
     assert (found.mean, found.low, found.high) == (None, None, None)
     assert found.surprise == 1e-12
-    both = denoise(problem_of(ACTIVITY, "histogram", ((288, 1),)), [330, -40], 0.3)
+    both = posterior_of(problem_of(ACTIVITY, "histogram", ((288, 1),)), [330, -40], 0.3)
     assert (both.mean, both.surprise) == ([None, None], [1e-12, 1e-12])
-    far = denoise(problem_of(ACTIVITY, "count:active", ((288, 1),)), 10**300, 1e-9)
+    far = posterior_of(problem_of(ACTIVITY, "count:active", ((288, 1),)), 10**300, 1e-9)
     assert far.mean is None
 
 
@@ -309,7 +315,7 @@ def covers(inside: np.ndarray) -> bool:
 
 
 def assert_worth_having(problem, truths, noisy, scale, low, high) -> None:
-    found = [denoise(problem, y, scale) for y in noisy]
+    found = [posterior_of(problem, y, scale) for y in noisy]
     ours = np.array([d.mean for d in found]) - truths
     assert better(noisy - truths, ours)
     assert better(np.clip(noisy, low, high) - truths, ours)
@@ -357,9 +363,9 @@ def test_both_numbers_of_two_are_better_than_one():
     truths = sample_chain(ACTIVITY, 100, 1200, generator).sum(axis=1)
     noisy = np.stack([100 - truths, truths], axis=1) + discrete_laplace(generator, 6.0, (1200, 2))
     problem = replace(problem_of(ACTIVITY, "histogram", ((100, 1),)), independent_noise=True)
-    found = [denoise(problem, [int(v) for v in row], 6.0) for row in noisy]
+    found = [posterior_of(problem, [int(v) for v in row], 6.0) for row in noisy]
     count = problem_of(ACTIVITY, "count:active", ((100, 1),))
-    single = np.array([denoise(count, int(row[1]), 6.0).mean for row in noisy])
+    single = np.array([posterior_of(count, int(row[1]), 6.0).mean for row in noisy])
     ours = np.array([d.mean[1] for d in found])
     assert better(single - truths, ours - truths)
     assert all(sum(d.mean) == pytest.approx(100) for d in found)
@@ -371,7 +377,7 @@ def test_a_histogram_of_two_is_one_count():
     """Noise that adds up to 0 is that of one count with half the scale, and tells as much as the count."""
     histogram, count = (problem_of(ACTIVITY, query, ((100, 1),)) for query in ("histogram", "count:active"))
     for noisy in (-3, 0, 20, 28, 41, 60):
-        both, single = denoise(histogram, [100 - noisy, noisy], 6.0), denoise(count, noisy, 3.0)
+        both, single = posterior_of(histogram, [100 - noisy, noisy], 6.0), posterior_of(count, noisy, 3.0)
         for name in ("mean", "low", "high", "surprise"):
             assert getattr(both, name)[1] == pytest.approx(getattr(single, name), rel=1e-9), name
         assert sum(both.mean) == pytest.approx(100)
@@ -403,16 +409,16 @@ def test_families_of_numbers_gain(query):
         noisy = truths + generator.laplace(0, 30 * share, len(truths))
         ends = (120 * low * share, 120 * high * share)
         assert_worth_having(problem, truths, noisy, 30 * share, *ends)
-        far = denoise(problem, 1e9, 30 * share)
+        far = posterior_of(problem, 1e9, 30 * share)
         assert far.surprise == 1e-12
         assert ends[0] <= far.low <= far.mean <= far.high <= ends[1]
-        exact = denoise(problem, float(truths[0]), 0.0)
+        exact = posterior_of(problem, float(truths[0]), 0.0)
         assert (exact.mean, exact.low, exact.high) == (truths[0],) * 3
 
 
 def test_a_class_of_normal_laws_has_no_posterior():
     model = LimitedCorrelation(records=3, rho=0.2)
-    assert denoise(problem_of(model, "sum", ((3, 40),), (60, 80)), 8000.0, 30.0) is None
+    assert posterior_of(problem_of(model, "sum", ((3, 40),), (60, 80)), 8000.0, 30.0) is None
 
 
 def test_clipped_normal_records_gain():
@@ -446,7 +452,7 @@ def test_a_release_says_it_and_its_certificate_too(query):
         frame(WALK), model=ACTIVITY, column="state", order="t", query=query, epsilon=1.0, sampler=SeededSampler(1)
     )
     problem = problem_of(ACTIVITY, query, ((300, 1),))
-    assert done.denoised == denoise(problem, done.answer, done.certificate.noise.scale)
+    assert done.denoised == posterior_of(problem, done.answer, done.certificate.noise.scale)
     assert done.to_dict()["denoised"] == done.certificate.to_dict()["denoised"] == done.denoised.to_dict()
     assert verify(done.certificate).problems == ()
     assert "denoised" in str(done)

@@ -27,10 +27,13 @@ KEYS = {
 @pytest.mark.parametrize("model", [CHAIN, BinaryInterval(low=0.3, high=0.7)], ids=["chain", "interval"])
 def test_ranked_by_error_with_reasons(model, adversary):
     made = plan(model, "histogram", epsilon=1, length=50, adversary=adversary)
-    errors = [c.calibration.law.expected_l1_error for c in made.candidates if c.applies]
+    # To six digits: mechanisms that differ by their searches alone keep the order of the list.
+    errors = [float(f"{c.calibration.law.expected_l1_error:.6g}") for c in made.candidates if c.applies]
     assert errors == sorted(errors)
     assert made.best is made.candidates[0]
-    assert {c.mechanism for c in made.candidates} == {m.name for m in MECHANISMS}
+    assert {c.mechanism for c in made.candidates} == {m.name for m in MECHANISMS} - {
+        "gaussian-tight"
+    }  # which needs a delta
     for c in made.candidates:
         assert c.applies == (c.reason is None)
         assert set(c.to_dict()) >= KEYS
@@ -39,7 +42,7 @@ def test_ranked_by_error_with_reasons(model, adversary):
 def test_json_has_no_surprises():
     made = plan(CHAIN, "count:1", epsilon=1, lengths=[100, 40, 40], adversary="pufferfish").to_dict()
     again = json.loads(json.dumps(made, allow_nan=False))
-    assert again["best"] == "curve-tight"
+    assert again["best"] == "exact-laplace"
     assert again["records"] == 180
     far = next(c for c in again["candidates"] if c["mechanism"] == "wasserstein")["transport"]["distance"]
     assert 1 < far < 10

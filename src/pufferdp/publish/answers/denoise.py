@@ -22,7 +22,7 @@ from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
-from pufferdp.publish.noise import NoiseLaw
+from pufferdp.publish.noise import NoiseKind, NoiseLaw
 
 Answer = int | float | list[int] | list[float]
 LEAST_SURPRISE: Final = 1e-12
@@ -111,18 +111,19 @@ class AnswerPrior:
     law: TotalLaw
 
 
-def denoise(problem: Problem, answer: Answer, scale: float) -> Denoised | None:
+def denoise(problem: Problem, answer: Answer, noise: NoiseLaw) -> Denoised | None:
     """The posterior of the true answer given the noisy one; None where the answer has no one law, or a costly one.
 
-    ``scale`` is that of the calibration. The noise drawn is wider by what its rounding may cost: about 1e-15 of the
+    ``noise`` is that of the calibration. What is drawn is wider by what its rounding may cost: about 1e-15 of the
     scale, which shows in no digit that is printed.
     """
-    kind, labels, noise = problem.query.kind, problem.bound.labels, problem.noise(scale)
+    kind, labels = problem.query.kind, problem.bound.labels
     noisy = [float(v) for v in answer] if isinstance(answer, list) else [float(answer)]
     try:
         numbers = numbers_of(problem.model)
         if numbers is not None and numbers.normal is not None:
-            return _of_numbers(problem, numbers.normal, noisy[0], scale)
+            assert noise.kind is NoiseKind.LAPLACE  # no curve for real numbers carries a delta over
+            return _of_numbers(problem, numbers.normal, noisy[0], noise.scale)
         if kind not in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             prior = answer_prior(problem)
             return None if prior is None else _denoise_number(prior, noisy[0], noise)

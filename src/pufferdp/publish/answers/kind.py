@@ -24,7 +24,6 @@ from pufferdp.publish.answers.certificate import (
     statement,
 )
 from pufferdp.publish.answers.denoise import Denoised, denoise, feasible
-from pufferdp.publish.answers.denoise_gaussian import denoise_gaussian
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
@@ -45,7 +44,7 @@ from pufferdp.publish.kind import (
     model_claims,
     stated_lengths,
 )
-from pufferdp.publish.noise import Accuracy, NoiseKind, NoiseLaw
+from pufferdp.publish.noise import Accuracy
 from pufferdp.publish.pipeline import Reading
 
 
@@ -141,7 +140,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         query, bound, answer = query_problem.query, query_problem.bound, made.released
         if len(answer if isinstance(answer, list) else [answer]) != len(bound.labels):
             raise CertificateError("the answer does not have one number for each label of the query")
-        if query_problem.balanced and not _adds_up(query_problem, answer):
+        if noise.law.balanced and not _adds_up(query_problem, answer):
             raise CertificateError("the answer does not add up to the number of records, as its noise makes it do")
         implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
         return {
@@ -183,7 +182,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "estimate": Exact(
                 feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
             ),
-            "denoised": _denoised(_posterior(query_problem, answer, noise.law), noise.scale),
+            "denoised": _denoised(denoise(query_problem, answer, noise.law), noise.scale),
             "warnings": Includes(
                 list(made.warnings),
                 must=[text for text, holds in implied.items() if holds],
@@ -324,12 +323,6 @@ def _approximate(noise: Calibration) -> dict[str, Claims]:
     delta = Near(ours.dp_delta, rel=1e-6)
     pair: Claims = {"dp_epsilon": Near(ours.dp_loss), "dp_delta": delta}
     return {"approximate": {"move": Near(ours.move), "rho": Near(ours.rho), **pair}}
-
-
-def _posterior(problem: Problem, answer: Any, law: NoiseLaw) -> Denoised | None:
-    if law.kind in (NoiseKind.GAUSSIAN, NoiseKind.DISCRETE_GAUSSIAN):
-        return denoise_gaussian(problem, answer, law)
-    return denoise(problem, answer, law.scale)
 
 
 def _denoised(ours: Denoised | None, scale: float) -> Part:

@@ -125,14 +125,14 @@ def test_noise_on_a_chain_keeps_the_promise_by_enumeration():
 
 
 def test_it_loses_for_one_histogram_whatever_its_bins():
-    """One record moves two bins, however many there are: per bin both errors are what they are for three bins."""
+    """One record moves two bins, however many there are; and Laplace noise adds up to 0, which gains most for few."""
     errors = {}
     for k in (3, 5):
         chain = MarkovChain(transition=np.full((k, k), 0.2 / k) + 0.8 * np.eye(k))
         found = ranked(chain, "histogram", NAME, "curve-tight")
         errors[k] = [found.candidate(name).calibration.law.expected_l1_error / k for name in (NAME, "curve-tight")]
         assert found.best.mechanism == "curve-tight"
-    assert all(2.4 < gauss / laplace < 2.7 for gauss, laplace in errors.values()), errors
+    assert all(2.4 < gauss / laplace < 4 for gauss, laplace in errors.values()), errors
 
 
 def test_it_wins_where_one_record_moves_many_numbers():
@@ -236,16 +236,14 @@ def test_a_pure_mechanism_promises_no_delta():
 def test_the_posterior_is_that_of_bayes():
     """Against the law of a count over few records and Gaussian weights, by hand."""
     from pufferdp import answer_law
-    from pufferdp.publish.answers.denoise_gaussian import denoise_gaussian
+    from pufferdp.publish.answers.denoise import denoise
 
     found = ranked(ACTIVITY, "count:1", length=12)
     noise = found.candidate(NAME).calibration.law
     law = answer_law(ACTIVITY, "count:1", length=12)
     points, prior = np.array(law.answers, dtype=float), np.array(law.probabilities)
     weights = prior * np.exp(-((9 - points) ** 2) / (2 * noise.scale**2))
-    assert denoise_gaussian(found.problem, 9, noise).mean == pytest.approx(
-        float(points @ weights / weights.sum()), rel=1e-9
-    )
+    assert denoise(found.problem, 9, noise).mean == pytest.approx(float(points @ weights / weights.sum()), rel=1e-9)
 
 
 def test_a_ledger_keeps_pure_budgets(tmp_path):
