@@ -145,7 +145,7 @@ def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
         alt=f"{words}. By record, from the target outwards, the states that count as a yes are marked; known records "
         "are crosses.",
         height=1.8 + 0.4 * len(states),
-        legend="outside",
+        legend="best",
     )
 
 
