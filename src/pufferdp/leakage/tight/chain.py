@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -31,6 +32,8 @@ _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
+_BELOW: Final = 2.5
+"""So many widths of a bracket below what is allowed the lower end is looked for."""
 _FILLS: Final = 2
 """Records after which a chain of two states has been everywhere, if it ever is."""
 _LISTED: Final = 64
@@ -49,9 +52,6 @@ class _Curve(Protocol):
 
     def quick(self, loss: float) -> float:
         """The leakage, without a proof."""
-
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        """A bracket, whose upper end may be as large as ``need`` where the leakage is smaller."""
 
     def worst(self, loss: float) -> TightLeakage:
         """The leakage, and who learns it."""
@@ -83,6 +83,7 @@ class TightCurve:
         """
         chain = inputs.chain(transition, start)
         self.adversary = inputs.adversary(adversary)
+        self._last: dict[int, TightLeakage] = {}
         self._parts: list[tuple[int, int | None, _Curve]] = [
             (0, n, _curve(chain, self.adversary, n)) for n in _lengths(length)
         ]
@@ -109,18 +110,33 @@ class TightCurve:
     def leakage(self, loss: float) -> TightLeakage:
         """The leakage of the worst algorithm: a bracket, and who learns most from which questions."""
         number = inputs.loss(loss)
-        found = [replace(part.worst(number), model=model, length=n) for model, n, part in self._parts]
+        found = [replace(self._worst(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)]
         worst = max(found, key=lambda one: one.lower)
         return replace(worst, upper=max(one.upper for one in found))
+
+    def _worst(self, part: int, loss: float) -> TightLeakage:
+        """Of one part; kept, because whoever inverts a curve reads it again at the loss that was found."""
+        if part not in self._last or self._last[part].dp_loss != loss:
+            self._last[part] = self._parts[part][2].worst(loss)
+        return self._last[part]
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.
 
-        The value given back has been seen to leak no more, and one larger by a share of about 1e-9 (4e-7 where the
-        chain forgets slowly) to leak too much.
+        The curve itself says of the value given back that it leaks no more; one larger by a share of about 1e-9 (1e-6
+        where the chain forgets slowly) leaks too much.
         """
         allowed = inputs.target(epsilon)
-        return min(_largest(part, allowed) for _, _, part in self._parts)
+        candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
+        loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
+        open_brackets = [part.long for _, _, part in self._parts if isinstance(part, _ManyStates) and part.long]
+        while loss > 0 and (leaks := self(loss)) > allowed:
+            loss, step = loss * (allowed / leaks) * (1 - step), min(1.0, 2 * step)
+            for search in open_brackets:  # what had no quick proof will hardly have one at a slightly smaller loss
+                search.closed_form = leaks > allowed * (1 + _OTHER)
+        for search in open_brackets:
+            search.closed_form = False
+        return loss
 
 
 def tight_leakage(
@@ -253,9 +269,6 @@ class _Alone:
     def quick(self, loss: float) -> float:
         return self.worst(loss).upper
 
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        return (self.quick(loss),) * 2
-
     def worst(self, loss: float) -> TightLeakage:
         chain, length = self.place.chain, self.place.length
         steps = chain.size * chain.period + chain.period
@@ -286,9 +299,6 @@ class _Grouped:
         if loss == 0:
             return 0.0
         return math.inf if length is None else loss * length
-
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        return (self.quick(loss),) * 2
 
     def worst(self, loss: float) -> TightLeakage:
         value, length = self.quick(loss), self.place.length
@@ -330,10 +340,6 @@ class _TwoStates:
 
     def quick(self, loss: float) -> float:
         return self._at(loss)[1]
-
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        lower, upper, *_ = self._at(loss)
-        return lower, upper
 
     def _reaches(self, loss: float, records: int) -> tuple[Reach, Reach]:
         out = []
@@ -409,18 +415,6 @@ class _ManyStates:
             return float(self._each(loss)[0].lower.max())
         return self.long.climb(loss)
 
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        if loss > MOST_LOSS:
-            worst = self.worst(loss)
-            return worst.lower, worst.upper
-        if not self.short and self.long is not None:
-            found = self.long.at(loss, need)
-            closed = found.upper <= max(need, found.lower * (1 + 10 * self.share))
-            if closed or self.place.length is None or self.place.length > _EXPLICIT:
-                return found.lower, found.upper
-        each, upper = self._each(loss)
-        return float(each.lower.max()), upper
-
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
         """Every record; of a series that does not forget its first ones, and what group privacy says of the rest."""
         length = self.place.length
@@ -439,6 +433,8 @@ class _ManyStates:
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.long is not None and not self.short:
+            if not self.long.closed_form:
+                self.long.forget()
             found = self.long.at(loss)
             closed = found.upper <= found.lower * (1 + 10 * self.share)
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
@@ -515,43 +511,55 @@ class _ManyStates:
         )
 
 
-def _largest(curve: _Curve, epsilon: float) -> float:
-    """The largest loss whose leakage is at most ``epsilon``: found without a proof, then proved."""
+def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: float) -> float:
+    """The largest loss whose leakage is at most ``epsilon``, up to a last check: found without a proof, then proved."""
     share = max(curve.share, 1e-13)
-    loss, again = curve.likely(epsilon), True
-    if loss >= epsilon * (1 - 1e-9) and curve.within(epsilon, epsilon)[1] <= epsilon:
+    loss = curve.likely(epsilon)
+    if loss >= epsilon * (1 - 1e-9) and worst_at(epsilon).upper <= epsilon:
         return epsilon
     for _ in range(_TRIES):
-        if again:
-            loss = _root(curve.quick, epsilon * (1 - 1.6 * share), loss, share / 2)
+        loss = _root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
         if loss <= 0:
+            return 0.0
+        worst = worst_at(loss)
+        if worst.lower <= epsilon * (1 + _OTHER):
             break
-        lower, upper = curve.within(loss, epsilon)
-        if upper <= epsilon:
-            return loss
-        if not math.isfinite(upper):
-            break
-        again = lower > epsilon * (1 + _OTHER)  # another pair of values leaks more: begin again
-        loss *= 1.0 if again else (epsilon / upper) * (1 - share)
-    return 0.0
+        # Another pair of values leaks more: begin again, from there.
+    return loss if math.isfinite(worst.upper) else 0.0
 
 
 def _root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
-    """Where a rising function that is nearly a power has a value, by the secant method in logarithms; 0: nowhere."""
-    loss, before = first, None
+    """Where a rising function that is nearly a power has a value, by interpolation in logarithms; 0: nowhere."""
+    loss, points = first, list[tuple[float, float]]()
     for _ in range(_TRIES):
         found = value(loss)
         if not math.isfinite(found) or found <= 0:
             if loss < 1e-12 * wanted:
                 return 0.0
-            loss, before = loss / 16, None
+            loss, points = loss / 16, []
             continue
-        here = math.log(loss), math.log(found / wanted)
-        if abs(here[1]) <= share:
+        points = [*points[-2:], (math.log(loss), math.log(found / wanted))]
+        if abs(points[-1][1]) <= share:
             return loss
-        slope = 1.0
-        if before is not None and here[0] != before[0]:
-            slope = min(max((here[1] - before[1]) / (here[0] - before[0]), 0.2), 5.0)
-        before = here
-        loss = math.exp(here[0] - here[1] / slope)
+        loss = math.exp(_interpolated(points))
     return loss
+
+
+def _interpolated(points: list[tuple[float, float]]) -> float:
+    """Where a rising function through one to three points is 0; its slope is taken to lie between 1/5 and 5."""
+    x, y = points[-1]
+    slope = 1.0
+    if len(points) > 1 and points[-2][0] != x:
+        slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
+    guess = x - y / slope
+    values = {v for _, v in points}
+    if len(points) == 3 and len(values) == 3:  # a parabola through all three, if it says nearly the same
+        (x0, y0), (x1, y1), (x2, y2) = points
+        parts = (
+            x0 * y1 * y2 / ((y0 - y1) * (y0 - y2)),
+            x1 * y0 * y2 / ((y1 - y0) * (y1 - y2)),
+            x2 * y0 * y1 / ((y2 - y0) * (y2 - y1)),
+        )
+        if abs(sum(parts) - guess) <= 0.5 * abs(guess - x):
+            return sum(parts)
+    return guess

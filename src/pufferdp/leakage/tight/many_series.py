@@ -53,7 +53,7 @@ def _log_gain(signed: Floats, below: Floats) -> Floats:
     """What the questions of a pass reach beyond its μ: a log; far below μ it has lost its digits and is left out."""
     share = quotient(signed, below)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(share > _FAR_BELOW, np.log1p(share), -np.inf)
+        return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), np.log1p(share), -np.inf)
 
 
 class _Priors:
@@ -296,6 +296,7 @@ class LongLane:
     ) -> Mask:
         """Records may be known: every known end at the μ it asks for, on chords between a few that are followed."""
         proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        levels = np.minimum(levels, _LARGEST_LEVEL)
         near = self._near(at, levels, deepest)
         first, own = np.zeros((2, len(at))), np.zeros(len(at))
         reach = int(near.max()) if end is None else int(max(near.max(), np.where(end[1] >= 0, end[0], 0).max()))
@@ -315,7 +316,7 @@ class LongLane:
         steps = [wide, -levels[:, None] * _CLOSE]
         if end is not None:
             steps.append(-own[:, None] + levels[:, None] * _AROUND)
-        logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
+        logs = np.sort(np.minimum(levels[:, None] + np.concatenate(steps, axis=1), _LARGEST_LEVEL + 50), axis=1)
         mu, limit = np.exp(logs), np.exp(levels)
         scale = np.exp(-np.maximum(logs[:, -1:], 0.0))
         vectors = np.zeros((*logs.shape, self.size))

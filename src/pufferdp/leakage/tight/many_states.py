@@ -101,6 +101,12 @@ class ManyStates:
             tends_to=None if tends_to is None else tends_to[lanes],
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
+        self.closed_form = False
+        """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: what is found next depends on nothing that was asked before."""
         self._guess: tuple[float, Floats] | None = None
         self._begun: Bracket | None = None
         self._climbs_to = min(self.longest, self.first_depth)
@@ -239,6 +245,8 @@ class ManyStates:
     def at(self, loss: float, need: float = -math.inf) -> Found:
         """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
         goal = max(need, self.climb(loss) * (1 + self.width))
+        if self.closed_form:
+            return self._bounded(loss)
         top = np.array(self.top)
         rest = np.setdiff1d(np.arange(len(self.rows)), top)
         rest = rest[~self._harmless(rest, loss, goal)]

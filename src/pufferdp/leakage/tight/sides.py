@@ -36,7 +36,6 @@ from pufferdp.leakage.tight.outlook import (
     Outlook,
     Rows,
     quotient,
-    scaled,
     tends_to,
 )
 
@@ -202,7 +201,8 @@ class _Search:
         for _ in range(_CLIMBS):
             logs = np.log(self.best)
             lower = self.copies * logs.sum(axis=0)
-            self._pass(self._aim(np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL)), guess))
+            level = np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL))
+            self._pass(self._aim(level, guess, _SHARES[:1]))
             guess = np.zeros_like(guess)
             still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
             if still.all():
@@ -217,13 +217,13 @@ class _Search:
     def _top(self) -> Floats:
         return np.asarray(np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail))
 
-    def _aim(self, level: Floats, guess: Floats) -> Floats:
+    def _aim(self, level: Floats, guess: Floats, shares: Floats = _SHARES) -> Floats:
         """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
         far = self.tail > level
         with np.errstate(divide="ignore"):
             first = np.log(level / np.where(far, self.beyond, 1.0))[..., None]
             span = np.where(far, np.minimum(np.log(np.maximum(self.tail, level) / level), 1.0), 0.0)
-        logs = [first + span[..., None] * _SHARES, np.where(guess > 0, guess, first[..., 0])[..., None]]
+        logs = [first + span[..., None] * shares, np.where(guess > 0, guess, first[..., 0])[..., None]]
         if self.open.any():
             logs.extend(self._ends_to_try(level))
         return np.sort(np.concatenate(logs, axis=2), axis=2)
@@ -266,12 +266,15 @@ class _Search:
         vectors[:, run, :, 0, rows.x] += scale.swapaxes(0, 1)
         vectors[:, run, :, 0, rows.y] -= (mu * scale).swapaxes(0, 1)
         vectors[:, run, :, 1, rows.y] = (mu * scale).swapaxes(0, 1)
+        sizes = np.zeros(
+            logs.shape
+        )  # logs: each vector has a scale of its own, so that none is lost beside a larger one
         dying = np.zeros(logs.shape, dtype=bool)
         signs = np.zeros((self.look.lanes, len(rows), 2, k), dtype=bool)
         while d < self.depth and len(run):
             steps = min(_BLOCK, self.depth - d)
-            seen = self._walk(vectors, run, d, steps)
-            self._look(seen, run, d, logs[:, run])
+            seen, scales = self._walk(vectors, sizes, run, d, steps)
+            self._look(seen, scales, run, d, logs[:, run])
             if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
@@ -282,32 +285,36 @@ class _Search:
                 dying[:, run] = dead
                 least = mu[:, gone, :1, None]
                 self.open[:, gone, d:] = np.minimum(self.open[:, gone, d:], least * self.ratio[:, gone, d:])
-                run, vectors = run[~over], vectors[:, ~over]
+                run, vectors, sizes = run[~over], vectors[:, ~over], sizes[:, ~over]
         least = np.where(dying, mu, np.inf).min(axis=2)
         with np.errstate(invalid="ignore"):
             self.tail = np.where(dying.any(axis=2), np.minimum(self.tail, least * self.beyond), self.tail)
         if signs.any():
             self._add_cycles(signs)
 
-    def _walk(self, vectors: Floats, run: Ints, d: int, steps: int) -> Floats:
-        """Some steps; what the vectors are before each gain. The vectors themselves are moved on."""
+    def _walk(self, vectors: Floats, sizes: Floats, run: Ints, d: int, steps: int) -> tuple[Floats, Floats]:
+        """Some steps; what the vectors are before each gain, and logs of their scales. The vectors are moved on."""
         k = self.look.size
-        seen = np.empty((steps, *vectors.shape))
+        seen, scales = np.empty((steps, *vectors.shape)), np.empty((steps, *sizes.shape))
         offsets = self.rows.offsets[:, run]
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None] - 1.0
         often = bool((gains > _OFTEN).any())
         for j in range(steps):
             kernels = self.look.kernels_at(offsets, d + j + 1)
             shape = (len(kernels), kernels.shape[1], -1, k)
+            scales[j] = sizes
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
             gain = (seen[j, ..., 0, :] > 0) * gains[j]
             gain += 1.0
             np.multiply(seen[j], gain[..., None, :], out=vectors)
             if often or j + 1 == steps:
-                vectors[:] = scaled(vectors, (2, 3, 4))
-        return seen
+                largest = np.abs(vectors).max(axis=(3, 4))
+                largest[largest == 0] = 1.0
+                vectors /= largest[..., None, None]
+                sizes += np.log(largest)
+        return seen, scales
 
-    def _look(self, seen: Floats, run: Ints, d: int, logs: Floats) -> None:
+    def _look(self, seen: Floats, scales: Floats, run: Ints, d: int, logs: Floats) -> None:
         """What the vectors say of every end at the distances just passed."""
         part = slice(d, d + len(seen))
         here = self.open[:, run, part]
@@ -336,6 +343,9 @@ class _Search:
             found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
             self._better(_reached(value, base, found[-1][1] * ratio), at[:, :, 0], run, d, logs)
         (up, low), (down, high) = found
+        size = np.moveaxis(scales, 0, 3)[..., None]
+        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
+        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
         root = np.where(up > 0, low + (high - low) * quotient(up, up - down), low)
         bounds = np.where(down > 0, np.inf, root * (1 + _CHORD) * ratio)
         self.open[:, run, part] = np.minimum(here, bounds)
@@ -420,7 +430,7 @@ def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
 def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
     """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
     share = quotient(signed, below)
-    return np.where(share > _FAR_BELOW, limit + limit * share, 0.0)
+    return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
 
 
 def _add_cut_losses(out: Bracket, rows: Rows) -> None:
