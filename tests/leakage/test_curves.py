@@ -142,7 +142,7 @@ def test_groups_and_networks():
     assert found["quilt"](0.1) == pytest.approx(0.2)
     assert set(applying(network, None)) == {"general", "odds"}
     # The odds ratio of the pair is (.6·.6)/(.4·.4): a small loss is multiplied by 1 + tanh(log(2.25)/4).
-    assert applying(network, None)["odds"].slope == pytest.approx(1 + math.tanh(math.log(2.25) / 4), rel=1e-5)
+    assert applying(network, None)["odds"].factor == pytest.approx(1 + math.tanh(math.log(2.25) / 4), rel=1e-5)
     assert set(applying(ModelClass(models=(network, network)), None, PUFFERFISH)) == {"general", "quilt", "odds"}
 
 

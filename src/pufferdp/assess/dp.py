@@ -63,7 +63,7 @@ class LeakageReport(Paged):
     attack: WorstAlgorithm | None
     """Who learns most from which yes/no questions, whatever the query; None where the tight curve does not apply."""
     multiplies: dict[str, float]
-    """By how much correlation multiplies any DP loss at most (``odds``), and one that goes to 0 (``tight``)."""
+    """By how much correlation multiplies any DP loss at most (``odds``), and one of 0.01 exactly (``tight``)."""
     best: str
     """The curve that says most: the lowest leakage, or the largest loss."""
     query: str | None

@@ -35,8 +35,10 @@ from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
-_SMALL: Final = 1e-6
-"""A DP loss small enough for the slope of a curve at 0."""
+_TINY: Final = 1e-6
+"""A DP loss at which the closed form has its slope at 0."""
+SMALL_LOSS: Final = 0.01
+"""A small DP loss, at which slopes are read."""
 
 Worst = Callable[[Objective], float]
 """Max over models and records of the min over quilts of an objective."""
@@ -97,8 +99,8 @@ class Curve(ABC):
 
     @property
     def slope(self) -> float:
-        """By how much correlation multiplies a DP loss that goes to 0, at most."""
-        return self(_SMALL) / _SMALL
+        """By how much correlation multiplies a small DP loss, at most: 0.01."""
+        return self(SMALL_LOSS) / SMALL_LOSS
 
     def noise_factor(self, epsilon: float) -> float:
         """How many times as wide as for independent records the noise must be to leak at most ``epsilon``."""
@@ -166,6 +168,11 @@ class OddsBound(Curve):
     """The closed form from the largest odds ratio; of several beliefs the worst."""
 
     beliefs: tuple[OddsCurve | TreeOdds, ...]
+
+    @property
+    def factor(self) -> float:
+        """No DP loss is multiplied by more: for a chain the square root of the largest odds ratio of a step."""
+        return self(_TINY) / _TINY
 
     def _value(self, dp_loss: float) -> float:
         return max(odds(dp_loss) for odds in self.beliefs)
@@ -274,14 +281,16 @@ def lowest(candidates: Mapping[str, Curve]) -> Lowest:
 
 
 def small_loss_slopes(curves_by_name: Mapping[str, Curve]) -> dict[str, float]:
-    """By how much correlation multiplies any DP loss at most (``odds``), and one that goes to 0 (``tight``).
+    """By how much correlation multiplies any DP loss at most (``odds``), and one of 0.01 exactly (``tight``).
 
     Nothing where records are independent. The closed form is concave, so that its slope at 0 bounds it everywhere.
     """
     if "independent" in curves_by_name and curves_by_name["independent"].applies:
         return {}
-    close = (curves_by_name[name] for name in ("odds", "tight") if name in curves_by_name)
-    slopes = {curve.name: curve.slope for curve in close if curve.applies}
+    odds, tight = (curves_by_name.get(name) for name in ("odds", "tight"))
+    slopes = {"odds": odds.factor} if isinstance(odds, OddsBound) else {}
+    if isinstance(tight, TightBound):
+        slopes["tight"] = tight.slope
     return {name: slope for name, slope in slopes.items() if math.isfinite(slope)}
 
 

@@ -262,7 +262,7 @@ def multiplied(slopes: Mapping[str, float]) -> str:
     most = max(slopes.values())
     words = f"Correlation multiplies a small epsilon by at most {up_to(most)}"
     if "tight" in slopes and slopes["tight"] < most * (1 - 1e-3):
-        words += f" (a very small one by {up_to(slopes['tight'])})"
+        words += f" (exactly, 0.01 by {up_to(slopes['tight'])})"
     return f"{words}."
 
 
