@@ -17,12 +17,14 @@ from benchmarks import (
     page,
     quilts,
     redaction,
+    tight,
 )
 from benchmarks.timing import Report
 
 ROOMS = {
     "quilts": quilts,
     "leakage": leakage,
+    "tight": tight,
     "networks": networks,
     "denoising": denoising,
     "ledger": ledger,
