@@ -1,7 +1,7 @@
 """The tight curve: an inverse at epsilon 1, through the registry of curves, and series whose losses change.
 
-Seconds are of the processor, so that other work on the machine hardly counts. Beside each goal stands the time over that
-of a reference in the same run: a product of two tables of 400 × 400.
+Seconds are of the processor, so that other work on the machine hardly counts. Beside each goal stands the time over
+that of a reference in the same run: a product of two tables of 400 × 400.
 """
 
 from __future__ import annotations

@@ -192,8 +192,9 @@ class _Search:
         new = np.concatenate(
             [middle, np.sqrt(np.where(low > 0, low, high / 64) * middle), np.sqrt(middle * high)], axis=1
         )
-        found = self._followed(new, wide.any(axis=1))
-        new = np.where(wide.any(axis=1)[:, None], new, self.mu[:, -1:])
+        rows: Mask = np.asarray(wide.any(axis=1))
+        found = self._followed(new, rows)
+        new = np.where(rows[:, None], new, self.mu[:, -1:])
         mu = np.concatenate([self.mu, new], axis=1)
         order = np.argsort(mu, axis=1)
         self.mu = np.take_along_axis(mu, order, axis=1)
