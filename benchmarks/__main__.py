@@ -18,12 +18,14 @@ from benchmarks import (
     page,
     quilts,
     redaction,
+    tight,
 )
 from benchmarks.timing import Report
 
 ROOMS = {
     "quilts": quilts,
     "leakage": leakage,
+    "tight": tight,
     "networks": networks,
     "denoising": denoising,
     "histograms": histograms,

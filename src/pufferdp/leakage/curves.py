@@ -449,18 +449,14 @@ def _odds_of_records(model: Model) -> tuple[TreeOdds, ...]:
 
 
 def _odds_along(belief: RecordModel) -> TreeOdds:
-    """The odds of every pair of records that share a table."""
-    tables: dict[tuple[int, int], Floats] = {}
+    """The odds of all records that share a table."""
+    tables: dict[tuple[int, ...], Floats] = {}
     for factor in belief.factors or ():
-        if len(factor.scope) > 2:
-            names = ", ".join(belief.records[i] for i in factor.scope)
-            raise NotApplicableError(f"needs records that hang together in pairs; {names} depend on each other at once")
-        if len(factor.scope) == 2:
-            pair = min(factor.scope), max(factor.scope)
-            table = factor.table if factor.scope == pair else factor.table.T
-            tables[pair] = tables[pair] * table if pair in tables else table
+        scope = tuple(sorted(factor.scope))
+        table = factor.table.transpose([factor.scope.index(i) for i in scope])
+        tables[scope] = tables[scope] * table if scope in tables else table
     try:
-        return TreeOdds([(a, b, table) for (a, b), table in tables.items()], nodes=range(len(belief.records)))
+        return TreeOdds([(*scope, table) for scope, table in tables.items()], nodes=range(len(belief.records)))
     except ModelError:
         raise NotApplicableError("needs a tree, and some records lie on a cycle") from None
 

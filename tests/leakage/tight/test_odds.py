@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.leakage.curves import curve
@@ -23,7 +23,7 @@ from pufferdp.leakage.tight.series import leakage_of_losses
 from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval
 from tests.leakage.tight import cases
 from tests.oracles import algorithms
-from tests.strategies import examples, random_law, random_rows
+from tests.strategies import examples, networks, random_law, random_rows
 
 ROOM = 1e-8
 EXACT = 1e-9
@@ -134,6 +134,69 @@ def test_trees():
         tree = TreeOdds(edges, nodes=range(n))
         assert tree.of_losses(dict(enumerate(losses.tolist())))[target] >= programme - ROOM, seed
         assert tree(float(losses.max())) >= programme - ROOM, seed
+
+
+def collider(generator, k):
+    """Two independent causes, what they cause together, and a consequence of that."""
+    laws = random_law(generator, k), random_law(generator, k)
+    caused, consequence = random_rows(generator, k, k, k), random_rows(generator, k, k)
+    joint = np.einsum("a,b,abc,cd->abcd", *laws, caused, consequence)
+    return joint, [(0, laws[0]), (1, laws[1]), (0, 1, 2, caused), (2, 3, consequence)]
+
+
+def test_records_with_two_parents():
+    for seed in range(examples(32)):
+        generator = np.random.default_rng([seed, 17])
+        joint, tables = collider(generator, 2)
+        losses, target = cases.losses(generator, 4), int(generator.integers(4))
+        programme = algorithms.joint_leakage(joint, losses, target, "every")
+        tree = TreeOdds(tables)
+        assert tree.of_losses(dict(enumerate(losses.tolist())))[target] >= programme - ROOM, seed
+
+
+@given(network=networks(4))
+@settings(max_examples=examples(40))
+def test_networks(network):
+    """Where the curve applies to a network, no algorithm leaks more to anybody, whatever its records have in common."""
+    bound = curve("odds", network)
+    if not bound.applies:
+        return
+    most = max(len(node.states) for node in network.nodes)
+    joint = np.ones((1,) * len(network.nodes))
+    for factor in network.factors:
+        order = np.argsort(factor.scope)
+        shape = [len(network.nodes[i].states) if i in factor.scope else 1 for i in range(len(network.nodes))]
+        joint = joint * factor.table.transpose(order).reshape(shape)
+    joint = np.pad(joint, [(0, most - size) for size in joint.shape])  # values that never occur
+    for loss in (0.1, 1.0):
+        losses = np.full(joint.ndim, loss)
+        worst = max(algorithms.joint_leakage(joint, losses, t, "every") for t in range(joint.ndim))
+        assert bound(loss) >= worst - ROOM
+
+
+def test_pairs_alone_would_be_wrong_where_a_record_has_two_parents():
+    """One parent says nothing of the child by itself, and all of it to somebody who knows the other parent."""
+    xor = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]])
+    joint = xor / 4
+    pairs = TreeOdds([(0, 2, joint.sum(axis=1)), (1, 2, joint.sum(axis=0))])
+    together = TreeOdds([(0, 1, 2, xor)])
+    programme = algorithms.joint_leakage(joint, [0.5] * 3, 0, "every")
+    assert pairs.of_losses(0.5)[0] == pytest.approx(0.5)
+    assert programme > 0.8
+    assert together.of_losses(0.5)[0] >= programme - ROOM
+
+
+def test_values_that_never_occur_do_not_count_on_trees():
+    """The third value of the root has probability 0, so its row says nothing; so does what only it leads to."""
+    rows = np.array([[0.7, 0.3, 0.0], [0.4, 0.6, 0.0], [0.0, 0.0, 1.0]])
+    with_it = TreeOdds([(0, [0.5, 0.5, 0.0]), (0, 1, rows), (1, 2, rows)])
+    without = TreeOdds([(0, 1, rows[:2, :2]), (1, 2, rows[:2, :2])])
+    assert with_it(0.3) == pytest.approx(without(0.3), rel=1e-12)
+    assert TreeOdds([(0, 1, rows), (1, 2, rows)])(0.3) == pytest.approx(0.9)  # nothing better than all three
+    joint = algorithms.tree_table([0.5, 0.5, 0.0], [(0, 1, rows), (1, 2, rows)])
+    for target in range(3):
+        programme = algorithms.joint_leakage(joint, [0.3] * 3, target, "every")
+        assert with_it.of_losses(0.3)[target] >= programme - ROOM
 
 
 @given(a=st.floats(0, 50), b=st.floats(0, 50))

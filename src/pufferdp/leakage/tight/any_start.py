@@ -69,6 +69,11 @@ class Before:
     def __len__(self) -> int:
         return len(self.x)
 
+    def pick(self, rows: Mask) -> Before:
+        """Some of them; those with the most records decide how far all are followed."""
+        parts = self.offsets[rows], self.records[rows], self.every, self.x[rows], self.y[rows]
+        return Before(self.kernels, self.losses, *parts)
+
     @property
     def depth(self) -> int:
         """The largest distance."""
@@ -119,13 +124,28 @@ class Before:
         return sums if self.every else np.take_along_axis(sums, self.records[:, None] - 1, axis=1)
 
 
-def worst_starts(before: Before, width: float, *, each: bool) -> Starts:
-    """Brackets no wider than a share of what they bound: of each number of records, or of the largest over all."""
+def worst_starts(
+    before: Before, width: float, *, each: bool, beside: tuple[Floats, Floats] | None = None, reached: float = 0.0
+) -> Starts:
+    """Brackets no wider than a share of what they bound: of each number of records, or of the largest over all.
+
+    Args:
+        before: rows of targets.
+        width: of brackets, as a share.
+        each: whether each number of records counts, or the largest over all.
+        beside: what rows leak apart from this side, at least and at most; where it is given, only the row that leaks
+            most of all counts, and the upper ends of others may be as large as that.
+        reached: what is known to be leaked elsewhere.
+    """
     full = before.spent()
     search = _Search(before, np.minimum(full, _LARGE))
     for _ in range(_ROUNDS):
         most = search.lower if each else search.lower.max(axis=1, keepdims=True)
-        wide = np.log(search.bound) > most + width * np.maximum(most, _LEAST)
+        level = most + width * np.maximum(most, _LEAST)
+        if beside is not None:
+            best = max(reached, float((beside[0][:, None] + search.lower).max()))
+            level = np.maximum(level, best - beside[1][:, None])
+        wide = np.log(search.bound) > level
         if not wide.any():
             break
         search.cut(wide)
@@ -172,16 +192,27 @@ class _Search:
         new = np.concatenate(
             [middle, np.sqrt(np.where(low > 0, low, high / 64) * middle), np.sqrt(middle * high)], axis=1
         )
-        found = self.before.follow(new)
+        rows: Mask = np.asarray(wide.any(axis=1))
+        found = self._followed(new, rows)
+        new = np.where(rows[:, None], new, self.mu[:, -1:])
         mu = np.concatenate([self.mu, new], axis=1)
         order = np.argsort(mu, axis=1)
         self.mu = np.take_along_axis(mu, order, axis=1)
-        self.died = np.take_along_axis(np.concatenate([self.died, found[3]], axis=1), order, axis=1)
+        self.died = np.take_along_axis(np.concatenate([self.died, found[2]], axis=1), order, axis=1)
         self.signed, self.below = (
             np.take_along_axis(np.concatenate([old, more], axis=2), order[:, None, :, None], axis=2)
             for old, more in ((self.signed, found[0]), (self.below, found[1]))
         )
         self._look(wide)
+
+    def _followed(self, new: Floats, rows: Mask) -> tuple[Floats, Floats, Mask]:
+        """Vectors of some rows at new μ; others repeat their last one, which changes nothing."""
+        signed, below, _, died = self.before.pick(rows).follow(new[rows])
+        count = new.shape[1]
+        all_signed, all_below = (np.repeat(part[:, :, -1:], count, axis=2) for part in (self.signed, self.below))
+        all_died = np.repeat(self.died[:, -1:], count, axis=1)
+        all_signed[rows], all_below[rows], all_died[rows] = signed, below, died
+        return all_signed, all_below, all_died
 
     def _look(self, wide: Mask) -> None:
         """Bounds and what is reached, of some rows and numbers of records."""

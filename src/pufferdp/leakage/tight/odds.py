@@ -15,12 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.arrays import Floats
+from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inverse import largest_loss
@@ -403,65 +403,114 @@ class HiddenOdds:
 
 
 class TreeOdds:
-    """Records on a tree: networks and pairwise fields whose skeleton has no cycle."""
+    """Records on a tree: networks and fields whose tables and records together form no cycle.
 
-    def __init__(
-        self, edges: Sequence[tuple[Hashable, Hashable, npt.ArrayLike]], nodes: Sequence[Hashable] = ()
-    ) -> None:
-        """A tree from its edges.
+    A table of more than two records is passed like a pair: all records but one count as one, which spends what they
+    spend together. What is known of them multiplies the table's columns by common weights, as in Theorem 4.
+    """
+
+    def __init__(self, tables: Sequence[tuple[Any, ...]], nodes: Sequence[Hashable] = ()) -> None:
+        """A tree from its tables.
 
         Args:
-            edges: two records and a table of the pair: its law, a kernel or weights; one row a value of the first.
-            nodes: records that have no edge.
+            tables: some records and a table of them, one axis a record: their law, a kernel or weights. A table of one
+                record says with zeros which of its values never occur.
+            nodes: records that have no table.
         """
-        self.neighbours: dict[Hashable, list[tuple[Hashable, float]]] = {node: [] for node in nodes}
-        for a, b, table in edges:
-            odds = largest_log_odds(table)
-            self.neighbours.setdefault(a, []).append((b, odds))
-            self.neighbours.setdefault(b, []).append((a, odds))
-        self._order = self._checked(len(edges))
+        self.records: list[Hashable] = list(dict.fromkeys([*nodes, *(v for *scope, _ in tables for v in scope)]))
+        self._scopes: list[tuple[Hashable, ...]] = [tuple(scope) for *scope, _ in tables]
+        weights = [np.asarray(table, dtype=float) for *_, table in tables]
+        for scope, table in zip(self._scopes, weights, strict=True):
+            if table.ndim != len(scope):
+                names = ", ".join(repr(v) for v in scope)
+                raise ModelError(f"the table of {names} has {table.ndim} axes; it needs one a record", value=scope)
+        self._order = self._checked()
+        self._odds = self._log_odds(weights)
 
-    def _checked(self, edges: int) -> list[tuple[Hashable, Hashable | None]]:
-        """Records from the roots on, each with its parent."""
-        order: list[tuple[Hashable, Hashable | None]] = []
+    def _checked(self) -> list[tuple[int, Hashable, list[Hashable]]]:
+        """Tables from the roots on: each with the record it is reached from, and those it leads to."""
+        at: dict[Hashable, list[int]] = {node: [] for node in self.records}
+        for i, scope in enumerate(self._scopes):
+            if len(set(scope)) < len(scope):
+                raise ModelError("a table has the same record twice; give each once", value=scope)
+            for node in scope:
+                at[node].append(i)
+        order: list[tuple[int, Hashable, list[Hashable]]] = []
         seen: set[Hashable] = set()
-        for root in self.neighbours:
-            if root in seen:
-                continue
-            waiting: list[tuple[Hashable, Hashable | None]] = [(root, None)]
+        for root in self.records:
+            waiting = [] if root in seen else [(root, -1)]
+            seen.add(root)
             while waiting:
-                node, parent = waiting.pop()
-                if node in seen:
-                    raise ModelError(f"record {node!r} lies on a cycle; the closed form is for trees", value=node)
-                seen.add(node)
-                order.append((node, parent))
-                waiting += [(other, node) for other, _ in self.neighbours[node] if other != parent]
-        if len({*seen}) - sum(parent is None for _, parent in order) != edges:
-            raise ModelError("an edge is given twice; give each pair of records once", value=edges)
+                node, above = waiting.pop()
+                for i in at[node]:
+                    if i == above:
+                        continue
+                    children = [v for v in self._scopes[i] if v != node]
+                    again = [v for v in children if v in seen]
+                    if again:
+                        raise ModelError(
+                            f"record {again[0]!r} lies on a cycle, or a pair has two tables; the closed form is for "
+                            "trees, with one table for records that hang together",
+                            value=again[0],
+                        )
+                    seen.update(children)
+                    order.append((i, node, children))
+                    waiting += [(v, i) for v in children]
         return order
+
+    def _log_odds(self, weights: list[Floats]) -> list[dict[Hashable, float]]:
+        """Δ between each record of a table and all others of it, over the values that occur together with all tables.
+
+        On a tree values that have a partner in every table occur: from the leaves to the roots, then back.
+        """
+        passes = [i for i, _, _ in self._order]
+        possible: dict[Hashable, Mask] = {}
+        for i in [*reversed(passes), *passes]:
+            scope, table = self._scopes[i], weights[i]
+            for axis, node in enumerate(scope):
+                kept = possible.setdefault(node, np.ones(table.shape[axis], dtype=bool))
+                if len(kept) != table.shape[axis]:
+                    raise ModelError(
+                        f"record {node!r} has {len(kept)} values in one table and {table.shape[axis]} in another",
+                        value=node,
+                    )
+                table = table * kept.reshape([-1 if a == axis else 1 for a in range(table.ndim)])
+            weights[i] = table
+            for axis, node in enumerate(scope):
+                possible[node] = possible[node] & (np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1) > 0).any(
+                    axis=1
+                )
+        return [
+            {
+                node: largest_log_odds(np.moveaxis(table, axis, 0).reshape(table.shape[axis], -1))
+                for axis, node in enumerate(scope)
+            }
+            for scope, table in zip(self._scopes, weights, strict=True)
+        ]
 
     def of_losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:
         """A bound for each record; losses by record, or one for all."""
         spent = self._losses(losses)
-        # From the leaves to the roots and back: what lies behind each edge, seen from either end.
-        up: dict[Hashable, float] = {}
-        inside: dict[Hashable, float] = dict.fromkeys(self.neighbours, 0.0)
-        odds = {(node, other): value for node, pairs in self.neighbours.items() for other, value in pairs}
-        for node, parent in reversed(self._order):
-            if parent is not None:
-                up[node] = float(contraction(odds[node, parent], spent[node] + inside[node])) * (1 + _SLACK)
-                inside[parent] += up[node]
-        for node, parent in self._order:
-            if parent is not None:
-                above = spent[parent] + inside[parent] - up[node]
-                inside[node] += float(contraction(odds[node, parent], above)) * (1 + _SLACK)
-        return {node: spent[node] + inside[node] for node in self.neighbours}
+        # From the leaves to the roots and back: what lies behind each table, seen from each of its records.
+        behind: dict[Hashable, float] = dict.fromkeys(self.records, 0.0)
+        up: dict[int, float] = {}
+        for i, parent, children in reversed(self._order):
+            varies = sum(spent[v] + behind[v] for v in children)
+            up[i] = float(contraction(self._odds[i][parent], varies)) * (1 + _SLACK)
+            behind[parent] += up[i]
+        below = dict(behind)
+        for i, parent, children in self._order:
+            above = spent[parent] + behind[parent] - up[i]
+            for child in children:
+                others = sum(spent[v] + below[v] for v in children if v != child)
+                behind[child] += float(contraction(self._odds[i][child], above + others)) * (1 + _SLACK)
+        return {node: spent[node] + behind[node] for node in self.records}
 
     def _losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:
         if not isinstance(losses, dict):
-            return dict.fromkeys(self.neighbours, inputs.loss(losses))
-        if set(losses) != set(self.neighbours):
-            odd = next(iter(set(losses) ^ set(self.neighbours)))
+            return dict.fromkeys(self.records, inputs.loss(losses))
+        if set(losses) != set(self.records):
+            odd = next(iter(set(losses) ^ set(self.records)))
             raise ParameterError(f"losses and records do not agree on {odd!r}; give one loss a record", value=odd)
         return {node: inputs.loss(value, f"the loss of {node!r}") for node, value in losses.items()}
 

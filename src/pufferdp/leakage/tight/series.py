@@ -275,7 +275,7 @@ def _of_many(both: Lanes, losses: Floats, adversary: str, width: float, sides: s
     rows = Rows(offsets, n - 1 - offsets, along, x[pair], y[pair])
     own = losses[record]
     if both.any_start and 0 in here:
-        found = _any_start(both, kernels, rows, own, adversary, width)
+        found = _any_start(both, kernels, rows, own, adversary, width, largest)
         return _collect(rows, record, losses, adversary, [(np.arange(len(rows)), found)], here)
     look = Outlook(kernels, np.ones((len(here), k)), adversary == "bdp", False)
     if n > _LONG:
@@ -437,7 +437,9 @@ def worst_pairs(
     return [(first, out), (rest, other)]
 
 
-def _any_start(both: Lanes, kernels: Floats, rows: Rows, own: Floats, adversary: str, width: float) -> Bracket:
+def _any_start(
+    both: Lanes, kernels: Floats, rows: Rows, own: Floats, adversary: str, width: float, largest: bool
+) -> Bracket:
     """Any law of the first record: looked at where it is near, and bounded with all other far ends where it is not."""
     end = np.ones((len(kernels), kernels.shape[-1]))
     end[0] = 0.0
@@ -461,7 +463,12 @@ def _any_start(both: Lanes, kernels: Floats, rows: Rows, own: Floats, adversary:
             rows.x[near],
             rows.y[near],
         )
-        starts = worst_starts(before, width, each=True)
+        beside = None
+        if largest:
+            least, most = (own[near] + part[1:, near].sum(axis=0) for part in (found.lower, found.upper))
+            beside = least, most
+        reached = float((own + found.lower.sum(axis=0)).max())
+        starts = worst_starts(before, width, each=True, beside=beside, reached=reached)
         better = starts.lower[:, 0] > found.lower[0, near]
         found.lower[0, near] = np.maximum(found.lower[0, near], starts.lower[:, 0])
         found.upper[0, near] = np.maximum(found.upper[0, near], starts.upper[:, 0])

@@ -1,0 +1,96 @@
+"""The tight curve: an inverse at epsilon 1, through the registry of curves, and series whose losses change.
+
+Seconds are of the processor, so that other work on the machine hardly counts. Beside each goal stands the time over
+that of a reference in the same run: a product of two tables of 400 × 400.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from benchmarks.quilts import falling, uniform
+from benchmarks.timing import Report
+from pufferdp.leakage.curves import curve
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.odds import OddsCurve
+from pufferdp.leakage.tight.series import leakage_of_losses
+from pufferdp.models.chain import MarkovChain
+
+ACTIVITY = np.array([[0.882, 0.118], [0.305, 0.695]])
+RECORDS = 10**6
+WHO = ("pufferfish", "bdp")
+
+
+def processor_seconds(call: Callable[[], object], repeats: int) -> float:
+    """The least processor time of a few calls."""
+    best = float("inf")
+    for _ in range(repeats):
+        began = time.process_time()
+        call()
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def reference() -> float:
+    """A product of two tables, in the same unit."""
+    table = np.random.default_rng(0).random((400, 400))
+    return processor_seconds(lambda: table @ table, 20)
+
+
+def some_chain(states: int) -> np.ndarray:
+    """A chain that stays more often than not."""
+    rows = np.random.default_rng(states).dirichlet(np.ones(states), size=states)
+    return 0.6 * np.eye(states) + 0.4 * rows
+
+
+def inverse(table: np.ndarray, adversary: str, records: int = RECORDS) -> float:
+    """A new curve each time: nothing is remembered."""
+    return curve("tight", MarkovChain(transition=table), records, adversary).inverse(1.0)
+
+
+def run(report: Report) -> None:
+    """All of it."""
+    inverse(some_chain(3), "bdp")  # warm: imports, BLAS threads
+    unit = reference()
+
+    def row(what: str, call: Callable[[], object], goal: float, repeats: int = 5) -> None:
+        took = processor_seconds(call, repeats)
+        report.row(what, took, "s", goal)
+        report.row("  over the reference", took / unit, "times")
+
+    report.title(f"tight curve, inverse at epsilon 1, n = {RECORDS:,}: processor seconds, a new chain each time")
+    chains = [("2 states (activity)", ACTIVITY, {"pufferfish": 0.005, "bdp": 0.005}, 5)]
+    chains += [(f"{k} states", some_chain(k), {"pufferfish": 0.05, "bdp": 0.05}, 5) for k in (3, 4, 6, 8)]
+    slow = {"pufferfish": 2.0, "bdp": 6.0}
+    chains += [("51 states, stay .95, rest uniform", uniform(0.95), slow, 3)]
+    chains += [("51 states, stay .95, rest falling", falling(0.95), slow, 2)]
+    for name, table, goals, repeats in chains:
+        for who in WHO:
+            row(f"{name}, {who}", partial(inverse, table, who), goals[who], repeats)
+
+    report.title("cost must not grow with n: n = 10^6 over n = 10^4")
+    for name, table in (("2 states", ACTIVITY), ("4 states", some_chain(4)), ("51 states, uniform", uniform(0.95))):
+        for who in WHO:
+            long, short = (processor_seconds(partial(inverse, table, who, n), 5) for n in (10**6, 10**4))
+            report.row(f"{name}, {who}", long / short, "times", 1.5)
+
+    report.title("how much is left open: upper over lower end of the bracket at the loss found, less 1")
+    for name, table, _, _ in chains:
+        for who in WHO:
+            found = TightCurve(table, length=RECORDS, adversary=who)
+            worst = found.leakage(found.inverse(1.0))
+            report.row(f"{name}, {who}", worst.upper / worst.lower - 1, "", 1e-6)
+
+    report.title("10^5 losses that change from record to record, the worst record: processor seconds")
+    losses = np.random.default_rng(1).uniform(0.0, 0.5, size=100_000)
+    for name, table, goal in (("2 states", ACTIVITY, 1.0), ("4 states", some_chain(4), 5.0)):
+        for who in WHO:
+            row(f"{name}, {who}", partial(leakage_of_losses, table, losses, adversary=who, each=False), goal, 1)
+
+    report.title("the closed form, inverse at epsilon 1: processor seconds")
+    for k in (2, 4, 16):
+        row(f"{k} states", lambda k=k: OddsCurve.of_chains([some_chain(k)], length=RECORDS).inverse(1.0), 0.2, 3)
