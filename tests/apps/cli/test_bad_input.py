@@ -486,7 +486,7 @@ def test_no_arguments_show_the_help(run: Run, folder: Path) -> None:
 
 def _certificate(run: Run, folder: Path) -> dict[str, Any]:
     prepare(folder, {})
-    result = run(*RELEASE.split(), "--seed", "5")
+    result = run(*RELEASE.split(), "--seed", "5", "--mechanism", "quilt-exact")
     assert result.code == 0, result.err
     return dict(result.json["certificate"])
 
@@ -518,7 +518,9 @@ TAMPERED: list[tuple[str, Any, bool, str]] = [
     ("scale, resealed", _set("noise", "scale", to=0.5), True, "noise.scale is 0.5"),
     ("sigma, resealed", _set("calibration", "sigma", to=0.25), True, "calibration.sigma is 0.25"),
     ("answer", _set("answer", to=[1, 2]), False, "hash"),
-    ("answer, resealed", _set("answer", to=[1, 2]), True, "estimate"),
+    ("answer, resealed", _set("answer", to=[5, 7]), True, "estimate"),
+    ("answer that does not add up", _set("answer", to=[1, 2]), True, "add up"),
+    ("noise that adds up no more", _set("noise", "balanced", to=...), True, "recomputed"),
     ("answer of three numbers", _set("answer", to=[1, 2, 3]), True, "label"),
     ("answer as text", _set("answer", to="many"), True, "answer"),
     ("estimate, resealed", _set("estimate", to=[6.0, 6.0]), True, "estimate"),

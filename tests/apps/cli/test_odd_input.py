@@ -19,9 +19,11 @@ TRANSIENT = [[0.2, 0.4, 0.4], [0, 0.5, 0.5], [0, 0.3, 0.7]]
 STICKY = [[1 - 1e-9, 1e-9], [1e-9, 1 - 1e-9]]
 TINY = [[1 - 1e-200, 1e-200], [0.5, 0.5]]
 SIXTY = [[(1 + (7 * x + 3 * y) % 5) for y in range(60)] for x in range(60)]
-PLAN_KEYS = {"query", "records", "longest_chain", "epsilon", "adversary", "secrets", "candidates", "best", "limit"}
+PLAN_KEYS = {
+    "query", "records", "longest_chain", "epsilon", "adversary", "secrets", "candidates", "best", "limit", "multiplies",
+}  # fmt: skip
 CANDIDATE_KEYS = {
-    "mechanism", "applies", "reason", "scale", "sigma", "lipschitz", "noise", "expected_l1_error",
+    "mechanism", "applies", "reason", "scale", "sigma", "lipschitz", "noise", "balanced", "expected_l1_error",
     "mean_squared_error", "factor", "accuracy", "quilt", "transport",
 }  # fmt: skip
 CERTIFICATE_KEYS = {
