@@ -36,7 +36,6 @@ from pufferdp.leakage.tight.outlook import (
     Outlook,
     Rows,
     quotient,
-    scaled,
     tends_to,
 )
 
@@ -53,6 +52,8 @@ _CLIMBS: Final = 12
 _FEW_ROWS: Final = 64
 _SLOW: Final = 0.3
 """Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
+_POWERS: Final = 600
+"""Powers of 2 between two vectors beyond which the smaller one counts as nothing."""
 _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
 _FAR_BELOW: Final = -0.5
@@ -264,11 +265,12 @@ class _Search:
         vectors[:, run, :, 0, rows.y] -= (mu * scale).swapaxes(0, 1)
         vectors[:, run, :, 1, rows.y] = (mu * scale).swapaxes(0, 1)
         dying = np.zeros(logs.shape, dtype=bool)
+        powers = np.zeros(logs.shape, dtype=np.int64)
         signs = np.zeros((self.look.lanes, len(rows), 2, k), dtype=bool)
         while d < self.depth and len(run):
             steps = min(_BLOCK, self.depth - d)
-            seen = self._walk(vectors, run, d, steps)
-            self._look(seen, run, d, logs[:, run])
+            seen, sizes = self._walk(vectors, powers, run, d, steps)
+            self._look(seen, sizes, run, d, logs[:, run])
             if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
@@ -279,17 +281,21 @@ class _Search:
                 dying[:, run] = dead
                 least = mu[:, gone, :1, None]
                 self.open[:, gone, d:] = np.minimum(self.open[:, gone, d:], least * self.ratio[:, gone, d:])
-                run, vectors = run[~over], vectors[:, ~over]
+                run, vectors, powers = run[~over], vectors[:, ~over], powers[:, ~over]
         least = np.where(dying, mu, np.inf).min(axis=2)
         with np.errstate(invalid="ignore"):
             self.tail = np.where(dying.any(axis=2), np.minimum(self.tail, least * self.beyond), self.tail)
         if signs.any():
             self._add_cycles(signs)
 
-    def _walk(self, vectors: Floats, run: Ints, d: int, steps: int) -> Floats:
-        """Some steps; what the vectors are before each gain. The vectors themselves are moved on."""
+    def _walk(self, vectors: Floats, powers: Ints, run: Ints, d: int, steps: int) -> tuple[Floats, Ints]:
+        """Some steps; what the vectors are before each gain, and the powers of 2 that they were divided by.
+
+        Those at different μ grow at different rates, so each has a scale of its own: none is ever lost to rounding.
+        The vectors themselves are moved on.
+        """
         k = self.look.size
-        seen = np.empty((steps, *vectors.shape))
+        seen, sizes = np.empty((steps, *vectors.shape)), np.empty((steps, *powers.shape), dtype=np.int64)
         offsets = self.rows.offsets[:, run]
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None] - 1.0
         often = bool((gains > _OFTEN).any())
@@ -300,11 +306,14 @@ class _Search:
             gain = (seen[j, ..., 0, :] > 0) * gains[j]
             gain += 1.0
             np.multiply(seen[j], gain[..., None, :], out=vectors)
+            sizes[j] = powers
             if often or j + 1 == steps:
-                vectors[:] = scaled(vectors, (2, 3, 4))
-        return seen
+                more = np.frexp(np.abs(vectors).max(axis=(3, 4)))[1]
+                vectors[:] = np.ldexp(vectors, -more[..., None, None])
+                powers += more
+        return seen, sizes
 
-    def _look(self, seen: Floats, run: Ints, d: int, logs: Floats) -> None:
+    def _look(self, seen: Floats, sizes: Ints, run: Ints, d: int, logs: Floats) -> None:
         """What the vectors say of every end at the distances just passed."""
         part = slice(d, d + len(seen))
         here = self.open[:, run, part]
@@ -325,14 +334,16 @@ class _Search:
         # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
         turn = (signed > 0).sum(axis=2, keepdims=True)
         under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        mu = np.exp(logs)
+        mu, powers = np.exp(logs), np.moveaxis(sizes, 0, 3)[..., None]
         ratio = self.ratio[:, run, part]
-        found = []
+        found, scales = [], []
         for at in (under, over):
             value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
             found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
+            scales.append(np.take_along_axis(powers, at, axis=2)[:, :, 0])
             self._better(_reached(value, base, found[-1][1] * ratio), at[:, :, 0], run, d, logs)
         (up, low), (down, high) = found
+        down = np.ldexp(down, np.clip(scales[1] - scales[0], -_POWERS, _POWERS))
         root = np.where(up > 0, low + (high - low) * quotient(up, up - down), low)
         bounds = np.where(down > 0, np.inf, root * (1 + _CHORD) * ratio)
         self.open[:, run, part] = np.minimum(here, bounds)
