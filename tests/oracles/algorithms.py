@@ -145,3 +145,110 @@ def event_delta(top, bottom, epsilon, losses, deltas):
     )
     assert found.status == 0, found.message
     return -found.fun * scale
+
+
+def laws_given(joint, target, pair):
+    """The laws of all records given two values of one of them."""
+    top, bottom = np.zeros_like(joint), np.zeros_like(joint)
+    for table, value in ((top, pair[0]), (bottom, pair[1])):
+        at = (slice(None),) * target + (value,)
+        table[at] = joint[at] / joint[at].sum()
+    return top, bottom
+
+
+def hidden_table(kernel, shown, law, n):
+    """The law of n records, each drawn from its hidden state."""
+    hidden, values = table([kernel], law, n), shown.shape[1]
+    out = np.zeros((values,) * n)
+    for states in itertools.product(range(len(law)), repeat=n):
+        if hidden[states] > 0:
+            out += hidden[states] * functools.reduce(np.multiply.outer, [shown[z] for z in states])
+    return out
+
+
+def tree_table(law, edges):
+    """The law of all records of a tree: the first has a law, each edge leads to a new record by a kernel."""
+    size = 1 + len(edges)
+    sizes = [len(law)] + [0] * len(edges)
+    for _, child, kernel in edges:
+        sizes[child] = kernel.shape[1]
+    out = np.zeros(sizes)
+    for values in itertools.product(*(range(k) for k in sizes)):
+        out[values] = law[values[0]] * math.prod(kernel[values[a], values[b]] for a, b, kernel in edges)
+    assert out.ndim == size
+    return out
+
+
+def chain_leakage(kernels, law, losses, target, who):
+    """The most about one record of a chain; the same as ``joint_leakage``, with far fewer programmes.
+
+    Only the nearest known record on either side matters to somebody who believes in a chain: what lies beyond it is
+    independent of the target, and a likelihood that is averaged over it keeps its promise for the records between.
+    """
+    n, k = len(losses), len(law)
+    windows = [(0, n - 1)]
+    if who == "bdp":
+        windows = list(itertools.product(range(target + 1), range(target, n)))
+    laws = [np.asarray(law, float)]
+    for t in range(n - 1):
+        laws.append(laws[-1] @ kernels[t % len(kernels)])
+    worst = 0.0
+    for left, right in windows:
+        befores = [None] if left == 0 else [u for u in range(k) if laws[left - 1][u] > 0]
+        afters = [None] if right == n - 1 else range(k)
+        for u, v in itertools.product(befores, afters):
+            joint = _window(kernels, laws, left, right, u, v)
+            if joint.sum() > 0:
+                found = pairs(joint / joint.sum(), losses[left : right + 1], target - left, ())
+                worst = max(worst, *found.values(), 0.0)
+    return worst
+
+
+def _window(kernels, laws, left, right, before, after):
+    """The law of the records from one to another, both included, with the known ones beside them; not scaled."""
+    k, m = len(laws[0]), len(kernels)
+    first = laws[left] if before is None else np.asarray(kernels[(left - 1) % m])[before]
+    out = np.zeros((k,) * (right - left + 1))
+    for series in itertools.product(range(k), repeat=right - left + 1):
+        chance = first[series[0]]
+        for t, (a, b) in enumerate(itertools.pairwise(series)):
+            chance *= kernels[(left + t) % m][a][b]
+        if after is not None:
+            chance *= kernels[right % m][series[-1]][after]
+        out[series] = chance
+    return out
+
+
+ODDS = (0.0, *np.logspace(-7, 7, 15), math.inf)
+
+
+def any_start_leakage(kernels, losses, target, who, rounds=40):
+    """The largest over all laws of the first record: single values, and two of them at odds that are searched for.
+
+    Any algorithm's quotient is one of linear functions of the law, times the same of the plain law; with the second
+    held fixed its largest value lies at a law of two values. The odds are tried on a grid, then by golden sections.
+    """
+    k = len(kernels[0])
+    worst = 0.0
+    for u, v in itertools.combinations_with_replacement(range(k), 2):
+
+        def at(odds, u=u, v=v):
+            law = np.zeros(k)
+            law[u] += 1.0 if odds == 0 else 0.0 if math.isinf(odds) else 1 / (1 + odds)
+            law[v] += 0.0 if odds == 0 else 1.0 if math.isinf(odds) else odds / (1 + odds)
+            return chain_leakage(kernels, law, losses, target, who)
+
+        if u == v:
+            worst = max(worst, at(0.0))
+            continue
+        tried = [at(odds) for odds in ODDS]
+        best = int(np.argmax(tried))
+        worst = max(worst, tried[best])
+        if 0 < best < len(ODDS) - 1:
+            low, high = (math.log(ODDS[min(max(best + step, 1), len(ODDS) - 2)]) for step in (-1, 1))
+            for _ in range(rounds):
+                first, second = high - 0.618034 * (high - low), low + 0.618034 * (high - low)
+                found = at(math.exp(first)), at(math.exp(second))
+                worst = max(worst, *found)
+                low, high = (low, second) if found[0] > found[1] else (first, high)
+    return worst

@@ -104,7 +104,7 @@ class Before:
                 seen[:, d - 1] = vectors
             else:
                 seen[self.records == d, 0] = vectors[self.records == d]
-        died = ~(vectors[:, :many] > 0).any(axis=2)
+        died: Mask = ~np.asarray((vectors[:, :many] > 0).any(axis=2))
         return seen[:, :, :many], seen[:, :, many : 2 * many], seen[:, :, 2 * many :], died
 
     def _losses(self, d: int) -> Floats:
@@ -156,6 +156,7 @@ class _Search:
         mu = np.concatenate([np.zeros((rows, 1)), np.exp(np.linspace(-1.0, 1.0, _EVEN) * reach)], axis=1)
         self.signed, self.below, self.plain, self.died = before.follow(mu)
         self.mu = mu
+        self.intervals = np.zeros((rows, many, 0))
         self._look(np.ones((rows, many), dtype=bool))
 
     def cut(self, wide: Mask) -> None:
@@ -187,7 +188,7 @@ class _Search:
         row, column = np.nonzero(wide)
         signed, below, plain = self.signed[row, column], self.below[row, column], self.plain[row, column]
         mu = self.mu[row]
-        if not hasattr(self, "intervals") or self.intervals.shape[2] < mu.shape[1]:
+        if self.intervals.shape[2] < mu.shape[1]:
             self.intervals = np.zeros((*wide.shape, mu.shape[1]))
         first, second = np.triu_indices(plain.shape[2])
         here = self._reached(mu, signed, below, plain, first, second)
@@ -267,12 +268,12 @@ def _best_odds(parts: list[tuple[Floats, Floats]], low: Floats, high: Floats) ->
             better = value > best
             best, odds = np.where(better, value, best), np.where(better, t, odds)
         # A first value that rules out x or y counts as a limit: with ever smaller odds it still speaks for the other.
-        for end, t in ((0, 0.0), (1, np.inf)):
+        for end, limit in ((0, 0.0), (1, np.inf)):
             value = _limit(parts[0], parts[3], end) * _limit(parts[2], parts[1], end)
             grows = (parts[1][end] <= 0) & (parts[0][end] > 0) & np.isinf(high)
             fades = (parts[0][end] <= 0) & (parts[1][end] > 0) & (low <= 0)
             better = (grows | fades) & (value > best) & np.isfinite(value)
-            best, odds = np.where(better, value, best), np.where(better, t, odds)
+            best, odds = np.where(better, value, best), np.where(better, limit, odds)
     return best, odds
 
 

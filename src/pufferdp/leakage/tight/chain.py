@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -21,7 +22,7 @@ from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
-from pufferdp.leakage.tight.outlook import LASTING
+from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, lanes, series_leakage
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
@@ -29,8 +30,14 @@ _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
 _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
+_DIGITS: Final = 1e-15
+"""Brackets cannot become narrower than rounding lets them."""
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
+_BELOW: Final = 2.5
+"""So many widths of a bracket below what is allowed the lower end is looked for."""
+_FILLS: Final = 2
+"""Records after which a chain of two states has been everywhere, if it ever is."""
 _LISTED: Final = 64
 """Questions listed where they go on without end."""
 
@@ -38,17 +45,15 @@ _LISTED: Final = 64
 class _Curve(Protocol):
     """One chain, one length, one adversary."""
 
-    share: float
-    """How narrow brackets are."""
+    @property
+    def share(self) -> float:
+        """How narrow brackets are."""
 
     def likely(self, epsilon: float) -> float:
         """A loss that leaks about so much: where a search may begin."""
 
     def quick(self, loss: float) -> float:
         """The leakage, without a proof."""
-
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        """A bracket, whose upper end may be as large as ``need`` where the leakage is smaller."""
 
     def worst(self, loss: float) -> TightLeakage:
         """The leakage, and who learns it."""
@@ -80,7 +85,10 @@ class TightCurve:
         """
         chain = inputs.chain(transition, start)
         self.adversary = inputs.adversary(adversary)
-        self._parts: list[tuple[int, _Curve]] = [(0, _curve(chain, self.adversary, n)) for n in _lengths(length)]
+        self._last: dict[int, TightLeakage] = {}
+        self._parts: list[tuple[int, int | None, _Curve]] = [
+            (0, n, _curve(chain, self.adversary, n)) for n in _lengths(length)
+        ]
 
     @classmethod
     def of_class(
@@ -94,7 +102,7 @@ class TightCurve:
         if not models:
             raise ParameterError("the class has no chain; give one or more", value=models)
         curves = [cls(transition, start=start, length=length, adversary=adversary) for transition, start in models]
-        curves[0]._parts = [(i, part) for i, curve in enumerate(curves) for _, part in curve._parts]
+        curves[0]._parts = [(i, n, part) for i, curve in enumerate(curves) for _, n, part in curve._parts]
         return curves[0]
 
     def __call__(self, loss: float) -> float:
@@ -104,18 +112,33 @@ class TightCurve:
     def leakage(self, loss: float) -> TightLeakage:
         """The leakage of the worst algorithm: a bracket, and who learns most from which questions."""
         number = inputs.loss(loss)
-        found = [replace(part.worst(number), model=model) for model, part in self._parts]
+        found = [replace(self._worst(i, number), model=model, length=n) for i, (model, n, _) in enumerate(self._parts)]
         worst = max(found, key=lambda one: one.lower)
         return replace(worst, upper=max(one.upper for one in found))
+
+    def _worst(self, part: int, loss: float) -> TightLeakage:
+        """Of one part; kept, because whoever inverts a curve reads it again at the loss that was found."""
+        if part not in self._last or self._last[part].dp_loss != loss:
+            self._last[part] = self._parts[part][2].worst(loss)
+        return self._last[part]
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.
 
-        The value given back has been seen to leak no more, and one larger by a share of about 1e-9 (4e-7 where the
-        chain forgets slowly) to leak too much.
+        The curve itself says of the value given back that it leaks no more; one larger by a share of about 1e-9 (1e-6
+        where the chain forgets slowly) leaks too much.
         """
         allowed = inputs.target(epsilon)
-        return min(_largest(part, allowed) for _, part in self._parts)
+        candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
+        loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
+        open_brackets = [part.long for _, _, part in self._parts if isinstance(part, _ManyStates) and part.long]
+        while loss > 0 and (leaks := self(loss)) > allowed:
+            loss, step = loss * (allowed / leaks) * (1 - step), min(1.0, 2 * step)
+            for search in open_brackets:  # what had no quick proof will hardly have one at a slightly smaller loss
+                search.closed_form = leaks > allowed * (1 + _OTHER)
+        for search in open_brackets:
+            search.closed_form = False
+        return loss
 
 
 def tight_leakage(
@@ -137,9 +160,9 @@ def tight_leakage(
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
     if length is None:
         return [None]
-    if isinstance(length, (int, np.integer)):
+    if np.ndim(length) == 0:
         return [inputs.length(length)]
-    found = sorted({inputs.length(n) for n in length})
+    found = sorted({inputs.length(n) for n in np.asarray(length).tolist()})
     if not found:
         raise ParameterError("length is an empty list; give the number of records, or leave it out", value=length)
     return [*found]
@@ -148,7 +171,7 @@ def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
 def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
     chain, states = visited(chain, length)
-    place = _Place(chain, adversary, length, states)
+    place = _Place(chain, adversary, _uncertain(chain, length), states)
     if adversary == "dp" or chain.size == 1 or length == 1:
         return _Alone(place)
     if chain.stationary and not chain.primitive:
@@ -166,6 +189,19 @@ def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
     steps = chain.size * chain.period + chain.period
     seen = inputs.supports(chain, steps).any(axis=0)
     return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
+
+
+def _uncertain(chain: Chain, length: int | None) -> int | None:
+    """Records up to the last that has two values: those behind it say nothing, whatever is asked of them."""
+    cycle = chain.size * chain.period + 1
+    steps = cycle * cycle
+    if chain.start is None or chain.primitive or (length is not None and length <= steps):
+        return length
+    values = inputs.supports(chain, steps).sum(axis=1)
+    # A value that leads to one value only, until the same comes again, does so for ever.
+    if (values[-cycle:] > 1).any():
+        return length
+    return max(1, int(np.max(np.flatnonzero(values > 1), initial=-1)) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,9 +271,6 @@ class _Alone:
     def quick(self, loss: float) -> float:
         return self.worst(loss).upper
 
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        return (self.quick(loss),) * 2
-
     def worst(self, loss: float) -> TightLeakage:
         chain, length = self.place.chain, self.place.length
         steps = chain.size * chain.period + chain.period
@@ -269,9 +302,6 @@ class _Grouped:
             return 0.0
         return math.inf if length is None else loss * length
 
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        return (self.quick(loss),) * 2
-
     def worst(self, loss: float) -> TightLeakage:
         value, length = self.quick(loss), self.place.length
         reach = (self.place.chain.whole > 0).astype(float)
@@ -296,7 +326,12 @@ class _TwoStates:
         kernel, start = place.chain.kernels[0], place.chain.start
         self.after = Lane(kernel, np.ones(2), place.known)
         # A stationary chain of two states reads the same backwards.
-        self.before = self.after if place.chain.stationary else Lane(kernel.T, start, place.known)
+        possible = inputs.supports(place.chain, _FILLS)
+        self.before = (
+            self.after
+            if place.chain.stationary
+            else Lane(kernel.T, start, place.known, None if possible.all() else possible)
+        )
         slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
         self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
         self._plain: dict[tuple[int, int], Floats] = {}
@@ -307,10 +342,6 @@ class _TwoStates:
 
     def quick(self, loss: float) -> float:
         return self._at(loss)[1]
-
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        lower, upper, *_ = self._at(loss)
-        return lower, upper
 
     def _reaches(self, loss: float, records: int) -> tuple[Reach, Reach]:
         out = []
@@ -342,7 +373,7 @@ class _TwoStates:
             both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
             pair = int(both.argmax())
             lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
-            if upper - lower <= self.share * lower or records == most:
+            if upper - lower <= max(self.share * lower, _DIGITS) or records == most:
                 sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
                 upper += rounding(records)
                 return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches
@@ -380,30 +411,32 @@ class _ManyStates:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
 
     def quick(self, loss: float) -> float:
+        if loss > MOST_LOSS:
+            return self.worst(loss).upper
         if self.short or self.long is None:
-            return self._each(loss)[0].lower.max()
+            return float(self._each(loss)[0].lower.max())
         return self.long.climb(loss)
 
-    def within(self, loss: float, need: float) -> tuple[float, float]:
-        if not self.short and self.long is not None:
-            found = self.long.at(loss, need)
-            closed = found.upper <= max(need, found.lower * (1 + 10 * self.share))
-            if closed or self.place.length is None or self.place.length > _EXPLICIT:
-                return found.lower, found.upper
-        found, upper = self._each(loss)
-        return float(found.lower.max()), upper
-
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
-        """Every record; where a series does not forget, its first ones, and a loss for each that follows."""
+        """Every record; of a series that does not forget its first ones, and what group privacy says of the rest."""
         length = self.place.length
         some = min(length or _EXPLICIT, _EXPLICIT)
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:
             return found, math.inf if loss > 0 else 0.0
+        if some < length and self.place.chain.start is not None:
+            return found, length * loss
+        # Any law is allowed: also that of the first of so many records around a target, wherever it is.
         return found, float(found.upper.max()) + (length - some) * loss
 
     def worst(self, loss: float) -> TightLeakage:
+        if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
+            cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
+            upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
+            return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.long is not None and not self.short:
+            if not self.long.closed_form:
+                self.long.forget()
             found = self.long.at(loss)
             closed = found.upper <= found.lower * (1 + 10 * self.share)
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
@@ -480,43 +513,55 @@ class _ManyStates:
         )
 
 
-def _largest(curve: _Curve, epsilon: float) -> float:
-    """The largest loss whose leakage is at most ``epsilon``: found without a proof, then proved."""
+def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: float) -> float:
+    """The largest loss whose leakage is at most ``epsilon``, up to a last check: found without a proof, then proved."""
     share = max(curve.share, 1e-13)
-    loss, again = curve.likely(epsilon), True
-    if loss >= epsilon * (1 - 1e-9) and curve.within(epsilon, epsilon)[1] <= epsilon:
+    loss = curve.likely(epsilon)
+    if loss >= epsilon * (1 - 1e-9) and worst_at(epsilon).upper <= epsilon:
         return epsilon
     for _ in range(_TRIES):
-        if again:
-            loss = _root(curve.quick, epsilon * (1 - 1.6 * share), loss, share / 2)
+        loss = _root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
         if loss <= 0:
+            return 0.0
+        worst = worst_at(loss)
+        if worst.lower <= epsilon * (1 + _OTHER):
             break
-        lower, upper = curve.within(loss, epsilon)
-        if upper <= epsilon:
-            return loss
-        if not math.isfinite(upper):
-            break
-        again = lower > epsilon * (1 + _OTHER)  # another pair of values leaks more: begin again
-        loss *= 1.0 if again else (epsilon / upper) * (1 - share)
-    return 0.0
+        # Another pair of values leaks more: begin again, from there.
+    return loss if math.isfinite(worst.upper) else 0.0
 
 
 def _root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
-    """Where a rising function that is nearly a power has a value, by the secant method in logarithms; 0: nowhere."""
-    loss, before = first, None
+    """Where a rising function that is nearly a power has a value, by interpolation in logarithms; 0: nowhere."""
+    loss, points = first, list[tuple[float, float]]()
     for _ in range(_TRIES):
         found = value(loss)
         if not math.isfinite(found) or found <= 0:
             if loss < 1e-12 * wanted:
                 return 0.0
-            loss, before = loss / 16, None
+            loss, points = loss / 16, []
             continue
-        here = math.log(loss), math.log(found / wanted)
-        if abs(here[1]) <= share:
+        points = [*points[-2:], (math.log(loss), math.log(found / wanted))]
+        if abs(points[-1][1]) <= share:
             return loss
-        slope = 1.0
-        if before is not None and here[0] != before[0]:
-            slope = min(max((here[1] - before[1]) / (here[0] - before[0]), 0.2), 5.0)
-        before = here
-        loss = math.exp(here[0] - here[1] / slope)
+        loss = math.exp(_interpolated(points))
     return loss
+
+
+def _interpolated(points: list[tuple[float, float]]) -> float:
+    """Where a rising function through one to three points is 0; its slope is taken to lie between 1/5 and 5."""
+    x, y = points[-1]
+    slope = 1.0
+    if len(points) > 1 and points[-2][0] != x:
+        slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
+    guess = x - y / slope
+    values = {v for _, v in points}
+    if len(points) == 3 and len(values) == 3:  # a parabola through all three, if it says nearly the same
+        (x0, y0), (x1, y1), (x2, y2) = points
+        parts = (
+            x0 * y1 * y2 / ((y0 - y1) * (y0 - y2)),
+            x1 * y0 * y2 / ((y1 - y0) * (y1 - y2)),
+            x2 * y0 * y1 / ((y2 - y0) * (y2 - y1)),
+        )
+        if abs(sum(parts) - guess) <= 0.5 * abs(guess - x):
+            return sum(parts)
+    return guess

@@ -179,7 +179,7 @@ def loss(value: float, name: str = "loss") -> float:
     """A DP loss: 0 or more."""
     number = _number(value, name)
     if not 0 <= number <= LARGEST_LOSS:
-        raise ParameterError(f"{name} is {number:g}; it must be a finite number, 0 or more", value=value)
+        raise ParameterError(f"{name} is {number:g}; it must be a number from 0 to {LARGEST_LOSS:g}", value=value)
     return number
 
 
@@ -195,7 +195,7 @@ def losses(value: npt.ArrayLike, records: int | None = None, name: str = "losses
     if len(bad):
         at, number = int(bad[0]), float(found[bad[0]])
         raise ParameterError(
-            f"{name} has {number:g} for record {at + 1:,}; a loss is a finite number, 0 or more", value=number
+            f"{name} has {number:g} for record {at + 1:,}; a loss is a number from 0 to {LARGEST_LOSS:g}", value=number
         )
     if records is not None and len(found) != records:
         raise ParameterError(

@@ -28,6 +28,10 @@ _ROWS: Final = 4096
 """Numbers of vectors at a time, so that they stay in the cache."""
 _FAR_BELOW: Final = -0.5
 _EVERY: Final = 4
+"""Steps after which vectors are scaled; after every one where gains are large."""
+_LARGE_GAIN: Final = 1e4
+_LARGEST_LEVEL: Final = 600.0
+"""Passes are made for no more than this, so that its exponential is a number."""
 _BLOCK: Final = 512
 _WARM: Final = 64
 _COARSE: Final = np.array([-1.0, -0.4, -0.12, 0.0, 0.25, 1.0])
@@ -51,6 +55,13 @@ class Reached:
     """log μ of the pass."""
     asks: Floats
     """log μ that the end asks for: where the next pass is made."""
+
+
+def _log_gain(signed: Floats, below: Floats) -> Floats:
+    """What the questions of a pass reach beyond its μ: a log; far below μ it has lost its digits and is left out."""
+    share = quotient(signed, below)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), np.log1p(share), -np.inf)
 
 
 class _Priors:
@@ -104,6 +115,7 @@ class LongLane:
         self.losses = losses
         self.sums = np.concatenate([[0.0], np.cumsum(losses)])
         self.gains = np.exp(np.minimum(losses, MOST_LOSS))
+        self.every = _EVERY if float(self.gains.max()) < _LARGE_GAIN else 1
         self.lasting = self._lasting()
 
     @property
@@ -128,8 +140,10 @@ class LongLane:
     def step(self, vectors: Floats, at: Ints, distance: int) -> Floats:
         """Vectors (R, …, k) moved to the record at a distance."""
         shape = vectors.shape
+        if not len(at):
+            return vectors
         if self.steady:
-            return (vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
+            return np.asarray(vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
         index = np.minimum(at + distance - 1, len(self.kernels) - 1)
         return (vectors.reshape(len(at), -1, self.size) @ self.kernels[index]).reshape(shape)
 
@@ -159,13 +173,14 @@ class LongLane:
     def reach(self, at: Ints, x: Ints, y: Ints, log_mu: Floats, depth: int) -> Reached:
         """One pass of many rows: what the questions found at μ reach."""
         parts = [slice(low, low + _ROWS) for low in range(0, len(at), _ROWS)]
+        log_mu = np.minimum(log_mu, _LARGEST_LEVEL)
         found = [self._reach(at[p], x[p], y[p], log_mu[p], depth) for p in parts]
         return Reached(*(np.concatenate([getattr(f, name) for f in found]) for name in Reached.__annotations__))
 
     def _reach(self, at: Ints, x: Ints, y: Ints, log_mu: Floats, depth: int) -> Reached:
         rows = np.arange(len(at))
-        mu, best, lasting = np.exp(log_mu), np.ones(len(at)), np.ones(len(at))
-        distance, state, said = self.n - 1 - at, np.full(len(at), OPEN_END), np.ones(len(at))
+        mu, best, lasting = np.exp(log_mu), np.zeros(len(at)), np.zeros(len(at))
+        distance, state, said = self.n - 1 - at, np.full(len(at), OPEN_END), np.zeros(len(at))
         vectors = np.zeros((len(at), 2, self.size))
         vectors[rows, 0, x] += 1.0
         vectors[rows, 0, y] -= mu
@@ -176,10 +191,9 @@ class LongLane:
             signed, below = vectors[:, 0], vectors[:, 1]
             if priors is not None:
                 priors.step()
-                prior = priors.ratio
-                limit = mu[:, None] * prior
-                share = quotient(signed, below)
-                found = np.where(share > _FAR_BELOW, limit * (1 + share), 0.0)
+                with np.errstate(divide="ignore"):
+                    prior = np.log(priors.ratio)
+                found = log_mu[:, None] + prior + _log_gain(signed, below)
                 which = found.argmax(axis=1)
                 most = found[rows, which]
                 better = most > best
@@ -191,15 +205,15 @@ class LongLane:
             vectors = vectors * gain[:, None]
             # From here on lasting questions: the vector's own are lost once all its entries have one sign.
             value = vectors @ self.lasting[np.minimum(at + d, self.n)].swapaxes(1, 2)
-            share = quotient(value[:, 0], value[:, 1])
-            lasting = np.maximum(lasting, np.where(share > _FAR_BELOW, mu[:, None] * (1 + share), 0.0).max(axis=1))
-            if d % _EVERY == 0:
+            lasting = np.maximum(lasting, log_mu + _log_gain(value[:, 0], value[:, 1]).max(axis=1))
+            if d % self.every == 0:
                 vectors = scaled(vectors, (1, 2))
         better = lasting > best
         best = np.where(better, lasting, best)
         distance, state = np.where(better, self.n - 1 - at, distance), np.where(better, OPEN_END, state)
-        asks = np.log(best) - np.log(np.where(better, 1.0, said))
-        return Reached(np.log(best), distance, state, log_mu, asks)
+        asks = best - np.where(better, 0.0, said)
+        spent = self.sums[-1] - self.sums[np.minimum(at + 1, self.n)]
+        return Reached(np.minimum(best, spent), distance, state, log_mu, asks)
 
     def proves(self, at: Ints, x: Ints, y: Ints, levels: Floats, deepest: int, ends: tuple[Ints, Ints]) -> Mask:
         """Rows of which this side is proved to add at most its level (logs).
@@ -233,7 +247,7 @@ class LongLane:
         for d in range(1, deepest + 1):
             vectors = self.step(vectors, at[left], d)
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None])
-            if d % _EVERY == 0:
+            if d % self.every == 0:
                 # Behind the last record nothing gains any more: the sum decides.
                 over = at[left] + d >= self.n - 1
                 dead = ~(vectors > 0).any(axis=1) | (over & (vectors.sum(axis=1) <= 0))
@@ -274,6 +288,8 @@ class LongLane:
             if not len(left):
                 break
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None])
+            if d % self.every == 0:
+                vectors = scaled(vectors, (1,))
         return proved
 
     def _ends(
@@ -288,6 +304,7 @@ class LongLane:
     ) -> Mask:
         """Records may be known: every known end at the μ it asks for, on chords between a few that are followed."""
         proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        levels = np.minimum(levels, _LARGEST_LEVEL)
         near = self._near(at, levels, deepest)
         first, own = np.zeros((2, len(at))), np.zeros(len(at))
         reach = int(near.max()) if end is None else int(max(near.max(), np.where(end[1] >= 0, end[0], 0).max()))
@@ -307,7 +324,7 @@ class LongLane:
         steps = [wide, -levels[:, None] * _CLOSE]
         if end is not None:
             steps.append(-own[:, None] + levels[:, None] * _AROUND)
-        logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
+        logs = np.sort(np.minimum(levels[:, None] + np.concatenate(steps, axis=1), _LARGEST_LEVEL + 50), axis=1)
         mu, limit = np.exp(logs), np.exp(levels)
         scale = np.exp(-np.maximum(logs[:, -1:], 0.0))
         vectors = np.zeros((*logs.shape, self.size))
@@ -342,7 +359,7 @@ class LongLane:
             if not len(left):
                 break
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None, None])
-            if d % _EVERY == 0:
+            if d % self.every == 0:
                 vectors = scaled_alike(vectors)
         return proved
 
@@ -356,4 +373,4 @@ class LongLane:
     def _near(self, at: Ints, levels: Floats, deepest: int) -> Ints:
         """The first distance at which a known record could add more than the level, by group privacy."""
         near = np.searchsorted(self.sums, self.sums[np.minimum(at + 1, self.n)] + levels, side="right") - 1 - at
-        return np.clip(near + 1, 1, deepest)
+        return np.asarray(np.clip(near + 1, 1, deepest))

@@ -103,6 +103,12 @@ class ManyStates:
             tends_to=None if tends_to is None else tends_to[lanes],
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
+        self.closed_form = False
+        """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: what is found next depends on nothing that was asked before."""
         self._guess: tuple[float, Floats] | None = None
         self._begun: Bracket | None = None
         self._climbs_to = min(self.longest, self.first_depth)
@@ -241,6 +247,8 @@ class ManyStates:
     def at(self, loss: float, need: float = -math.inf) -> Found:
         """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
         goal = max(need, self.climb(loss) * (1 + self.width))
+        if self.closed_form:
+            return self._bounded(loss)
         rest = self._not_harmless(loss, goal)
         while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
             goal = max(need, self.climb(loss) * (1 + self.width))
@@ -333,20 +341,18 @@ class ManyStates:
 
     def _found(self, totals: _Totals, row: int, number: int, upper: float) -> Found:
         """Both sides of one row."""
-        parts = [
-            part[:, row] for part in (totals.sides.lower, totals.sides.distance, totals.sides.state, totals.sides.mu)
-        ]
+        sides = totals.sides.pick(np.array([row]))
+        added, mu, distance, state = sides.lower[:, 0], sides.mu[:, 0], sides.distance[:, 0], sides.state[:, 0]
         law: tuple[tuple[int, float], ...] = ()
         if totals.starts is not None:
             starts = totals.starts
             at = int(starts.lower[row].argmax())
-            first = (starts.lower[row, at], at + 1, OPEN_END, 0.0)
-            parts = [np.array([value, part[0]]) for value, part in zip(first, parts, strict=True)]
+            added, mu = np.array([starts.lower[row, at], added[0]]), np.array([0.0, mu[0]])
+            distance, state = np.array([at + 1, distance[0]]), np.array([OPEN_END, state[0]])
             law = _law(starts.values[row, at], float(starts.odds[row, at]))
         elif len(self.lanes) == 1:
-            parts = [np.repeat(part, 2) for part in parts]
-        added, distance, state, mu = parts
-        return Found(float(totals.lower[row]), upper, number, added, distance.astype(int), state.astype(int), mu, law)
+            added, mu, distance, state = (np.repeat(added, 2), np.repeat(mu, 2), distance.repeat(2), state.repeat(2))
+        return Found(float(totals.lower[row]), upper, number, added, distance, state, mu, law)
 
 
 @dataclass(frozen=True, eq=False)

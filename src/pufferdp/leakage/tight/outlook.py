@@ -233,9 +233,8 @@ class Bracket:
 
     def pick(self, at: Ints | Mask) -> Bracket:
         """Some rows."""
-        parts = (self.lower, self.upper)
-        ends = (self.distance, self.state)
-        return Bracket(*(part[:, at] for part in parts), *(part[:, at] for part in ends), self.mu[:, at])
+        ends = self.distance[:, at], self.state[:, at]
+        return Bracket(self.lower[:, at], self.upper[:, at], *ends, self.mu[:, at])
 
 
 def tends_to(rounds: Floats, times: int, end: Floats) -> Floats:
@@ -268,7 +267,8 @@ def scaled_alike(vectors: Floats) -> Floats:
 def quotient(top: Floats, bottom: Floats) -> Floats:
     """top/bottom where the bottom is positive, 0 elsewhere."""
     out = np.zeros(np.broadcast_shapes(top.shape, bottom.shape))
-    np.divide(top, bottom, out=out, where=bottom > 0)
+    with np.errstate(over="ignore"):  # what is too large for a double is infinite
+        np.divide(top, bottom, out=out, where=bottom > 0)
     return out
 
 
@@ -305,6 +305,6 @@ def on_chords(vectors: Floats, mu: Floats, asked: Floats) -> Floats:
     for g in range(last):
         low, high = mu[:, g, None], mu[:, g + 1, None]
         inside = (asked >= low) & (asked < high)
-        share = (asked - low) / np.where(high > low, high - low, 1.0)
+        share = np.where(inside, asked - low, 0.0) / np.where(high > low, high - low, 1.0)
         out = np.where(inside, vectors[:, g] + share * (vectors[:, g + 1] - vectors[:, g]), out)
     return out

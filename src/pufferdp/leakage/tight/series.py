@@ -6,7 +6,7 @@ its own loss τ_i and what each side adds, for the worst pair of values, and for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -193,11 +193,20 @@ def series_leakage(
     """
     n = len(losses)
     both = lanes(chain, n)
-    if adversary == "dp" or chain.size == 1 or n == 1:
+    certain = bool((both.possible.sum(axis=1) < 2).all())
+    if adversary == "dp" or certain or n == 1:
         return _own(both, losses, adversary)
     if chain.size == 2:
         return _of_two(both, losses, adversary, width, sides)
-    return _of_many(both, losses, adversary, width, sides, largest)
+    found = _of_many(both, np.minimum(losses, MOST_LOSS), adversary, width, sides, largest)
+    return found if (losses <= MOST_LOSS).all() else _with_cut_losses(found, losses)
+
+
+def _with_cut_losses(found: SeriesLeakage, losses: Floats) -> SeriesLeakage:
+    """Records that spend more than was counted leak the rest of their own loss, and others show that at most."""
+    rest, alive = losses - found.losses, found.likelier != found.other
+    upper = np.where(alive, np.minimum(found.upper + rest.sum(), losses.sum()), 0.0)
+    return replace(found, losses=losses, lower=np.where(alive, found.lower + rest, 0.0), upper=upper)
 
 
 def _own(both: Lanes, losses: Floats, adversary: str) -> SeriesLeakage:
@@ -220,22 +229,26 @@ def _own(both: Lanes, losses: Floats, adversary: str) -> SeriesLeakage:
 
 
 def _of_two(both: Lanes, losses: Floats, adversary: str, width: float, sides: str) -> SeriesLeakage:
-    alive, known, one = both.possible.all(axis=1), adversary == "bdp", np.ones(2)
+    alive: Mask = np.asarray(both.possible.all(axis=1))
+    known, one = adversary == "bdp", np.ones(2)
     tables = []
     for side, kernels, order in (("before", both.before, slice(None, None, -1)), ("after", both.after, slice(None))):
         if sides in ("both", side):
             end = None if side == "before" and both.any_start else one
             table = side_tables(kernels, losses[order], end, known, alive[order], width)
-            parts = (table.lower, table.upper, table.distance, table.state)
-            tables.append(SideTables(*(part[:, order] for part in parts)))
+            bounds, ends = (
+                (table.lower[:, order], table.upper[:, order]),
+                (table.distance[:, order], table.state[:, order]),
+            )
+            tables.append(SideTables(*bounds, *ends))
     lower, upper = (losses + np.sum([getattr(t, name) for t in tables], axis=0) for name in ("lower", "upper"))
     pair = upper.argmax(axis=0)[None]
     at = np.arange(len(losses))
-    ends = [np.zeros((2, len(losses)), dtype=np.int64), np.full((2, len(losses)), -1)]
+    nearest = [np.zeros((2, len(losses)), dtype=np.int64), np.full((2, len(losses)), -1)]
     added = np.zeros((2, len(losses)))
     for lane, table in enumerate(tables if len(tables) == 2 else [tables[0], tables[0]]):
-        ends[0][lane] = table.distance[pair[0], at]
-        ends[1][lane] = table.state[pair[0], at]
+        nearest[0][lane] = table.distance[pair[0], at]
+        nearest[1][lane] = table.state[pair[0], at]
         added[lane] = np.where(alive, table.lower[pair[0], at], 0.0)
     return SeriesLeakage(
         losses=losses,
@@ -244,7 +257,7 @@ def _of_two(both: Lanes, losses: Floats, adversary: str, width: float, sides: st
         likelier=np.where(alive, pair[0], 0),
         other=np.where(alive, 1 - pair[0], 0),
         adversary=adversary,
-        ends=(ends[0], ends[1]),
+        ends=(nearest[0], nearest[1]),
         added=added,
         mu=np.zeros_like(added),
     )
@@ -270,7 +283,8 @@ def _of_many(both: Lanes, losses: Floats, adversary: str, width: float, sides: s
         if not largest:
             return _collect(rows, record, losses, adversary, search.each(np.arange(len(rows))), here)
         bounds = _odds_bounds(both, losses, sides)
-        return _collect(rows, record, losses, adversary, search.largest(bounds), here, bounds)
+        parts, proved = search.largest(bounds)
+        return _collect(rows, record, losses, adversary, parts, here, np.minimum(bounds, proved))
     likely = first_order(kernels, rows)
     lasting = _lasting(kernels, along, look.end)
     parts = worst_pairs(look, rows, record, own, likely, lasting, width, largest=largest)
@@ -330,23 +344,25 @@ class _Long:
             parts.append((at[rest], out))
         return parts
 
-    def largest(self, bounds: Floats) -> list[tuple[Ints, Bracket]]:
-        """Brackets of those rows that could be the worst; others are proved to leak no more than it, or bounded."""
+    def largest(self, bounds: Floats) -> tuple[list[tuple[Ints, Bracket]], float]:
+        """Brackets of those rows that could be the worst; and what all others are proved to leak at most."""
         score = self.own + self.likely.sum(axis=0)
         tried = np.zeros(self.lanes[0].n, dtype=bool)
         tried[self.record[np.argpartition(-score, min(_SOME, len(score) - 1))[:_SOME]]] = True
         parts = self.each(np.flatnonzero(tried[self.record]))
         best = max(float((self.own[at] + part.lower.sum(axis=0)).max(initial=0.0)) for at, part in parts)
+        goal = best * (1 + 0.5 * self.width)
         rest = np.flatnonzero((bounds > best)[self.record] & ~tried[self.record])
         if len(rest):
             total = self.likely[:, rest].sum(axis=0)
-            goal = best * (1 + 0.5 * self.width)
-            levels = (goal - self.own[rest]) * np.where(total > 0, self.likely[:, rest] / total, 1 / len(self.lanes))
+            even = np.full(total.shape, 1 / len(self.lanes))
+            shares = np.where(total > 0, self.likely[:, rest] / np.where(total > 0, total, 1.0), even)
+            levels = (goal - self.own[rest]) * shares
             open_ends = np.zeros(levels.shape, dtype=np.int64), np.full(levels.shape, OPEN_END)
             rest = rest[~((levels > 0).all(axis=0) & self._proved(rest, levels, open_ends))]
         if len(rest):
             parts += self.each(rest, best)
-        return parts
+        return parts, goal
 
     def _proved(self, at: Ints, levels: Floats, ends: tuple[Ints, Ints]) -> Mask:
         proved = np.ones(len(at), dtype=bool)
@@ -463,17 +479,17 @@ def _collect(
     here: list[int],
     bounds: Floats | None = None,
 ) -> SeriesLeakage:
-    """The worst pair of every record; rows without a bracket leak no more than the worst one, nor than the bounds."""
+    """The worst pair of every record; rows without a bracket leak no more than the bounds of their records."""
     n, many = len(losses), len(rows)
     lower, upper = np.zeros(many), np.full(many, -np.inf)
     distance, state = np.zeros((2, many), dtype=np.int64), np.full((2, many), -1)
     added, mu = np.zeros((2, many)), np.zeros((2, many))
     for at, found in parts:
         lower[at], upper[at] = (losses[record[at]] + part.sum(axis=0) for part in (found.lower, found.upper))
-        to = np.ix_(here, at)
+        to = np.ix_(np.array(here), at)
         distance[to], state[to], added[to], mu[to] = found.distance, found.state, found.lower, found.mu
     if bounds is not None:
-        upper = np.where(np.isneginf(upper), np.minimum(upper.max(), bounds[record]), upper)
+        upper = np.where(np.isneginf(upper), bounds[record], upper)
         lower = np.maximum(lower, losses[record])
     most, least = np.zeros(n), np.zeros(n)
     np.maximum.at(most, record, upper)
@@ -506,7 +522,7 @@ def first_order(kernels: Floats, rows: Rows) -> Floats:
     out = np.zeros(rows.offsets.shape)
     pairs, which = np.unique(rows.x * k + rows.y, return_inverse=True)
     for lane, mean in enumerate(kernels.mean(axis=1)):
-        power, apart = np.eye(k), []
+        power, apart = np.eye(k), list[Floats]()
         while len(apart) < _FADES and (not apart or apart[-1].max() >= 1e-3):
             power = power @ mean
             apart.append(np.abs(power[pairs // k] - power[pairs % k]).sum(axis=1) / 2)

@@ -41,6 +41,8 @@ from pufferdp.leakage.tight.outlook import (
 
 _LARGE: Final = 500.0
 """Leakages beyond this are bounded by group privacy alone."""
+_LARGEST_LEVEL: Final = 600.0
+"""Passes are made for no more than this, so that its exponential is a number."""
 _BLOCK: Final = 32
 """Steps between two looks at the ends."""
 FIRST_DEPTH: Final = 32
@@ -52,8 +54,6 @@ _CLIMBS: Final = 12
 _FEW_ROWS: Final = 64
 _SLOW: Final = 0.3
 """Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
-_POWERS: Final = 600
-"""Powers of 2 between two vectors beyond which the smaller one counts as nothing."""
 _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
 _FAR_BELOW: Final = -0.5
@@ -180,7 +180,7 @@ class _Search:
                 self.write(done)
                 own, need, guess = own[~done], need[~done], guess[:, ~done]
                 continue
-            level = self.best * np.exp(0.49 * enough)
+            level = np.exp(np.minimum(lower + 0.49 * enough, _LARGEST_LEVEL))
             far = self.tail > level
             self._pass(self._aim(level, guess))
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
@@ -199,8 +199,10 @@ class _Search:
         """Make passes while they raise the lower ends; whether the last ones did not."""
         still = np.zeros(len(self.at), dtype=bool)
         for _ in range(_CLIMBS):
-            lower = self.copies * np.log(self.best).sum(axis=0)
-            self._pass(self._aim(self.best * np.exp(0.25 * width * (own + lower)), guess))
+            logs = np.log(self.best)
+            lower = self.copies * logs.sum(axis=0)
+            level = np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL))
+            self._pass(self._aim(level, guess, _SHARES[:1]))
             guess = np.zeros_like(guess)
             still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
             if still.all():
@@ -213,15 +215,15 @@ class _Search:
         return _ROUNDING * (self.depth + self.look.size)
 
     def _top(self) -> Floats:
-        return np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail)
+        return np.asarray(np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail))
 
-    def _aim(self, level: Floats, guess: Floats) -> Floats:
+    def _aim(self, level: Floats, guess: Floats, shares: Floats = _SHARES) -> Floats:
         """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
         far = self.tail > level
         with np.errstate(divide="ignore"):
             first = np.log(level / np.where(far, self.beyond, 1.0))[..., None]
             span = np.where(far, np.minimum(np.log(np.maximum(self.tail, level) / level), 1.0), 0.0)
-        logs = [first + span[..., None] * _SHARES, np.where(guess > 0, guess, first[..., 0])[..., None]]
+        logs = [first + span[..., None] * shares, np.where(guess > 0, guess, first[..., 0])[..., None]]
         if self.open.any():
             logs.extend(self._ends_to_try(level))
         return np.sort(np.concatenate(logs, axis=2), axis=2)
@@ -264,56 +266,55 @@ class _Search:
         vectors[:, run, :, 0, rows.x] += scale.swapaxes(0, 1)
         vectors[:, run, :, 0, rows.y] -= (mu * scale).swapaxes(0, 1)
         vectors[:, run, :, 1, rows.y] = (mu * scale).swapaxes(0, 1)
+        sizes = np.zeros(
+            logs.shape
+        )  # logs: each vector has a scale of its own, so that none is lost beside a larger one
         dying = np.zeros(logs.shape, dtype=bool)
-        powers = np.zeros(logs.shape, dtype=np.int64)
         signs = np.zeros((self.look.lanes, len(rows), 2, k), dtype=bool)
         while d < self.depth and len(run):
             steps = min(_BLOCK, self.depth - d)
-            seen, sizes = self._walk(vectors, powers, run, d, steps)
-            self._look(seen, sizes, run, d, logs[:, run])
+            seen, scales = self._walk(vectors, sizes, run, d, steps)
+            self._look(seen, scales, run, d, logs[:, run])
             if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
-            dead = ~(vectors[..., 0, :] > 0).any(axis=3)
+            dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
             over = dead.all(axis=(0, 2))
             if over.any() or d == self.depth:
                 gone = run[over]
                 dying[:, run] = dead
                 least = mu[:, gone, :1, None]
                 self.open[:, gone, d:] = np.minimum(self.open[:, gone, d:], least * self.ratio[:, gone, d:])
-                run, vectors, powers = run[~over], vectors[:, ~over], powers[:, ~over]
+                run, vectors, sizes = run[~over], vectors[:, ~over], sizes[:, ~over]
         least = np.where(dying, mu, np.inf).min(axis=2)
         with np.errstate(invalid="ignore"):
             self.tail = np.where(dying.any(axis=2), np.minimum(self.tail, least * self.beyond), self.tail)
         if signs.any():
             self._add_cycles(signs)
 
-    def _walk(self, vectors: Floats, powers: Ints, run: Ints, d: int, steps: int) -> tuple[Floats, Ints]:
-        """Some steps; what the vectors are before each gain, and the powers of 2 that they were divided by.
-
-        Those at different μ grow at different rates, so each has a scale of its own: none is ever lost to rounding.
-        The vectors themselves are moved on.
-        """
+    def _walk(self, vectors: Floats, sizes: Floats, run: Ints, d: int, steps: int) -> tuple[Floats, Floats]:
+        """Some steps; what the vectors are before each gain, and logs of their scales. The vectors are moved on."""
         k = self.look.size
-        seen, sizes = np.empty((steps, *vectors.shape)), np.empty((steps, *powers.shape), dtype=np.int64)
+        seen, scales = np.empty((steps, *vectors.shape)), np.empty((steps, *sizes.shape))
         offsets = self.rows.offsets[:, run]
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None] - 1.0
         often = bool((gains > _OFTEN).any())
         for j in range(steps):
             kernels = self.look.kernels_at(offsets, d + j + 1)
             shape = (len(kernels), kernels.shape[1], -1, k)
+            scales[j] = sizes
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
             gain = (seen[j, ..., 0, :] > 0) * gains[j]
             gain += 1.0
             np.multiply(seen[j], gain[..., None, :], out=vectors)
-            sizes[j] = powers
             if often or j + 1 == steps:
-                more = np.frexp(np.abs(vectors).max(axis=(3, 4)))[1]
-                vectors[:] = np.ldexp(vectors, -more[..., None, None])
-                powers += more
-        return seen, sizes
+                largest = np.abs(vectors).max(axis=(3, 4))
+                largest[largest == 0] = 1.0
+                vectors /= largest[..., None, None]
+                sizes += np.log(largest)
+        return seen, scales
 
-    def _look(self, seen: Floats, sizes: Ints, run: Ints, d: int, logs: Floats) -> None:
+    def _look(self, seen: Floats, scales: Floats, run: Ints, d: int, logs: Floats) -> None:
         """What the vectors say of every end at the distances just passed."""
         part = slice(d, d + len(seen))
         here = self.open[:, run, part]
@@ -334,16 +335,17 @@ class _Search:
         # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
         turn = (signed > 0).sum(axis=2, keepdims=True)
         under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        mu, powers = np.exp(logs), np.moveaxis(sizes, 0, 3)[..., None]
+        mu = np.exp(logs)
         ratio = self.ratio[:, run, part]
-        found, scales = [], []
+        found = []
         for at in (under, over):
             value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
             found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
-            scales.append(np.take_along_axis(powers, at, axis=2)[:, :, 0])
             self._better(_reached(value, base, found[-1][1] * ratio), at[:, :, 0], run, d, logs)
         (up, low), (down, high) = found
-        down = np.ldexp(down, np.clip(scales[1] - scales[0], -_POWERS, _POWERS))
+        size = np.moveaxis(scales, 0, 3)[..., None]
+        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
+        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
         root = np.where(up > 0, low + (high - low) * quotient(up, up - down), low)
         bounds = np.where(down > 0, np.inf, root * (1 + _CHORD) * ratio)
         self.open[:, run, part] = np.minimum(here, bounds)
@@ -415,7 +417,8 @@ class _Search:
 
 def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
     """Keep the questions of the last two steps at which some vector still had both signs."""
-    both = ((signed > 0).any(axis=4) & (signed < 0).any(axis=4)).transpose(1, 2, 0, 3)  # (2, R, steps, probes)
+    both: Mask = np.asarray((signed > 0).any(axis=4) & (signed < 0).any(axis=4))
+    both = both.transpose(1, 2, 0, 3)  # (2, R, steps, probes)
     flat = both.reshape(*both.shape[:2], -1)
     last = flat.shape[2] - 1 - flat[:, :, ::-1].argmax(axis=2)
     for lane, row in zip(*np.nonzero(flat.any(axis=2)), strict=True):
@@ -427,7 +430,7 @@ def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
 def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
     """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
     share = quotient(signed, below)
-    return np.where(share > _FAR_BELOW, limit + limit * share, 0.0)
+    return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
 
 
 def _add_cut_losses(out: Bracket, rows: Rows) -> None:

@@ -42,7 +42,7 @@ class SideTables:
 
 
 def side_tables(
-    kernels: Floats, losses: Floats, end: Floats | None, known: bool, alive: Floats, width: float
+    kernels: Floats, losses: Floats, end: Floats | None, known: bool, alive: Mask, width: float
 ) -> SideTables:
     """One lane of every target.
 
@@ -161,7 +161,7 @@ class _Carried:
         """A bound for every end farther away, (pair, target): its weights are mixtures of those of known ends here."""
         up = np.stack([self.high.max(axis=0), 1 / self.low.min(axis=0)])
         with np.errstate(over="ignore"):
-            return up * np.stack([1 / self.bare.min(axis=0), self.bare.max(axis=0)])
+            return np.asarray(up * np.stack([1 / self.bare.min(axis=0), self.bare.max(axis=0)]))
 
     def step(self, gains: Floats) -> _Carried:
         """Targets move on by one; what they were before is asked a question and spends log ``gains``."""

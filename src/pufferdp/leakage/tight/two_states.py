@@ -41,7 +41,7 @@ class Reach:
     @property
     def upper(self) -> Floats:
         """(2,): for sides of any length."""
-        return np.maximum(self.by_length.max(axis=1), self.beyond)
+        return np.asarray(np.maximum(self.by_length.max(axis=1), self.beyond))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,8 @@ class Lane:
     """Weights at the end of the series; None: any law of the first record."""
     known: bool
     """Whether records may be known."""
+    possible: Mask | None = None
+    """(p, 2): the values that the last p records of the side can have, the farthest first; all others can have both."""
 
     @cached_property
     def _kernels(self) -> Floats:
@@ -85,7 +87,7 @@ class Lane:
         turn = near if stays else near @ (self._kernels * np.array([gain, 1.0]))
         passed = powers(turn, None if stays else near, length) @ self._starts[:, None]
         reached, said = _log_quotient(passed), _log_quotient(plain)
-        alive = (plain > 0).all(axis=2)
+        alive: Mask = np.asarray((plain > 0).all(axis=2))
         known = np.where(alive[..., :2], reached[..., :2] - np.where(alive[..., :2], said[..., :2], 0.0), -np.inf)
         if self.end is None:
             last = worst_law(passed[..., 2:], plain[..., 2:])
@@ -106,22 +108,33 @@ class Lane:
         ends = self._kernels @ (1 + np.eye(2) * math.expm1(min(last, MOST_LOSS)))
         reached = _log_quotient(powers(turn, None if self.stays else near, length) @ ends[:, None])
         limit = _fixed_point(turn)
-        return np.maximum(reached.max(axis=(1, 2)), limit) + rounding(length)
+        return np.asarray(np.maximum(reached.max(axis=(1, 2)), limit) + rounding(length))
 
     def _collected(self, known: Floats, last: Floats, beyond: Floats) -> Reach:
         """The worst end of every side: a known record at any distance, or the end of the series behind its records."""
         number = np.broadcast_to(np.arange(last.shape[1]), last.shape)
         values, distance, state = [last], [number], [np.full(last.shape, OPEN_END)]
         if self.known:
+            possible = np.ones((0, 2), dtype=bool) if self.possible is None else self.possible
+            limited = len(possible)
+            free = 1 + limited  # a known record needs so many records from itself on to the end
             best = np.full(last.shape, -np.inf)
-            best[:, 1:] = np.maximum.accumulate(known.max(axis=2), axis=1)[:, :-1]
+            best[:, free:] = np.maximum.accumulate(known.max(axis=2), axis=1)[:, :-free]
             # The first distance at which the running maximum was reached, and the value known there.
             rises = np.concatenate([np.ones((2, 1), dtype=bool), best[:, 1:] > best[:, :-1]], axis=1)
-            first = np.maximum.accumulate(np.where(rises, number, 0), axis=1)
+            first = np.maximum.accumulate(np.where(rises, number, 0), axis=1) - limited
             values.append(best)
             distance.append(first)
             at = np.maximum(first - 1, 0)
             state.append(np.take_along_axis(known.argmax(axis=2), at, axis=1))
+            for place, values_there in enumerate(possible):
+                here = np.where(values_there, known, -np.inf)
+                best, which = np.full(last.shape, -np.inf), np.zeros(last.shape, dtype=np.int64)
+                best[:, 1 + place :] = here.max(axis=2)[:, : last.shape[1] - 1 - place]
+                which[:, 1 + place :] = here.argmax(axis=2)[:, : last.shape[1] - 1 - place]
+                values.append(best)
+                distance.append(np.maximum(number - place, 0))
+                state.append(which)
         which = np.stack(values).argmax(axis=0)[None]
         most, where, value = (
             np.take_along_axis(np.stack(table), which, axis=0)[0] for table in (values, distance, state)
@@ -135,11 +148,12 @@ class Lane:
         with np.errstate(invalid="ignore"):
             bounds = np.where(alive, up - down, -np.inf)[..., 2 * (not self.known) :]
             if self.end is None:
-                mixed = np.nan_to_num(up[..., 2:], nan=-np.inf).max(axis=2) - np.nan_to_num(
-                    down[..., 2:], nan=np.inf
-                ).min(axis=2)
+                high, low = up[..., 2:], down[..., 2:]
+                mixed = np.where(np.isnan(high), -np.inf, high).max(axis=2) - np.where(np.isnan(low), np.inf, low).min(
+                    axis=2
+                )
                 bounds = np.concatenate([bounds, mixed[..., None]], axis=2)
-        return np.asarray(np.nan_to_num(bounds, nan=np.inf).max(axis=(1, 2)))
+        return np.asarray(np.where(np.isnan(bounds), np.inf, bounds).max(axis=(1, 2)))
 
 
 def powers(turn: Floats, odd: Floats | None, length: int) -> Floats:

@@ -1,0 +1,137 @@
+"""Odd sizes: losses beyond what a double can hold, one record, one state, values that never occur, very long series."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pufferdp.leakage.tight.chain import TightCurve, tight_leakage
+from pufferdp.leakage.tight.series import leakage_of_losses
+from tests.leakage.tight import cases
+from tests.strategies import examples, random_law
+
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
+ADVERSARIES = ("bdp", "pufferfish", "dp")
+
+
+@pytest.mark.parametrize("table", [ACTIVITY, W])
+@pytest.mark.parametrize("loss", [150.0, 601.0, 1e4, 1e50])
+def test_very_large_losses_stay_between_what_is_certain(table, loss):
+    for n in (2, 5, 200):
+        for who in ("bdp", "pufferfish"):
+            found = tight_leakage(table, loss, length=n, adversary=who)
+            assert loss <= found.upper <= loss * n * (1 + 1e-12)
+            assert found.lower <= found.upper
+            each = leakage_of_losses(table, np.full(n, loss), adversary=who)
+            assert (each.upper >= each.lower).all()
+            assert (each.upper >= loss).all()
+            assert (each.upper <= loss * n * (1 + 1e-12)).all()
+
+
+def test_without_noise_a_record_is_told_as_well_as_the_chain_tells_it():
+    """The nearest unknown record is told for sure; the worst is the likeliest value of it, with any record known."""
+    P = np.array(ACTIVITY)
+    sides = [math.log((P[1] / P[0]).max())]  # nothing known
+    for distance in range(1, 40):
+        ends = np.linalg.matrix_power(P, distance)  # from the neighbour to a known record
+        law = P[:, :, None] * ends[None]  # (target, neighbour, known)
+        law = law / law.sum(axis=1, keepdims=True)
+        sides.append(math.log((law[1] / law[0]).max()))
+    assert tight_leakage(ACTIVITY, 100.0, length=100).upper == pytest.approx(100 + 2 * max(sides), rel=1e-12)
+
+
+def test_one_record_leaks_its_own_loss():
+    for table in (ACTIVITY, W):
+        for who in ADVERSARIES:
+            assert tight_leakage(table, 0.7, length=1, adversary=who).upper == 0.7
+            assert TightCurve(table, length=1, adversary=who).inverse(0.7) == 0.7
+
+
+def test_one_state_leaks_nothing():
+    assert tight_leakage([[1.0]], 0.7, length=5).upper == 0.0
+    assert leakage_of_losses([[1.0]], [0.7] * 5).value == 0.0
+    certain = [[0.0, 1.0], [1.0, 0.0]]
+    assert tight_leakage(certain, 0.7, start=[1.0, 0.0], length=9).upper == 0.0
+    assert leakage_of_losses(certain, [0.7] * 9, start=[1.0, 0.0]).value == 0.0
+
+
+def test_nothing_spent_leaks_nothing():
+    for table in (ACTIVITY, W):
+        for start in ("stationary", "any", np.eye(len(table))[0]):
+            assert TightCurve(table, start=start, length=20)(0.0) == 0.0
+            assert leakage_of_losses(table, [0.0] * 5, start=start).value == 0.0
+
+
+def test_values_that_never_occur_are_no_secrets():
+    """A chain with two more states that are never visited is the chain without them."""
+    for table in (ACTIVITY, W):
+        k = len(table)
+        larger = np.zeros((k + 2, k + 2))
+        larger[:k, :k] = table
+        larger[k:, :] = 1 / (k + 2)
+        for n in (1, 2, 7, 10**6):
+            law = np.zeros(k + 2)
+            law[:k] = 1 / k
+            for who in ADVERSARIES:
+                alone = tight_leakage(table, 0.5, start=law[:k], length=n, adversary=who)
+                among = tight_leakage(larger, 0.5, start=law, length=n, adversary=who)
+                assert among.upper == pytest.approx(alone.upper, rel=1e-9)
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_long_series_are_those_without_end(who):
+    for table in (ACTIVITY, W, [[0.5, 0.5, 0.0], [0.0, 0.6, 0.4], [0.3, 0.0, 0.7]]):
+        for start in ("stationary", np.eye(len(table))[0]):
+            endless = tight_leakage(table, 0.3, start=start, adversary=who)
+            for n in (10**4, 10**6):
+                found = tight_leakage(table, 0.3, start=start, length=n, adversary=who)
+                assert found.upper == pytest.approx(endless.upper, rel=2e-9)
+
+
+def test_more_loss_or_more_records_never_leak_less():
+    for seed in range(examples(16)):
+        generator = np.random.default_rng([seed, 14])
+        k = int(generator.integers(2, 4))
+        P, start = cases.transition(generator, k), random_law(generator, k)
+        stationary, who = generator.random() < 0.5, str(generator.choice(["bdp", "pufferfish"]))
+        lengths, losses = [1, 2, 3, 7, 150, 10**5], np.sort([cases.loss(generator) for _ in range(2)])
+        table = np.array(
+            [
+                [
+                    tight_leakage(P, loss, start="stationary" if stationary else start, length=n, adversary=who).upper
+                    for loss in losses
+                ]
+                for n in lengths
+            ]
+        )
+        assert (np.diff(table, axis=1) >= -1e-9 * table[:, 1:]).all(), seed
+        if stationary:
+            assert (np.diff(table, axis=0) >= -2e-9 * table[1:] - 1e-12).all(), seed
+        losses_of_each = cases.losses(generator, 8)
+        more = losses_of_each + np.where(generator.random(8) < 0.3, 0.1, 0.0)
+        less = leakage_of_losses(P, losses_of_each, start=start, adversary=who)
+        grown = leakage_of_losses(P, more, start=start, adversary=who)
+        assert (grown.upper >= less.lower * (1 - 1e-9)).all(), seed
+
+
+def test_several_lengths_are_the_worst_of_them():
+    curve = TightCurve(W, length=[3, 5])
+    assert curve(0.5) == pytest.approx(1.324256877, abs=1e-9)
+    assert curve.leakage(0.5).length == 5
+    start = [0.9, 0.05, 0.05]
+    both = TightCurve(W, start=start, length=[2, 30])
+    assert both(0.5) == max(TightCurve(W, start=start, length=n)(0.5) for n in (2, 30))
+
+
+def test_long_series_of_changing_losses_agree_with_short_ones_far_from_the_ends():
+    """Beyond a hundred records all are followed side by side: another way, the same values."""
+    for table, who in ((ACTIVITY, "bdp"), (ACTIVITY, "pufferfish"), (W, "pufferfish")):
+        losses = np.random.default_rng(15).uniform(0.0, 0.6, size=200)
+        long = leakage_of_losses(table, losses, adversary=who)
+        short = leakage_of_losses(table, losses[40:160], adversary=who)
+        assert long.upper[90:110] == pytest.approx(short.upper[50:70], rel=1e-6)
+        largest = leakage_of_losses(table, losses, adversary=who, each=False)
+        assert largest.value == pytest.approx(long.value, rel=3e-7)
