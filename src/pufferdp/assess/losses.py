@@ -26,6 +26,7 @@ from pufferdp.leakage.tight.odds import OddsCurve
 from pufferdp.leakage.tight.odds_series import odds_series
 from pufferdp.leakage.tight.record_attack import attack_on
 from pufferdp.leakage.tight.series import series_leakage
+from pufferdp.leakage.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 
@@ -53,7 +54,8 @@ class LossesReport(Paged):
     losses: Floats
     """DP loss of each record."""
     leakage: Floats
-    """No algorithm with these losses leaks more about each record."""
+    """No algorithm with these losses leaks more about each record. Of more than a thousand records of many states the
+    worst one is exact, and the others are bounded."""
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
     adversary: Adversary
@@ -124,7 +126,7 @@ def leakage_of_losses(
         tell(f"following {len(spent):,} records" + (f": chain {n + 1} of {len(beliefs)}" if len(beliefs) > 1 else ""))
         exact = box is None and (who is Adversary.DP or solvable(chain, len(spent)))
         checked = inputs.chain(chain.transition, "stationary" if chain.any_start and not exact else chain.start)
-        found = series_leakage(checked, spent, str(who))
+        found = series_leakage(checked, spent, str(who), largest=len(spent) > EACH)
         attacks.append(replace(attack_on(checked, found, found.worst), model=n))
         if exact:
             parts.append(found.upper)

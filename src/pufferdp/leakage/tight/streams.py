@@ -31,6 +31,8 @@ from pufferdp.leakage.tight.two_states import Lane
 
 _PARTS: Final = ("before", "after", "both")
 _LONGEST: Final = 100_000_000
+EACH: Final = 1000
+"""Steps of many states up to which each has a narrow bracket; of more the worst has, and the others are bounded."""
 _FEW_STATES: Final = 8
 """States up to which the ends of a stream are looked at apart."""
 _EDGE: Final = 256
@@ -112,14 +114,14 @@ def _steps(chain: Chain, losses: Floats, adversary: str, tell: Callable[[int], N
     parts = []
     for part, sides in enumerate(_PARTS):
         tell(part)
-        parts.append(series_leakage(chain, losses, adversary, sides=sides))
+        parts.append(series_leakage(chain, losses, adversary, sides=sides, largest=len(losses) > EACH))
     backward, forward, total = parts
     return StreamLeakage(
         losses=losses,
         backward=backward.upper,
         forward=forward.upper,
         total=total.upper,
-        lower=float(total.lower.max()),
+        lower=min(float(total.lower.max()), float(total.upper.max())),
         attack=attack_on(chain, total, total.worst),
         length=len(losses),
         adversary=adversary,
