@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism as AuditedMechanism
     from pufferdp.assess.audit.mechanisms.outside import outside_mechanism as outside_mechanism
     from pufferdp.assess.dp import LeakageReport as LeakageReport, leakage_of as leakage_of
+    from pufferdp.assess.losses import LossesReport as LossesReport, leakage_of_losses as leakage_of_losses
     from pufferdp.assess.privacy import ZCdp as ZCdp, read_profile as read_profile
     from pufferdp.assess.robustness import Robustness as Robustness, robustness as robustness
     from pufferdp.assess.streams import (

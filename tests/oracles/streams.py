@@ -77,3 +77,25 @@ def cao(rows, losses):
                 most = max(most, math.log(top / bottom))
         found.append(most + loss)
     return found
+
+
+def tpl_step(rows, a):
+    """The largest log-ratio of two rows over weights in [1, e^a]: the best set of columns has the largest quotients."""
+    rows, most, room = np.asarray(rows, float), 0.0, math.expm1(a)
+    for x, y in itertools.permutations(range(len(rows)), 2):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(-np.where(rows[x] > 0, rows[x] / rows[y], 0.0))
+        top, bottom = (1 + room * np.cumsum(rows[v][order]) for v in (x, y))
+        most = max(most, float((np.log(top) - np.log(bottom)).max()))
+    return most
+
+
+def tpl_forever(rows, loss, rounds=60):
+    """A lower bound on what their recursion tends to: it rises, and is stopped after some rounds."""
+    a = loss
+    for _ in range(rounds):
+        now = tpl_step(rows, a) + loss
+        if now - a <= 1e-10:
+            break
+        a = now
+    return a

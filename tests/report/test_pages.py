@@ -31,13 +31,14 @@ def results() -> dict[str, Any]:
     found["leakage"] = pufferdp.leakage_of(CHAIN, dp_epsilon=0.1, length=20, query="count:active")
     found["attack"] = attacked()
     found["stream"] = pufferdp.stream_leakage(CHAIN, 0.1, length=20)
+    found["losses"] = pufferdp.leakage_of_losses(CHAIN, [0.1, 0.5, 0.2])
     found["stream budget"] = pufferdp.stream_budget(CHAIN, 1.0, length=20)
     found["robustness"] = pufferdp.robustness(CHAIN, belief, epsilon=1, length=10)
     found["an attack of an audit"] = subject("audit").attacks[0]
     return found
 
 
-OTHERS = ("leakage", "attack", "stream", "stream budget", "robustness", "an attack of an audit")
+OTHERS = ("leakage", "losses", "attack", "stream", "stream budget", "robustness", "an attack of an audit")
 
 
 @pytest.mark.parametrize("name", [*SUBJECTS, *OTHERS])

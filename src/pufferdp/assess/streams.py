@@ -1,21 +1,20 @@
 """For those who publish at every step: what a stream with a DP loss for each step leaks, and what a step may spend.
 
 At step t record t is used, and no other; the algorithm may look at what was published before. Its DP loss at that step
-is e_t. Every record is then protected by e_t on its own, and leaks more through the records before and after it.
+is e_t. Every record is then protected by e_t on its own, and leaks more through the records before and after it. That
+is a series with a loss of its own for each record (``losses``), told apart by what comes before and after.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from pufferdp.assess.losses import attack_dict, beliefs_of, exact_value, first_of_worst, listed, odds_curve, solvable
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
@@ -23,18 +22,28 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number
-from pufferdp.leakage.additive.inverse import largest_loss
-from pufferdp.leakage.curves import best_curve
-from pufferdp.leakage.streams.attacks import REACH
-from pufferdp.leakage.streams.profile import Profile, StreamAttack, StreamModel
+from pufferdp.leakage.curves import TightBound, best_curve, curve
+from pufferdp.leakage.tight import streams as tight
+from pufferdp.leakage.tight.attack import TightLeakage
+from pufferdp.leakage.tight.odds_series import OddsSeries, odds_forever, odds_series
 from pufferdp.models.base import Model
-from pufferdp.models.chain import MarkovChain, chains_of
+from pufferdp.models.chain import Box, MarkovChain
 
-_TIGHT: Final = 1e-8
-"""An attack that comes as near as this to the bound shows that it is exact."""
-_SHOWN: Final = 1000
-"""Steps listed in JSON; of longer streams both ends and some between."""
-_EDGE: Final = 100
+
+class _Parts(Protocol):
+    """What a stream leaks under one belief, step by step."""
+
+    @property
+    def backward(self) -> Floats: ...
+
+    @property
+    def forward(self) -> Floats: ...
+
+    @property
+    def total(self) -> Floats: ...
+
+
+_NAMES = ("backward", "forward", "total")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +61,10 @@ class StreamReport(Paged):
     length: int | None
     """Steps; None: for ever, and each list has one number, the largest at any step."""
     adversary: Adversary
-    attack: StreamAttack
-    """Who learns most that was found, about the worst step's record."""
+    lower: float
+    """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
+    attack: TightLeakage
+    """Who learns that much, and from which questions."""
     labels: tuple[str, ...]
     """Names of the states, for the words of ``attack``."""
     curve: float | None
@@ -62,11 +73,7 @@ class StreamReport(Paged):
     @property
     def worst(self) -> int | None:
         """The step whose record leaks most, counted from 1; None without end."""
-        return None if self.length is None else self._at + 1
-
-    @property
-    def _at(self) -> int:
-        return worst_step(self.total)
+        return None if self.length is None else first_of_worst(self.total) + 1
 
     @property
     def upper(self) -> float:
@@ -74,20 +81,14 @@ class StreamReport(Paged):
         return float(self.total.max())
 
     @property
-    def lower(self) -> float:
-        """Some algorithm with these losses leaks as much."""
-        return min(self.attack.leaks, self.upper)
-
-    @property
     def exact(self) -> float | None:
-        """The leakage of the worst algorithm, where the attack reaches the bound."""
-        return self.upper if self.upper - self.attack.leaks <= _TIGHT * (1 + self.upper) else None
+        """The leakage of the worst algorithm, where it is known."""
+        return exact_value(self.lower, self.upper)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --stream … --json`` prints."""
-        steps = self._steps()
+        steps = listed(len(self.total), 0 if self.worst is None else self.worst - 1)
         parts = {"backward": self.backward, "forward": self.forward, "total": self.total}
-        known = {"before": self.attack.before, "after": self.attack.after}
         return {
             "length": self.length,
             "adversary": str(self.adversary),
@@ -99,24 +100,9 @@ class StreamReport(Paged):
             "lower": self.lower,
             "exact": self.exact,
             "upper": self.upper,
-            "attack": {
-                "likelier": self.labels[self.attack.likelier],
-                "other": self.labels[self.attack.other],
-                **{
-                    side: None if place is None else {"distance": place[0], "state": self.labels[place[1]]}
-                    for side, place in known.items()
-                },
-            },
+            "attack": attack_dict(self.attack, self.labels),
             "curve": self.curve,
         }
-
-    def _steps(self) -> npt.NDArray[np.int64]:
-        n = len(self.total)
-        if n <= _SHOWN:
-            return np.arange(n)
-        between = np.linspace(0, n - 1, _EDGE).astype(np.int64)
-        ends = np.concatenate([np.arange(_EDGE), np.arange(n - _EDGE, n)])
-        return np.unique(np.concatenate([ends, between, np.array([self._at])]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +147,6 @@ class StreamBudget(Paged):
         }
 
 
-def worst_step(total: Floats) -> int:
-    """The first step that leaks as much as any, up to rounding; counted from 0."""
-    most = float(total.max())
-    return int(np.argmax(total >= most - _TIGHT / 10 * (1 + most)))
-
-
 def stream_leakage(
     model: Model,
     epsilons: float | Sequence[float] | Floats,
@@ -189,31 +169,78 @@ def stream_leakage(
         adversary: bdp, pufferfish or dp.
         progress: called with a few words now and then.
     """
-    adversary, chains = checks.adversary(adversary), _chains(model)
-    losses = _losses(epsilons, length)
+    who, losses = checks.adversary(adversary), _losses(epsilons, length)
     endless = np.ndim(epsilons) == 0 and length is None
-    models = [StreamModel(chain, adversary) for chain in chains]
-    if endless:
-        profiles = [_endless(stream, float(losses[0])) for stream in models]
-    else:
-        profiles = [stream.profile(losses, _percent_progress(progress, len(losses))) for stream in models]
-    worst = max(range(len(models)), key=lambda n: float(profiles[n].total.max()))
-    if endless:
-        attack = models[worst].attack(np.full(2 * REACH + 1, losses[0]), REACH)
-    else:
-        attack = models[worst].attack(losses, worst_step(profiles[worst].total))
-    profile = reduce(or_, profiles)
+    beliefs, box = beliefs_of(model)
+    parts: list[_Parts] = []
+    attacks: list[TightLeakage] = []
+    for n, chain in enumerate(beliefs):
+        tell = _percent_progress(progress, 3 * n, 3 * len(beliefs))
+        exact = box is None and (who is Adversary.DP or solvable(chain, 0 if endless else len(losses)))
+        found = _tight(chain if exact else _settled(chain), losses, endless, who, tell)
+        attacks.append(replace(found.attack, lower=found.lower, model=n))
+        if exact:
+            parts.append(found)
+        elif box is None:
+            parts.append(_odds(chain, losses, endless, who))
+    if box is not None:
+        parts.append(_odds(box, losses, endless, who))
+    backward, forward, total = (np.max([getattr(part, name) for part in parts], axis=0) for name in _NAMES)
+    allowed = None
+    if not endless:  # each record is used once, so the stream is one algorithm with the largest of the losses
+        best = curve("tight", model, len(losses), who) if box is None else best_curve(model, len(losses), who)
+        allowed = best(float(losses.max()))
+        backward, forward, total = (np.minimum(part, allowed) for part in (backward, forward, total))
+        if isinstance(best, TightBound) and (losses == losses[0]).all():
+            attacks.append(best.worst(float(losses[0])))
+    worst = max(attacks, key=lambda attack: attack.lower)
     return StreamReport(
         losses=losses,
-        backward=profile.backward,
-        forward=profile.forward,
-        total=profile.total,
+        backward=backward,
+        forward=forward,
+        total=total,
         length=None if endless else len(losses),
-        adversary=adversary,
-        attack=attack,
-        labels=chains[worst].labels,
-        curve=None if endless else _curve(model, losses, adversary),
+        adversary=who,
+        lower=min(worst.lower, float(total.max())),
+        attack=worst,
+        labels=beliefs[worst.model].labels,
+        curve=allowed,
     )
+
+
+def _tight(
+    chain: MarkovChain, losses: Floats, endless: bool, who: Adversary, tell: Callable[[int], None]
+) -> tight.StreamLeakage:
+    """What the worst algorithm leaks under one chain."""
+    same = bool((losses == losses[0]).all())
+    return tight.stream_leakage(
+        chain.transition,
+        float(losses[0]) if same else losses,
+        length=None if endless else len(losses),
+        start=chain.start,
+        adversary=str(who),
+        tell=tell,
+    )
+
+
+def _settled(chain: MarkovChain) -> MarkovChain:
+    """A chain with one law of the first record, where any is believed."""
+    return replace(chain, start="stationary") if chain.any_start else chain
+
+
+def _odds(belief: MarkovChain | Box, losses: Floats, endless: bool, who: Adversary) -> OddsSeries:
+    """The closed form, for any start."""
+    if who is Adversary.DP:
+        return OddsSeries(losses, losses, losses)
+    if not endless:
+        return odds_series(odds_curve(belief, len(losses)), losses)
+    found = odds_forever(odds_curve(belief, None), float(losses[0]))
+    if not math.isfinite(float(found.total[0])):
+        raise NotApplicableError(
+            f"at {number(float(losses[0]))} a step no bound on a stream without end was found: what it leaks may grow "
+            "for ever; give a length"
+        )
+    return found
 
 
 def stream_budget(model: Model, target: float, *, length: int | None = None, adversary: str = "bdp") -> StreamBudget:
@@ -224,57 +251,48 @@ def stream_budget(model: Model, target: float, *, length: int | None = None, adv
     >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
     (0.2503, [0.6252, 0.2503, 0.6252])
     """
-    adversary, chains, most = checks.adversary(adversary), _chains(model), checks.epsilon(target, "target")
+    who, most = checks.adversary(adversary), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
-    models = [StreamModel(chain, adversary) for chain in chains]
-    lasting: float | None = None
-    ends: tuple[float, float, float] | None = None
-    if all(stream.settles or stream.alone for stream in models):
-        lasting = _largest(models, most, None)
-    if lasting is not None:
-        both = [stream.ends(lasting, most) for stream in models]
-        ends = min(first for first, _ in both), lasting, min(last for _, last in both)
-    constant = lasting if steps is None else _largest(models, most, steps)
-    if constant is None:
+    beliefs, box = beliefs_of(model)
+    if box is None:
+        found = [_budget(chain, most, steps, who) for chain in beliefs]
+    else:
+        found = [_budget_by_odds(box, most, steps, who)]
+    constant = min(one for one, _ in found)
+    if constant <= 0:
         raise NotApplicableError(
             "no constant loss keeps a stream without end within a target here: outputs say ever more about where the "
             "chain is in its cycle, or in which part; give a length"
         )
-    return StreamBudget(target=most, length=steps, adversary=adversary, constant=constant, ends=ends)
+    # Leakage grows with every loss: what is no more than each chain allows keeps the target under all of them.
+    triples = [one for _, one in found if one is not None]
+    ends = None
+    if len(triples) == len(found):
+        first, middle, last = (min(spent) for spent in zip(*triples, strict=True))
+        ends = first, middle, last
+    return StreamBudget(target=most, length=steps, adversary=who, constant=constant, ends=ends)
 
 
-def _largest(models: Sequence[StreamModel], target: float, steps: int | None) -> float | None:
-    """The largest constant loss within the target; None where none is found."""
-
-    def leaks(loss: float) -> float:
-        if steps is None:
-            return max(float(stream.ever(loss).total.max()) for stream in models)
-        return max(float(stream.profile(np.full(steps, loss)).total.max()) for stream in models)
-
+def _budget(
+    chain: MarkovChain, target: float, steps: int | None, who: Adversary
+) -> tuple[float, tuple[float, float, float] | None]:
+    """What each step may spend under one chain; 0 where a stream without end has no budget."""
     try:
-        return largest_loss(leaks, target, target)
+        found = tight.stream_budget(chain.transition, target, length=steps, start=chain.start, adversary=str(who))
     except NotApplicableError:
-        return None
+        return 0.0, None
+    return found.constant, found.ends
 
 
-def _endless(model: StreamModel, loss: float) -> Profile:
-    profile = model.ever(loss)
-    if not math.isfinite(float(profile.total[0])):
-        raise NotApplicableError(
-            f"at {number(loss)} a step no bound on a stream without end was found: what it leaks may grow for ever; "
-            "give a length"
-        )
-    return profile
-
-
-def _chains(model: Model) -> tuple[MarkovChain, ...]:
-    chains = chains_of(model)
-    if not chains:
-        raise NotApplicableError(
-            f"the model is a {type(model).__name__}; streams are worked out for chains with one start: give a "
-            "markov_chain or a markov_class"
-        )
-    return chains
+def _budget_by_odds(
+    box: Box, target: float, steps: int | None, who: Adversary
+) -> tuple[float, tuple[float, float, float] | None]:
+    """The same by the closed form: ends are not told apart."""
+    if who is Adversary.DP:
+        return target, (target, target, target)
+    lasting = odds_curve(box, None).inverse(target)
+    ends = (lasting, lasting, lasting) if lasting > 0 else None
+    return (lasting if steps is None else odds_curve(box, steps).inverse(target)), ends
 
 
 def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> Floats:
@@ -297,21 +315,8 @@ def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> F
     return np.full(steps, given[0]) if len(given) == 1 else given
 
 
-def _curve(model: Model, losses: Floats, adversary: Adversary) -> float:
-    """Each record is used once, so the whole stream is one algorithm with the largest of the losses."""
-    return best_curve(model, len(losses), adversary)(float(losses.max()))
-
-
-def _percent_progress(progress: Progress | None, n: int) -> Callable[[int], None]:
+def _percent_progress(progress: Progress | None, done: int, parts: int) -> Callable[[int], None]:
+    """Says how much is done before each part of the work."""
     if progress is None:
-        return lambda m: None
-
-    reported = -1
-
-    def step_progress(m: int) -> None:
-        nonlocal reported
-        if (share := 100 * m // (2 * n)) > reported:
-            reported = share
-            progress(f"following the stream: {share}%")
-
-    return step_progress
+        return lambda part: None
+    return lambda part: progress(f"following the stream: {100 * (done + part) // parts}%")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pufferdp import MarkovChain, stream_budget, stream_leakage
+from pufferdp import MarkovChain, leakage_of_losses, stream_budget, stream_leakage
 from tests.apps.cli.conftest import CHAIN, Run, write
 from tests.apps.cli.test_bad_input import check_sentence
 
@@ -65,3 +65,35 @@ def test_other_models_have_no_streams(run: Run) -> None:
     result = run("leakage", "groups.json", "--stream", ".1")
     assert result.code == 3
     check_sentence(result, ("AnyGroups", "markov_chain"))
+
+
+def test_losses_of_records_are_read_from_a_file(run: Run, folder: Path) -> None:
+    spent = [0.1, 0.5, 0.0, 0.2]
+    (folder / "losses.csv").write_text("loss\n" + "\n".join(map(str, spent)) + "\n")
+    result = run("leakage", "model.json", "--losses", "losses.csv", "--json")
+    assert (result.code, result.err) == (0, "")
+    assert result.json == leakage_of_losses(chain(), spent).to_dict()
+    result = run("leakage", "model.json", "--losses", "losses.csv", "--adversary", "dp", "--figure", "losses.svg")
+    assert (result.code, result.err) == (0, "")
+    assert "2 worst" in result.out
+    assert (folder / "losses.svg").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("0.1\n-2\n", [], ("row 2", "-2", "0 or more")),
+        ("0.1\nx\n", [], ("row 2", "'x'")),
+        ("", [], ("no loss",)),
+        ("0.1\n", ["--length", "3"], ("--length is 3", "leave it out")),
+        ("0.1\n", ["--stream", ".1"], ("--stream is .1", "leave it out")),
+        ("0.1\n", ["--figure", "x.txt"], ("x.txt", ".png")),
+    ],
+)
+def test_losses_that_cannot_be_used(
+    text: str, options: list[str], words: tuple[str, ...], run: Run, folder: Path
+) -> None:
+    (folder / "losses.csv").write_text(text)
+    result = run("leakage", "model.json", "--losses", "losses.csv", *options)
+    assert (result.code, result.out) == (2, "")
+    check_sentence(result, words)

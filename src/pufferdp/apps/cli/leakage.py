@@ -39,6 +39,10 @@ def leakage(
     stream_target: Annotated[
         str | None, typer.Option("--stream-target", help="Leakage allowed from a stream: how much DP to spend a step?")
     ] = None,
+    losses: Annotated[
+        str | None,
+        typer.Option("--losses", help="File with the DP loss of each record: a CSV column, a JSON list or lines."),
+    ] = None,
     length: Annotated[
         str | None, typer.Option("--length", help="Records in the longest chain; other models know their size.")
     ] = None,
@@ -47,6 +51,12 @@ def leakage(
     as_json: options.AsJson = False,
 ) -> None:
     """Say what differential privacy leaks on correlated data, or how much of it to spend."""
+    if losses is not None:
+        others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query, "--length": length}
+        _losses(
+            model, losses, adversary, figure, as_json, {**others, "--stream": stream, "--stream-target": stream_target}
+        )
+        return
     if stream is not None or stream_target is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query}
         others |= {"--dp-delta": dp_delta, "--delta": delta, "--profile": profile}
@@ -84,6 +94,34 @@ def leakage(
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
             leakage_figure(content, believed.labels).save(figure)
+            text += f"\n\nFigure: {figure}"
+    options.show(content, text, as_json)
+
+
+def _losses(
+    model: str, path: str, adversary: str, figure: str | None, as_json: bool, others: dict[str, str | None]
+) -> None:
+    """What leaks about each record where every record has a DP loss of its own."""
+    from pufferdp.assess.losses import leakage_of_losses
+    from pufferdp.data.losses import read_losses
+    from pufferdp.models.files.json import load_model
+
+    for name, value in others.items():
+        if value is not None:
+            raise ParameterError(f"{name} is {value}; --losses has the loss of every record: leave it out", value=value)
+    options.check_figure(figure)
+    with options.progress() as progress:
+        progress("reading the model")
+        believed = load_model(model)
+        progress("reading the losses")
+        spent = read_losses(path)
+        progress(f"following {len(spent):,} records")
+        report = leakage_of_losses(believed, spent, adversary=adversary, progress=progress)
+        content, text = report.to_dict(), str(report)
+        if figure is not None:
+            from pufferdp.report.pages.losses import losses_chart
+
+            losses_chart(content).save(figure)
             text += f"\n\nFigure: {figure}"
     options.show(content, text, as_json)
 

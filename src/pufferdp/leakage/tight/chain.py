@@ -30,6 +30,8 @@ _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
 _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
+_DIGITS: Final = 1e-15
+"""Brackets cannot become narrower than rounding lets them."""
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
 _BELOW: Final = 2.5
@@ -371,7 +373,7 @@ class _TwoStates:
             both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
             pair = int(both.argmax())
             lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
-            if upper - lower <= self.share * lower or records == most:
+            if upper - lower <= max(self.share * lower, _DIGITS) or records == most:
                 sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
                 upper += rounding(records)
                 return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches

@@ -14,7 +14,15 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, on_chords, quotient, scaled, slow_questions
+from pufferdp.leakage.tight.outlook import (
+    MOST_LOSS,
+    OPEN_END,
+    on_chords,
+    quotient,
+    scaled,
+    scaled_alike,
+    slow_questions,
+)
 
 _ROWS: Final = 4096
 """Numbers of vectors at a time, so that they stay in the cache."""
@@ -352,7 +360,7 @@ class LongLane:
                 break
             vectors = np.maximum(vectors, vectors * self.gain(at[left] + d)[:, None, None])
             if d % self.every == 0:
-                vectors = scaled(vectors, (1, 2))
+                vectors = scaled_alike(vectors)
         return proved
 
     def _ends_below(self, vectors: Floats, record: Ints, logs: Floats, levels: Floats) -> Mask:

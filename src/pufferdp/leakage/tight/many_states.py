@@ -34,6 +34,8 @@ _WORK: Final = 1 << 18
 """Rows times distance that are worked out one by one at most."""
 _MANY: Final = 16
 """Rows from which on quick proofs are worth trying."""
+_SOME: Final = 256
+"""Rows without a quick proof of which the worst is looked for."""
 _DEEP: Final = 512
 _DEEPEST: Final = 1 << 16
 _ALIKE: Final = 8 * 2.0**-52
@@ -247,9 +249,11 @@ class ManyStates:
         goal = max(need, self.climb(loss) * (1 + self.width))
         if self.closed_form:
             return self._bounded(loss)
+        rest = self._not_harmless(loss, goal)
+        while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
+            goal = max(need, self.climb(loss) * (1 + self.width))
+            rest = self._not_harmless(loss, goal)
         top = np.array(self.top)
-        rest = np.setdiff1d(np.arange(len(self.rows)), top)
-        rest = rest[~self._harmless(rest, loss, goal)]
         if len(rest) * self.first_depth > _WORK:
             return self._bounded(loss)
         first = self.first_depth if self.width == FINE else _FAR * self.first_depth
@@ -264,6 +268,26 @@ class ManyStates:
         upper = max(goal if len(rest) < len(self.rows) - 1 else 0.0, *(float(part.upper.max()) for _, part in parts))
         row = int(best.lower.argmax())
         return self._found(best, row, int(rows[row]), upper)
+
+    def _not_harmless(self, loss: float, goal: float) -> Ints:
+        """Rows besides those looked at first that have no quick proof."""
+        rest = np.setdiff1d(np.arange(len(self.rows)), np.array(self.top))
+        return np.asarray(rest[~self._harmless(rest, loss, goal)])
+
+    def _begin_with_worse(self, rest: Ints, loss: float) -> bool:
+        """Whether a few passes find a row that leaks clearly more: then that is looked at first."""
+        if self.any_start:
+            return False
+        most = loss + (1 + self.look.alike) * (0.0 if self._begun is None else float(self._begun.lower.sum()))
+        slopes = self._slopes[:, rest].sum(axis=0)
+        some = rest[np.argsort(-slopes, kind="stable")[:_SOME]]
+        found = climb(self.look, self._rows(some, loss), own=loss, width=_ROUGH, depth=min(self.longest, FIRST_DEPTH))
+        leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)
+        worst = int(leaks.argmax())
+        if leaks[worst] <= most * (1 + _ROUGH / 10):
+            return False
+        self.top, self._guess = [int(some[worst])], None
+        return True
 
     def _bounded(self, loss: float) -> Found:
         """Where too many pairs of a slow chain have no quick proof: the closed form, with many steps at once."""

@@ -19,6 +19,8 @@ OPEN_END: Final = -1
 """In place of a known value: the series ends there."""
 LASTING: Final = -2
 """In place of a known value: the algorithm goes on with lasting questions, and the series with it."""
+_LEAST_POSITIVE: Final = 1e-200
+"""Where positive entries of vectors on one scale are kept from vanishing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +253,15 @@ def scaled(table: Floats, axes: tuple[int, ...]) -> Floats:
     """Scaled to a largest entry of 1 along some axes, where there is one."""
     largest = np.abs(table).max(axis=axes, keepdims=True)
     return np.asarray(table / np.where(largest > 0, largest, 1.0))
+
+
+def scaled_alike(vectors: Floats) -> Floats:
+    """Signed vectors of a row at several μ, (R, G, k), on one scale, for proofs: positive entries are never lost.
+
+    Larger entries only make it harder to prove that none is left.
+    """
+    out = scaled(vectors, (1, 2))
+    return np.where((out > 0) & (out < _LEAST_POSITIVE), _LEAST_POSITIVE, out)
 
 
 def quotient(top: Floats, bottom: Floats) -> Floats:

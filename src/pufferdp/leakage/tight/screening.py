@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, on_chords, scaled
+from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, on_chords, scaled, scaled_alike
 
 _BELOW: Final = np.array([1.001, 0.55, 0.3, 0.14, 0.05])
 """Where μ lie between what the nearest ends ask for and the level."""
@@ -31,6 +31,8 @@ _GIVEN: Final = 0.02
 _ROWS: Final = 512
 """Rows followed at a time, so that they stay in the cache."""
 _EVERY: Final = 4
+_OFTEN: Final = 1e20
+"""Gains beyond this are scaled back after every step."""
 _BLOCKS: Final = 7
 """A side is passed in about 2^7 blocks first."""
 _CLOSELY: Final = 256
@@ -88,12 +90,13 @@ class _NoEnds:
         vectors = _vectors(self.rows, at, levels[:, None], len(self.kernel))[:, 0]
         rest = np.linalg.matrix_power(self.kernel, block - 1)
         gain = math.exp(min(self.loss * block, MOST_LOSS))
+        every = _EVERY if gain < _OFTEN else 1
         for d in range(1, deepest // block + 1):
             vectors = vectors @ self.kernel
             np.maximum(vectors, vectors * gain, out=vectors)
             vectors = vectors @ rest if block > 1 else vectors
-            if d % _EVERY == 0:
-                dead = ~(vectors > 0).any(axis=1)
+            if d % every == 0:
+                dead = (vectors <= 0).all(axis=1)
                 proved[left[dead]] = True
                 left, vectors = left[~dead], scaled(vectors[~dead], (1,))
                 if not len(left):
@@ -134,9 +137,9 @@ class _KnownEnds(_NoEnds):
             vectors, power = vectors @ self.kernel, power @ self.kernel
             if d >= near:
                 ratio = power[y[left]] / power[x[left]]
-                fine = ~(on_chords(vectors, mu[left], limit[left, None] / ratio) > 0).any(axis=1)
+                fine = (on_chords(vectors, mu[left], limit[left, None] / ratio) <= 0).all(axis=1)
                 # What died at this μ or a smaller one never rises again: no end beyond says more than those here.
-                dead = ~(vectors > 0).any(axis=2)
+                dead = (vectors <= 0).all(axis=2)
                 least = np.where(dead, mu[left], np.inf).min(axis=1)
                 over = fine & (least * ratio.max(axis=1) <= limit[left])
                 proved[left[over]] = True
@@ -145,8 +148,8 @@ class _KnownEnds(_NoEnds):
                 if not len(left):
                     break
             np.maximum(vectors, vectors * self.gain, out=vectors)
-            if d % _EVERY == 0:
-                vectors = scaled(vectors, (1, 2))
+            if d % _EVERY == 0 or self.gain >= _OFTEN:
+                vectors = scaled_alike(vectors)
         return proved
 
 

@@ -18,23 +18,28 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve, visited
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.inverse import largest_loss
 from pufferdp.leakage.tight.many_states import ManyStates
 from pufferdp.leakage.tight.outlook import Outlook, Rows
-from pufferdp.leakage.tight.series import WIDTH, SeriesLeakage, series_leakage, worst_pairs
+from pufferdp.leakage.tight.record_attack import attack_on
+from pufferdp.leakage.tight.series import WIDTH, series_leakage, worst_pairs
 from pufferdp.leakage.tight.sides import solve
 from pufferdp.leakage.tight.two_states import Lane
 
-_SIDES: Final = {"before": (0,), "after": (1,), "both": (0, 1)}
+_PARTS: Final = ("before", "after", "both")
 _LONGEST: Final = 100_000_000
+EACH: Final = 1000
+"""Steps of many states up to which each has a narrow bracket; of more the worst has, and the others are bounded."""
 _FEW_STATES: Final = 8
 """States up to which the ends of a stream are looked at apart."""
 _EDGE: Final = 256
 """Steps at either end of a long stream that are looked at one by one, at most."""
 _ENDS: Final = 1e-4
-"""What the ends may spend is rounded down by no more than this share."""
+"""What the ends may spend is rounded down by no more than this share; for two states by much less."""
+_TWO_ENDS: Final = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +56,8 @@ class StreamLeakage:
     """From all outputs."""
     lower: float
     """Some algorithm leaks as much about the worst step's record."""
+    attack: TightLeakage
+    """Who learns it, and from which questions."""
     length: int | None
     adversary: str
 
@@ -74,6 +81,7 @@ def stream_leakage(
     length: int | None = None,
     start: str | npt.ArrayLike = "stationary",
     adversary: str = "bdp",
+    tell: Callable[[int], None] = lambda part: None,
 ) -> StreamLeakage:
     """What a stream leaks about the record of each step, whatever the algorithm.
 
@@ -87,6 +95,7 @@ def stream_leakage(
         length: steps, for one number; without it the stream has no end.
         start: the law of the first record, "stationary" or "any".
         adversary: bdp, pufferfish or dp.
+        tell: called before each of three parts of the work, 0, 1 and 2.
     """
     chain, who = inputs.chain(transition, start), inputs.adversary(adversary)
     if np.ndim(losses) == 0:
@@ -96,25 +105,24 @@ def stream_leakage(
         steps = inputs.length(length)
         if steps > _LONGEST:
             raise ParameterError(f"length is {steps:,}; leave it out for a stream without end", value=length)
-        return _constant(chain, loss, steps, who)
+        return _constant(chain, loss, steps, who, tell)
     spent = inputs.losses(losses, length, "stream")
-    return _steps(chain, spent, who)
+    return _steps(chain, spent, who, tell)
 
 
-def _steps(chain: Chain, losses: Floats, adversary: str) -> StreamLeakage:
-    parts = {side: series_leakage(chain, losses, adversary, sides=side) for side in _SIDES}
-    return _collected(losses, parts["before"].upper, parts["after"].upper, parts["both"], adversary)
-
-
-def _collected(
-    losses: Floats, backward: Floats, forward: Floats, total: SeriesLeakage, adversary: str
-) -> StreamLeakage:
+def _steps(chain: Chain, losses: Floats, adversary: str, tell: Callable[[int], None]) -> StreamLeakage:
+    parts = []
+    for part, sides in enumerate(_PARTS):
+        tell(part)
+        parts.append(series_leakage(chain, losses, adversary, sides=sides, largest=len(losses) > EACH))
+    backward, forward, total = parts
     return StreamLeakage(
         losses=losses,
-        backward=backward,
-        forward=forward,
+        backward=backward.upper,
+        forward=forward.upper,
         total=total.upper,
-        lower=float(total.lower.max()),
+        lower=min(float(total.lower.max()), float(total.upper.max())),
+        attack=attack_on(chain, total, total.worst),
         length=len(losses),
         adversary=adversary,
     )
@@ -122,41 +130,44 @@ def _collected(
 
 def _forever(chain: Chain, loss: float, adversary: str) -> StreamLeakage:
     """The largest at any step of a stream without end."""
-    values = [_largest(chain, loss, adversary, sides) for sides in _SIDES.values()]
-    if not all(math.isfinite(upper) for _, upper in values):
+    backward, forward = (_largest(chain, loss, adversary, side) for side in (0, 1))
+    total = _curve(chain, None, adversary).leakage(loss)
+    if not all(math.isfinite(value) for value in (backward, forward, total.upper)):
         raise NotApplicableError(
             f"at {loss:g} a step no bound on a stream without end was found: what it leaks may grow for ever; give a "
             "length"
         )
-    (_, backward), (_, forward), (lower, total) = values
     return StreamLeakage(
         losses=np.array([loss]),
         backward=np.array([backward]),
         forward=np.array([forward]),
-        total=np.array([total]),
-        lower=lower,
+        total=np.array([total.upper]),
+        lower=total.lower,
+        attack=total,
         length=None,
         adversary=adversary,
     )
 
 
-def _largest(chain: Chain, loss: float, adversary: str, sides: tuple[int, ...]) -> tuple[float, float]:
-    """A bracket of the record's loss and some sides, for ever."""
+def _curve(chain: Chain, length: int | None, adversary: str) -> TightCurve:
+    start = "any" if chain.start is None else "stationary" if chain.stationary else chain.start
+    return TightCurve(chain.kernels, start=start, length=length, adversary=adversary)
+
+
+def _largest(chain: Chain, loss: float, adversary: str, side: int) -> float:
+    """The record's loss and what one side adds, at most, for ever."""
     small, _ = visited(chain, None)
     if adversary == "dp" or small.size == 1:
-        value = loss if small.size > 1 else 0.0
-        return value, value
+        return loss if small.size > 1 else 0.0
     if loss == 0:
-        return 0.0, 0.0
+        return 0.0
     if small.stationary and not small.primitive:
-        return math.inf, math.inf
+        return math.inf
     if small.size == 2 and small.period == 1:
-        lanes = [lane for side, lane in enumerate(_two_lanes(small, adversary)) if side in sides]
-        return _two_forever(lanes, loss)
+        return _two_forever(_two_lanes(small, adversary)[side], loss)
     if not small.primitive:
-        return math.inf, math.inf
-    found = ManyStates(small, adversary == "bdp", None, sides).at(loss)
-    return found.lower, found.upper
+        return math.inf
+    return ManyStates(small, adversary == "bdp", None, (side,)).at(loss).upper
 
 
 def _two_lanes(chain: Chain, adversary: str) -> tuple[Lane, Lane]:
@@ -165,34 +176,33 @@ def _two_lanes(chain: Chain, adversary: str) -> tuple[Lane, Lane]:
     return (after if chain.stationary else Lane(kernel.T, chain.start, known)), after
 
 
-def _two_forever(lanes: list[Lane], loss: float) -> tuple[float, float]:
+def _two_forever(lane: Lane, loss: float) -> float:
     length = 64
     while True:
-        reaches = [lane.reach(loss, lane.plain(length)) for lane in lanes]
-        lower = loss + float(np.sum([reach.by_length.max(axis=1) for reach in reaches], axis=0).max())
-        upper = loss + float(np.sum([reach.upper for reach in reaches], axis=0).max())
+        reach = lane.reach(loss, lane.plain(length))
+        lower, upper = (loss + float(part.max()) for part in (reach.by_length, reach.upper))
         if upper - lower <= WIDTH * lower or length >= 1 << 20:
-            return lower, upper + 1e-12
+            return upper + 1e-12
         length *= 4
 
 
-def _constant(chain: Chain, loss: float, steps: int, adversary: str) -> StreamLeakage:
+def _constant(chain: Chain, loss: float, steps: int, adversary: str, tell: Callable[[int], None]) -> StreamLeakage:
     """Every step spends the same: both ends step by step, and one value for all steps between them."""
     small, _ = visited(chain, steps)
     spent = np.full(steps, loss)
     settles = small.stationary and small.primitive and small.size > 1 and adversary != "dp" and loss > 0
     if not settles or small.period > 1:
-        return _steps(chain, spent, adversary)
+        return _steps(chain, spent, adversary, tell)
     if small.size == 2:
-        return _two_constant(small, loss, steps, adversary)
+        return _two_constant(small, _curve(chain, steps, adversary).leakage(loss), loss, steps, adversary)
     long = ManyStates(small, adversary == "bdp", None)
     edge = min(2 * long.first_depth, _EDGE)
     if steps <= 2 * edge + 1:
-        return _steps(chain, spent, adversary)
-    return _many_constant(small, long, loss, steps, edge, adversary)
+        return _steps(chain, spent, adversary, tell)
+    return _many_constant(small, _forever(chain, loss, adversary), long, loss, steps, edge)
 
 
-def _two_constant(chain: Chain, loss: float, steps: int, adversary: str) -> StreamLeakage:
+def _two_constant(chain: Chain, worst: TightLeakage, loss: float, steps: int, adversary: str) -> StreamLeakage:
     lane, length = _two_lanes(chain, adversary)[1], min(64, steps)
     while True:
         reach = lane.reach(loss, lane.plain(length))
@@ -205,24 +215,22 @@ def _two_constant(chain: Chain, loss: float, steps: int, adversary: str) -> Stre
     side = np.concatenate([reach.by_length, far], axis=1)[:, :steps] + 1e-12
     total = side + side[:, ::-1]
     backward = loss + side.max(axis=0)
-    lower = loss + float((reach.by_length[:, min(length, (steps + 1) // 2) - 1]).max())
-    if steps <= length:
-        lower = loss + float((reach.by_length + reach.by_length[:, ::-1]).max())
-    else:
-        lower = loss + float((2 * reach.by_length.max(axis=1)).max()) if steps >= 2 * length else lower
     return StreamLeakage(
         losses=np.full(steps, loss),
         backward=np.minimum(backward, loss * np.arange(1, steps + 1)),
         forward=np.minimum(backward[::-1], loss * np.arange(steps, 0, -1)),
         total=np.minimum(loss + total.max(axis=0), loss * steps),
-        lower=lower,
+        lower=worst.lower,
+        attack=worst,
         length=steps,
         adversary=adversary,
     )
 
 
-def _many_constant(chain: Chain, long: ManyStates, loss: float, steps: int, edge: int, adversary: str) -> StreamLeakage:
-    middle = _forever(chain, loss, adversary)
+def _many_constant(
+    chain: Chain, middle: StreamLeakage, long: ManyStates, loss: float, steps: int, edge: int
+) -> StreamLeakage:
+    adversary = middle.adversary
     kernels = np.stack([long.before, chain.kernels])
     ends = {}
     for side in (0, 1):
@@ -235,6 +243,7 @@ def _many_constant(chain: Chain, long: ManyStates, loss: float, steps: int, edge
         forward=_filled(None, float(middle.forward[0]), ends[1][1], steps),
         total=_filled(ends[0][0], float(middle.total[0]), ends[1][0], steps),
         lower=middle.lower,
+        attack=middle.attack,
         length=steps,
         adversary=adversary,
     )
@@ -326,10 +335,10 @@ def _ends(chain: Chain, loss: float, target: float, adversary: str) -> tuple[flo
     many = small.size > _FEW_STATES or small.period > 1
     if adversary == "dp" or not small.stationary or small.size == 1 or many:
         return loss, loss, loss
-    ends = _Ends(small, loss, target, adversary)
+    ends, share = _Ends(small, loss, target, adversary), _TWO_ENDS if small.size == 2 else _ENDS
 
     def largest(fits: Callable[[float], bool]) -> float:
-        found = largest_loss(lambda own: own if own <= loss or fits(own) else math.inf, target, _ENDS)
+        found = largest_loss(lambda own: own if own <= loss or fits(own) else math.inf, target, share)
         return max(found, loss)
 
     both = largest(lambda own: ends.fit(own, own))

@@ -160,7 +160,8 @@ class _Carried:
     def beyond(self) -> Floats:
         """A bound for every end farther away, (pair, target): its weights are mixtures of those of known ends here."""
         up = np.stack([self.high.max(axis=0), 1 / self.low.min(axis=0)])
-        return np.asarray(up * np.stack([1 / self.bare.min(axis=0), self.bare.max(axis=0)]))
+        with np.errstate(over="ignore"):
+            return np.asarray(up * np.stack([1 / self.bare.min(axis=0), self.bare.max(axis=0)]))
 
     def step(self, gains: Floats) -> _Carried:
         """Targets move on by one; what they were before is asked a question and spends log ``gains``."""

@@ -10,6 +10,7 @@ from pufferdp.basics.words import number, up_to
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import DP
+from pufferdp.report.pages.losses import attack_words, reached
 
 if TYPE_CHECKING:
     from pufferdp.assess.attack.attack import AttackReport
@@ -324,23 +325,12 @@ def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
         f"alone shifts them by e^{number(own)}."
     )
     if stream.upper > 0:
-        reached = f"An attack on the worst algorithm reaches {number(stream.lower)}"
-        leaks += f" {reached}, so the number is exact." if stream.exact is not None else f" {reached}."
-    sentences, attack, labels = [leaks], stream.attack, stream.labels
-    if attack.before or attack.after:
-        known = [
-            f"the record {side[0]:,} step{'s' * (side[0] != 1)} {place} it to be {labels[side[1]]}"
-            for place, side in (("before", attack.before), ("after", attack.after))
-            if side is not None
-        ]
+        leaks += f" {reached(stream.lower, stream.exact)}"
+    sentences = [leaks, *attack_words(stream.attack, stream.labels)]
+    if stream.curve is not None and bool((stream.losses < stream.losses.max()).any()):
         sentences.append(
-            f"Most is learnt by someone who knows {' and '.join(known)}, about the record being "
-            f"{labels[attack.likelier]} and not {labels[attack.other]}."
-        )
-    if stream.curve is not None:
-        sentences.append(
-            f"Read as any algorithm with a DP loss of {number(float(stream.losses.max()))}, a curve allows "
-            f"{up_to(stream.curve)}."
+            f"If every step spent as much as the one that spends most, {number(float(stream.losses.max()))}, a record "
+            f"would leak up to {up_to(stream.curve)}."
         )
     return tuple(sentences)
 

@@ -1,0 +1,222 @@
+"""Losses that differ from record to record: what algorithms leak that spend a DP loss of its own on each record.
+
+A release over some records spends its loss on these and nothing on the others, so the losses of many releases add up
+record by record. What the worst algorithm with these losses leaks is known exactly for chains that can be listed, and
+bounded by odds ratios for other classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress
+from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight.attack import SideAttack, TightLeakage
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.odds import OddsCurve
+from pufferdp.leakage.tight.odds_series import odds_series
+from pufferdp.leakage.tight.record_attack import attack_on
+from pufferdp.leakage.tight.series import series_leakage
+from pufferdp.leakage.tight.streams import EACH
+from pufferdp.models.base import Model
+from pufferdp.models.chain import Box, MarkovChain, series_of
+
+TIGHT: Final = 1e-8
+"""Ends of a bracket as near as this, as a share, are one number."""
+_LONG: Final = 1e-6
+"""The same for long series of many states, whose brackets are wider."""
+_SHOWN: Final = 1000
+"""Records listed in JSON; of longer series both ends and some between."""
+_EDGE: Final = 100
+_ANY_START: Final = 240
+"""Records times pairs of values up to which any law of the first record is looked at exactly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossesReport(Paged):
+    """What algorithms with a DP loss of its own on each record leak about the records. Prints as a table.
+
+    >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], start=[0.9, 0.1])
+    >>> report = leakage_of_losses(chain, [0.1, 0, 0.3, 0.2, 0, 0.1])
+    >>> round(report.upper, 6), report.worst
+    (0.455593, 3)
+    """
+
+    losses: Floats
+    """DP loss of each record."""
+    leakage: Floats
+    """No algorithm with these losses leaks more about each record. Of more than a thousand records of many states the
+    worst one is exact, and the others are bounded."""
+    lower: float
+    """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
+    adversary: Adversary
+    attack: TightLeakage
+    """Who learns that much, and from which questions."""
+    labels: tuple[str, ...]
+    """Names of the states, for the words of ``attack``."""
+
+    @property
+    def length(self) -> int:
+        """Number of records."""
+        return len(self.losses)
+
+    @property
+    def upper(self) -> float:
+        """No algorithm with these losses leaks more about any record."""
+        return float(self.leakage.max())
+
+    @property
+    def worst(self) -> int:
+        """The record that leaks most, counted from 1."""
+        return first_of_worst(self.leakage) + 1
+
+    @property
+    def exact(self) -> float | None:
+        """The leakage of the worst algorithm, where it is known."""
+        return exact_value(self.lower, self.upper)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp leakage --losses … --json`` prints."""
+        records = listed(self.length, self.worst - 1)
+        return {
+            "length": self.length,
+            "adversary": str(self.adversary),
+            "largest": self.upper,
+            "worst": self.worst,
+            "lower": self.lower,
+            "exact": self.exact,
+            "upper": self.upper,
+            "records": (records + 1).tolist(),
+            "dp_epsilon": self.losses[records].tolist(),
+            "leakage": self.leakage[records].tolist(),
+            "attack": attack_dict(self.attack, self.labels),
+        }
+
+
+def leakage_of_losses(
+    model: Model,
+    losses: Sequence[float] | Floats,
+    *,
+    adversary: str = "bdp",
+    progress: Progress | None = None,
+) -> LossesReport:
+    """What algorithms with these DP losses, one a record, leak about each record of a series.
+
+    Args:
+        model: a chain, or a class of chains.
+        losses: the DP loss of each record, over all that was released; in the order of the series.
+        adversary: bdp, pufferfish or dp.
+        progress: called with a few words now and then.
+    """
+    who, spent = checks.adversary(adversary), inputs.losses(losses)
+    tell = progress or (lambda words: None)
+    beliefs, box = beliefs_of(model)
+    parts: list[Floats] = []
+    attacks: list[TightLeakage] = []
+    for n, chain in enumerate(beliefs):
+        tell(f"following {len(spent):,} records" + (f": chain {n + 1} of {len(beliefs)}" if len(beliefs) > 1 else ""))
+        exact = box is None and (who is Adversary.DP or solvable(chain, len(spent)))
+        checked = inputs.chain(chain.transition, "stationary" if chain.any_start and not exact else chain.start)
+        found = series_leakage(checked, spent, str(who), largest=len(spent) > EACH)
+        attacks.append(replace(attack_on(checked, found, found.worst), model=n))
+        if exact:
+            parts.append(found.upper)
+        elif box is None:
+            parts.append(np.minimum(odds_series(odds_curve(chain, len(spent)), spent).total, _equal(chain, spent, who)))
+    if box is not None:
+        tell("bounding by odds ratios")
+        parts.append(spent if who is Adversary.DP else odds_series(odds_curve(box, len(spent)), spent).total)
+    leakage = np.max(parts, axis=0)
+    worst = max(attacks, key=lambda attack: attack.lower)
+    return LossesReport(
+        losses=spent,
+        leakage=leakage,
+        lower=min(worst.lower, float(leakage.max())),
+        adversary=who,
+        attack=worst,
+        labels=beliefs[worst.model].labels,
+    )
+
+
+def beliefs_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
+    """The chains of a class that can be listed; of one given by bounds some chains in it, and the bounds."""
+    series = series_of(model)
+    if series is None or not (series.chains or series.box is not None):
+        raise NotApplicableError(
+            f"the model is a {type(model).__name__}; losses of single records are worked out for chains: give a "
+            "markov_chain, a markov_class, a markov_interval or a binary_interval"
+        )
+    return (series.definite_chains, series.box) if series.box is not None else (series.chains, None)
+
+
+def odds_curve(belief: MarkovChain | Box, length: int | None) -> OddsCurve:
+    """The closed form of a class given by bounds, or of a chain with any start."""
+    if isinstance(belief, MarkovChain):
+        return OddsCurve.of_chains([belief.transition], length=length)
+    return OddsCurve.of_box(belief.low, belief.high, length=length)
+
+
+def _equal(chain: MarkovChain, losses: Floats, who: Adversary) -> float:
+    """What the worst algorithm leaks that spends the largest of the losses on every record."""
+    curve = TightCurve(chain.transition, start=chain.start, length=len(losses), adversary=str(who))
+    return curve(float(losses.max()))
+
+
+def solvable(chain: MarkovChain, records: int) -> bool:
+    """Whether the worst law of the first record is looked for exactly; two states have a closed form."""
+    return not chain.any_start or chain.size <= 2 or records * chain.size * (chain.size - 1) <= _ANY_START
+
+
+def first_of_worst(leakage: Floats) -> int:
+    """The first record that leaks as much as any, up to rounding; counted from 0."""
+    most = float(leakage.max())
+    return int(np.argmax(leakage >= most - TIGHT / 10 * (1 + most)))
+
+
+def exact_value(lower: float, upper: float) -> float | None:
+    """The leakage, where both ends of its bracket agree."""
+    return upper if upper - lower <= _LONG * upper else None
+
+
+def listed(n: int, worst: int) -> Ints:
+    """Which of n records JSON has, counted from 0: all, or both ends, some between and the worst."""
+    if n <= _SHOWN:
+        return np.arange(n)
+    between = np.linspace(0, n - 1, _EDGE).astype(np.int64)
+    ends = np.concatenate([np.arange(_EDGE), np.arange(n - _EDGE, n)])
+    return np.unique(np.concatenate([ends, between, np.array([worst])]))
+
+
+def attack_dict(attack: TightLeakage, labels: Sequence[str]) -> dict[str, Any]:
+    """Who learns most, in names of states: two values of the record, what is known of others, what they are asked."""
+    sides = {"before": attack.before, "after": attack.after}
+    return {
+        "likelier": labels[attack.likelier],
+        "other": labels[attack.other],
+        **{
+            name: None if side.known is None else {"distance": side.known[0], "state": labels[side.known[1]]}
+            for name, side in sides.items()
+        },
+        "questions": {name: _runs(side, labels) for name, side in sides.items()},
+    }
+
+
+def _runs(side: SideAttack, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Distances that are asked the same question, from the nearest on; records that are asked nothing are left out."""
+    runs: list[dict[str, Any]] = []
+    for distance, states in enumerate(side.questions, start=1):
+        names = [labels[state] for state in states]
+        if runs and runs[-1]["states"] == names and runs[-1]["to"] == distance - 1:
+            runs[-1]["to"] = distance
+        elif names:
+            runs.append({"from": distance, "to": distance, "states": names})
+    return runs

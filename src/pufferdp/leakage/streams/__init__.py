@@ -1,1 +1,0 @@
-"""What a stream leaks that spends DP at each step."""
