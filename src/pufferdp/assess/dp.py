@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pufferdp.assess.privacy import DpPromise, dp_promise
 from pufferdp.basics import checks
@@ -30,6 +30,8 @@ from pufferdp.models.base import Model
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+
+EVERY_APPROXIMATE: Final = "every DP algorithm with this epsilon and delta"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ class LeakageReport(Paged):
     @property
     def universal(self) -> bool:
         """Whether the best curve bounds every DP algorithm."""
-        return self.holds_for == EVERY_ALGORITHM
+        return self.holds_for in (EVERY_ALGORITHM, EVERY_APPROXIMATE)
 
     @property
     def approximate(self) -> bool:
@@ -194,7 +196,7 @@ def leakage_of(
         delta=pair.delta,
         dp_delta=pair.dp_delta,
         privacy=None if promise is None or promise.pair is not None else promise.words,
-        holds_for=curves_by_name[best].holds_for,
+        holds_for=EVERY_APPROXIMATE if approximate else curves_by_name[best].holds_for,
         notes={c.name: c.note for c in curves_by_name.values() if c.note},
         foreign=frozenset(name for name, c in curves_by_name.items() if isinstance(c, Absent) and c.foreign),
     )

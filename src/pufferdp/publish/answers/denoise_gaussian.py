@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtr
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
@@ -80,5 +80,5 @@ def _surprise(prior: AnswerPrior, noisy: float, law: NoiseLaw) -> float:
 def _at_least(gaps: Floats, law: NoiseLaw) -> Floats:
     """P(noise ≥ gap) for each gap, in the answer's units; counts are rounded to whole ones."""
     if law.kind is NoiseKind.GAUSSIAN:
-        return np.asarray(ndtr(-gaps / law.scale))
+        return np.array([math.erfc(gap / (law.scale * math.sqrt(2))) / 2 for gap in gaps])
     return DiscreteGaussianLaw(law.counts_scale).at_least(np.rint(gaps / law.unit))

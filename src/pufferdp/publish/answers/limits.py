@@ -26,7 +26,8 @@ class Limit:
     error: float
     """Half of ``apart``: the error that ``probability`` is about."""
     probability: float
-    """For one of the two data sets an error of at least this size has at least this probability: (1 − delta)/(e^epsilon + 1)."""
+    """For one of the two data sets an error of at least this size has at least this probability: 1 − delta over
+    e^epsilon + 1."""
     hopeless: bool
     """Whether the two are half the range of the answer apart, or more: the answer then tells hardly anything."""
     way_out: str
