@@ -121,7 +121,7 @@ def test_only_curves_for_every_algorithm_count():
 
 
 def test_zcdp():
-    found = leakage_of(W, privacy=ZCdp(0.002), delta=1e-6, length=500)
+    found = leakage_of(ACTIVITY, privacy=ZCdp(0.002), delta=1e-6, length=500)
     assert found.delta <= 1e-6
     assert found.privacy == "zCDP with rho 0.002"
     # By hand: the loss behind it fails no more often than Canonne, Kamath & Steinke 2020 (Proposition 7) say.
