@@ -20,6 +20,7 @@ from pufferdp import (
     leakage_of,
     read_profile,
 )
+from pufferdp.assess.dp import EVERY_APPROXIMATE
 from pufferdp.assess.privacy import dp_promise
 from pufferdp.basics.words import up_to
 from pufferdp.leakage.tight.approximate import carried_delta
@@ -81,6 +82,9 @@ def test_a_pair_makes_a_pair():
     pure = leakage_of(ACTIVITY, dp_epsilon=0.25, length=5)
     assert (pure.epsilon, pure.delta, pure.dp_delta) == (found.epsilon, 0.0, 0.0)
     assert pure.curves == found.curves
+    assert (pure.holds_for, found.holds_for) == ("every pure DP algorithm", EVERY_APPROXIMATE)
+    assert pure.universal
+    assert found.universal
 
 
 def test_whose_delta_is_which():
@@ -117,7 +121,7 @@ def test_only_curves_for_every_algorithm_count():
 
 
 def test_zcdp():
-    found = leakage_of(W, privacy=ZCdp(0.002), delta=1e-6, length=500)
+    found = leakage_of(ACTIVITY, privacy=ZCdp(0.002), delta=1e-6, length=500)
     assert found.delta <= 1e-6
     assert found.privacy == "zCDP with rho 0.002"
     # By hand: the loss behind it fails no more often than Canonne, Kamath & Steinke 2020 (Proposition 7) say.

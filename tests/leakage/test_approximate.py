@@ -7,12 +7,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, ParameterError, PrivacyProfile, curves
 from pufferdp.leakage.tight.approximate import (
     allowed_loss,
+    approximate_of_losses,
     carried_delta,
     largest_rho,
     least_delta,
@@ -20,7 +21,7 @@ from pufferdp.leakage.tight.approximate import (
 )
 from pufferdp.leakage.tight.chain import TightCurve
 from tests.oracles import algorithms
-from tests.strategies import SEEDS, chains, examples
+from tests.strategies import SEEDS, chains, examples, random_transition
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]
@@ -101,6 +102,45 @@ def test_the_delta_is_reached(transition, n, target, values, loss, delta, epsilo
     assert q == pytest.approx(epsilon, abs=5e-7)
     assert carried_delta(loss, delta, q) == pytest.approx(carried, rel=1e-6)
     assert algorithms.event_delta(*laws, q, [loss] * n, [delta] * n) == pytest.approx(carried, rel=1e-6)
+
+
+def random_pair(generator):
+    """Laws of all records of a random chain given two values of one record, and what else is known."""
+    k, n = int(generator.integers(2, 4)), int(generator.integers(1, 5))
+    joint = algorithms.table([random_transition(generator, k).tolist()], generator.dirichlet(np.ones(k)), n)
+    target = int(generator.integers(n))
+    known = tuple(t for t in range(n) if t != target and generator.random() < 0.3)
+    every = list(conditional_pairs(joint, target, known))
+    return every[generator.integers(len(every))] if every else None
+
+
+@given(seed=SEEDS, loss=st.sampled_from([0.05, 0.4, 1.2]), delta=st.sampled_from([1e-6, 1e-3]))
+@settings(max_examples=examples(100))
+def test_equal_losses_reach_the_delta(seed, loss, delta):
+    """For every pair of laws by itself the programme over all events has the delta of the formula."""
+    laws = random_pair(np.random.default_rng(seed))
+    assume(laws is not None)
+    losses = [loss] * laws[0].ndim
+    q = algorithms.largest_quotient(*laws, losses)
+    carried = carried_delta(loss, delta, q)
+    assert algorithms.event_delta(*laws, q, losses, [delta] * len(losses)) == pytest.approx(
+        carried, rel=1e-5, abs=1e-11
+    )
+
+
+@given(seed=SEEDS)
+@settings(max_examples=examples(100))
+def test_unequal_losses_never_exceed_the_delta(seed):
+    generator = np.random.default_rng(seed)
+    laws = random_pair(generator)
+    assume(laws is not None)
+    n = laws[0].ndim
+    losses = np.where(generator.random(n) < 0.2, 0.0, generator.uniform(0.05, 1.0, n))
+    deltas = np.where(losses > 0, 10 ** generator.uniform(-6, -3, n), 0.0)
+    q = max(algorithms.largest_quotient(*laws, losses), 0.0)
+    most = approximate_of_losses(q, losses, deltas)
+    if (deltas > 0).any():
+        assert algorithms.event_delta(*laws, q, losses, deltas) <= most * (1 + 1e-5) + 1e-11
 
 
 def test_large_numbers_are_carried_over_as_well():

@@ -35,6 +35,7 @@ from pufferdp.publish.answers.queries import Query
 Curves = Mapping[str, Curve]
 _QUICK_STATES: Final = 8
 """Up to so many states a point of the tight curve takes milliseconds; beyond them figures have fewer points."""
+EVERY_APPROXIMATE: Final = "every DP algorithm with this epsilon and delta"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ class LeakageReport(Paged):
     @property
     def universal(self) -> bool:
         """Whether the best curve bounds every DP algorithm."""
-        return self.holds_for == EVERY_ALGORITHM
+        return self.holds_for in (EVERY_ALGORITHM, EVERY_APPROXIMATE)
 
     @property
     def approximate(self) -> bool:
@@ -214,7 +215,7 @@ def leakage_of(
         delta=pair.delta,
         dp_delta=pair.dp_delta,
         privacy=None if promise is None or promise.pair is not None else promise.words,
-        holds_for=curves_by_name[best].holds_for,
+        holds_for=EVERY_APPROXIMATE if approximate else curves_by_name[best].holds_for,
         notes={c.name: c.note for c in curves_by_name.values() if c.note},
         states=model.labels,
         foreign=frozenset(name for name, c in curves_by_name.items() if isinstance(c, Absent) and c.foreign),

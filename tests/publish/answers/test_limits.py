@@ -178,10 +178,19 @@ def test_accuracy_and_factors_of_the_notes():
 @pytest.mark.parametrize("kind", NoiseKind)
 def test_mean_squared_error(kind, scale):
     law = NoiseLaw(kind=kind, scale=scale, coordinates=3, unit=0.5)
-    if kind is not NoiseKind.DISCRETE_LAPLACE:
+    if kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN):
         assert law.mean_squared_error == pytest.approx(3 * scale**2 * (2 if kind is NoiseKind.LAPLACE else 1))
         return
     steps = np.arange(-2000, 2001)
-    mass = np.exp(-np.abs(steps) / law.counts_scale)
+    distances = np.abs(steps) / law.counts_scale
+    mass = np.exp(-distances if kind is NoiseKind.DISCRETE_LAPLACE else -(distances**2) / 2)
     literal_error = 3 * float((mass / mass.sum() * (0.5 * steps) ** 2).sum())
     assert law.mean_squared_error == pytest.approx(literal_error, rel=1e-9)
+
+
+def test_a_delta_makes_errors_a_little_rarer():
+    """By hand: of two answers one is near with probability at most e^epsilon times its share when far, plus delta."""
+    asked = {"model": AnyGroups(largest=100), "query": Query.parse("count:1"), "lengths": ((100, 1),), "epsilon": 1}
+    for delta in (0.0, 1e-6, 0.5):
+        found = limit_of(Problem(**asked, delta=delta))
+        assert found.probability == pytest.approx((1 - delta) / (math.e + 1), rel=1e-12)

@@ -80,11 +80,15 @@ def test_accuracy_is_the_least_alpha_that_holds(kind, scale, d, beta):
             return (1 - math.exp(-bound / scale)) ** d
         if kind is NoiseKind.GAUSSIAN:
             return (1 - 2 * stats.norm.sf(bound / scale)) ** d
+        if kind is NoiseKind.DISCRETE_GAUSSIAN:
+            steps = np.arange(math.ceil(40 * scale) + 2)
+            mass = np.exp(-((steps / law.counts_scale) ** 2) / 2)
+            return (1 - 2 * float(mass[steps >= bound].sum() / (2 * mass.sum() - 1))) ** d
         q = math.exp(-1 / law.counts_scale)
         return (1 - 2 * q**bound / (1 + q)) ** d  # P(|X| < bound) for whole bounds
 
     assert all_within(alpha) >= 1 - beta - 1e-12
-    if kind is not NoiseKind.DISCRETE_LAPLACE:
+    if kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN):
         assert all_within(alpha * (1 - 1e-6)) < 1 - beta
     elif alpha > 1:
         assert all_within(alpha - 1) < 1 - beta + 1e-12

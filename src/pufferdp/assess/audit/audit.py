@@ -21,7 +21,7 @@ from pufferdp.assess.audit.mechanisms.ours import (
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
 from pufferdp.assess.audit.search import AuditFinding, Budget, Experiment, find, prior_odds
-from pufferdp.assess.dp import LeakageReport, leakage_of
+from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
@@ -137,7 +137,7 @@ class AuditReport(Paged):
     @property
     def universal(self) -> bool:
         """Whether the upper bound holds for every DP algorithm."""
-        return self.holds_for == EVERY_ALGORITHM
+        return self.holds_for in (EVERY_ALGORITHM, EVERY_APPROXIMATE)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp audit --json`` prints."""

@@ -26,7 +26,8 @@ class Limit:
     error: float
     """Half of ``apart``: the error that ``probability`` is about."""
     probability: float
-    """For one of the two data sets an error of at least this size has at least this probability: 1/(e^epsilon + 1)."""
+    """For one of the two data sets an error of at least this size has at least this probability: 1 − delta over
+    e^epsilon + 1."""
     hopeless: bool
     """Whether the two are half the range of the answer apart, or more: the answer then tells hardly anything."""
     way_out: str
@@ -61,7 +62,8 @@ def limit_of(problem: Problem) -> Limit | None:
     return Limit(
         apart=far,
         error=far / 2,
-        probability=1 / (math.exp(problem.epsilon) + 1) if problem.epsilon < 700 else 0.0,
+        # An answer near one of the two is far from the other: 1 − β ≤ e^epsilon·β + delta.
+        probability=(1 - problem.delta) / (math.exp(problem.epsilon) + 1) if problem.epsilon < 700 else 0.0,
         hopeless=whole is not None and far >= whole / 2,
         way_out=_way_out(problem),
     )

@@ -11,7 +11,15 @@ from pufferdp.basics.words import number
 from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import delta_words, made_by, odds, plain_dp, promise, promise_sentences, secret_words
+from pufferdp.report.pages.common import (
+    approximate_promise,
+    made_by,
+    odds,
+    plain_dp,
+    promise,
+    promise_sentences,
+    secret_words,
+)
 from pufferdp.report.pages.leakage import multiplied
 
 if TYPE_CHECKING:
@@ -106,8 +114,9 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
             Section(
                 title="The promise",
                 blocks=(
-                    promise(g["epsilon"], g["knows"], "these numbers", **about),
-                    *delta_words(g["epsilon"], g.get("delta")),
+                    approximate_promise(g["epsilon"], g["delta"], g["knows"], "these numbers")
+                    if "delta" in g
+                    else promise(g["epsilon"], g["knows"], "these numbers", **about),
                 ),
             ),
             Section(title="The accuracy", blocks=_accuracy(certificate)),
@@ -227,6 +236,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
     content, problem = plan.to_dict(), plan.problem
     best = next(c for c in content["candidates"] if c["mechanism"] == content["best"])
     own, clip = problem.secrets is not None, problem.query.clip
+    bounded = f"probabilities, but for a delta of {best['delta']:g}," if "delta" in best else "odds"
     width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
     limit = content["limit"]
     warnings = (hopeless(limit),) if limit is not None and limit["hopeless"] else ()
@@ -240,7 +250,11 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
             Section(
                 title="The promise",
                 blocks=(
-                    promise(
+                    approximate_promise(
+                        problem.epsilon, best["delta"], problem.adversary.knows, "an answer released by this plan"
+                    )
+                    if "delta" in best
+                    else promise(
                         problem.epsilon,
                         problem.adversary.knows,
                         "an answer released by this plan",
@@ -252,7 +266,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
             *plain_dp(comparison, problem.epsilon, "a release by this plan"),
         ),
         words=(
-            f"A release by this plan bounds the shift of odds by a factor of at most {odds(problem.epsilon)}, for "
+            f"A release by this plan bounds the shift of {bounded} by a factor of at most {odds(problem.epsilon)}, for "
             f"whoever believes the model and knows {problem.adversary.knows}. The certificate of the release has the "
             "exact words; a plan promises nothing yet.",
         ),

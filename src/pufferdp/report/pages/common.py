@@ -40,15 +40,14 @@ def promise(epsilon: float, knows: str, sees: str, secret: str = "any one record
     return Words((sentence,), Medium.PAGES)
 
 
-def delta_words(epsilon: float, delta: float | None) -> tuple[Words, ...]:
-    """What a delta adds to the promise; nothing where there is none."""
-    if not delta:
-        return ()
+def approximate_promise(epsilon: float, delta: float, knows: str, sees: str) -> Words:
+    """The same for a promise with a delta. Odds are not bounded then; probabilities are."""
     sentence = (
-        f"The promise has a delta of {delta:g}: any set of answers is at most {odds(epsilon)} times as likely under "
-        f"one value as under another, plus {delta:g}."
+        f"Whoever sees {sees} learns little about any one record: any set of answers is at most {odds(epsilon)} times "
+        f"as likely under one value of it as under another, plus a delta of {delta:g}. This holds for somebody who "
+        f"knows how the records hang together, as the model says, and who knows {knows}."
     )
-    return (Words((sentence,), Medium.PAGES),)
+    return Words((sentence,), Medium.PAGES)
 
 
 def secret_words(own: bool, width: float | None) -> dict[str, str]:

@@ -32,6 +32,7 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler, gaussian_delta
+from pufferdp.report.pages.answers import answer_page, plan_page
 from tests.oracles import algorithms
 from tests.strategies import chains, examples
 
@@ -256,3 +257,17 @@ def test_a_ledger_keeps_pure_budgets(tmp_path):
     found = ranked(W, "histogram")
     with pytest.raises(LedgerError, match="pure budgets"):
         charge_of(found.problem, found.best)
+
+
+def test_pages_say_what_is_bounded():
+    """With a delta probabilities are bounded and odds are not: no page says they were."""
+    several = Query.of_function(lambda chains: [0.0] * 100, 200.0, 100, euclidean=10.0)
+    pages = [
+        answer_page(release_one().certificate.to_dict()),
+        plan_page(ranked(W, several, NAME, "curve-tight")),
+    ]
+    for page in pages:
+        (words,) = next(section for section in page.sections if section.title == "The promise").blocks
+        text = " ".join(words.sentences)
+        assert "plus a delta of 1e-06" in text
+        assert "odds" not in text

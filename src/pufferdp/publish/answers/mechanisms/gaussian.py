@@ -41,9 +41,9 @@ class GaussianTight(Mechanism):
 
     def calibrate(self, problem: Problem) -> Calibration:
         """The least scale at which OpenDP's map and the curve together keep the promise."""
+        refuse_own_secrets(problem)
         if problem.delta <= 0:
             raise NotApplicableError("keeps a promise with a delta: give one with --delta, for example 1e-6")
-        refuse_own_secrets(problem)
         if problem.model.real_valued:
             raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
         budget = largest_zcdp(_best_curve(problem), problem.epsilon, problem.delta)
