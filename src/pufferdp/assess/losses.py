@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints
@@ -20,12 +21,10 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.attack import SideAttack, TightLeakage
+from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.tight.odds import OddsCurve
-from pufferdp.leakage.tight.odds_series import odds_series
-from pufferdp.leakage.tight.record_attack import attack_on
-from pufferdp.leakage.tight.series import series_leakage
+from pufferdp.leakage.tight.odds import OddsCurve, odds_series
+from pufferdp.leakage.tight.series import attack_on, series_leakage
 from pufferdp.leakage.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
@@ -59,10 +58,8 @@ class LossesReport(Paged):
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
     adversary: Adversary
-    attack: TightLeakage
+    attack: WorstAlgorithm
     """Who learns that much, and from which questions."""
-    labels: tuple[str, ...]
-    """Names of the states, for the words of ``attack``."""
 
     @property
     def length(self) -> int:
@@ -98,7 +95,7 @@ class LossesReport(Paged):
             "records": (records + 1).tolist(),
             "dp_epsilon": self.losses[records].tolist(),
             "leakage": self.leakage[records].tolist(),
-            "attack": attack_dict(self.attack, self.labels),
+            "attack": self.attack.to_dict(),
         }
 
 
@@ -142,8 +139,7 @@ def leakage_of_losses(
         leakage=leakage,
         lower=min(worst.lower, float(leakage.max())),
         adversary=who,
-        attack=worst,
-        labels=beliefs[worst.model].labels,
+        attack=WorstAlgorithm.of(worst, beliefs[worst.model].labels),
     )
 
 
@@ -194,29 +190,3 @@ def listed(n: int, worst: int) -> Ints:
     between = np.linspace(0, n - 1, _EDGE).astype(np.int64)
     ends = np.concatenate([np.arange(_EDGE), np.arange(n - _EDGE, n)])
     return np.unique(np.concatenate([ends, between, np.array([worst])]))
-
-
-def attack_dict(attack: TightLeakage, labels: Sequence[str]) -> dict[str, Any]:
-    """Who learns most, in names of states: two values of the record, what is known of others, what they are asked."""
-    sides = {"before": attack.before, "after": attack.after}
-    return {
-        "likelier": labels[attack.likelier],
-        "other": labels[attack.other],
-        **{
-            name: None if side.known is None else {"distance": side.known[0], "state": labels[side.known[1]]}
-            for name, side in sides.items()
-        },
-        "questions": {name: _runs(side, labels) for name, side in sides.items()},
-    }
-
-
-def _runs(side: SideAttack, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Distances that are asked the same question, from the nearest on; records that are asked nothing are left out."""
-    runs: list[dict[str, Any]] = []
-    for distance, states in enumerate(side.questions, start=1):
-        names = [labels[state] for state in states]
-        if runs and runs[-1]["states"] == names and runs[-1]["to"] == distance - 1:
-            runs[-1]["to"] = distance
-        elif names:
-            runs.append({"from": distance, "to": distance, "states": names})
-    return runs

@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pufferdp.assess.losses import attack_dict, beliefs_of, exact_value, first_of_worst, listed, odds_curve, solvable
+from pufferdp.assess.losses import beliefs_of, exact_value, first_of_worst, listed, odds_curve, solvable
+from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
@@ -25,7 +26,7 @@ from pufferdp.basics.words import number
 from pufferdp.leakage.curves import TightBound, best_curve, curve
 from pufferdp.leakage.tight import streams as tight
 from pufferdp.leakage.tight.attack import TightLeakage
-from pufferdp.leakage.tight.odds_series import OddsSeries, odds_forever, odds_series
+from pufferdp.leakage.tight.odds import OddsSeries, odds_forever, odds_series
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain
 
@@ -63,10 +64,8 @@ class StreamReport(Paged):
     adversary: Adversary
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
-    attack: TightLeakage
+    attack: WorstAlgorithm
     """Who learns that much, and from which questions."""
-    labels: tuple[str, ...]
-    """Names of the states, for the words of ``attack``."""
     curve: float | None
     """What the best leakage curve says of any algorithm with the largest of the losses; None without end."""
 
@@ -100,7 +99,7 @@ class StreamReport(Paged):
             "lower": self.lower,
             "exact": self.exact,
             "upper": self.upper,
-            "attack": attack_dict(self.attack, self.labels),
+            "attack": self.attack.to_dict(),
             "curve": self.curve,
         }
 
@@ -202,8 +201,7 @@ def stream_leakage(
         length=None if endless else len(losses),
         adversary=who,
         lower=min(worst.lower, float(total.max())),
-        attack=worst,
-        labels=beliefs[worst.model].labels,
+        attack=WorstAlgorithm.of(worst, beliefs[worst.model].labels),
         curve=allowed,
     )
 

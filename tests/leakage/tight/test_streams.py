@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight.inputs import stationary_law
-from pufferdp.leakage.tight.odds import OddsCurve
-from pufferdp.leakage.tight.odds_series import odds_forever, odds_series
+from pufferdp.leakage.tight.odds import OddsCurve, odds_forever, odds_series
 from pufferdp.leakage.tight.streams import stream_budget, stream_leakage
 from tests.oracles import algorithms, streams
 from tests.strategies import SEEDS, examples, random_law, random_transition

@@ -24,8 +24,7 @@ from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.inverse import largest_loss
 from pufferdp.leakage.tight.many_states import ManyStates
 from pufferdp.leakage.tight.outlook import Outlook, Rows
-from pufferdp.leakage.tight.record_attack import attack_on
-from pufferdp.leakage.tight.series import WIDTH, series_leakage, worst_pairs
+from pufferdp.leakage.tight.series import WIDTH, attack_on, series_leakage, worst_pairs
 from pufferdp.leakage.tight.sides import solve
 from pufferdp.leakage.tight.two_states import Lane
 

@@ -10,7 +10,7 @@ from pufferdp.basics.words import number, up_to
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Range, Rule, Text
 from pufferdp.report.page import Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import DP
-from pufferdp.report.pages.losses import attack_words, reached
+from pufferdp.report.pages.losses import reached
 
 if TYPE_CHECKING:
     from pufferdp.assess.attack.attack import AttackReport
@@ -326,7 +326,7 @@ def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
     )
     if stream.upper > 0:
         leaks += f" {reached(stream.lower, stream.exact)}"
-    sentences = [leaks, *attack_words(stream.attack, stream.labels)]
+    sentences = [leaks, *stream.attack.sentences]
     if stream.curve is not None and bool((stream.losses < stream.losses.max()).any()):
         sentences.append(
             f"If every step spent as much as the one that spends most, {number(float(stream.losses.max()))}, a record "

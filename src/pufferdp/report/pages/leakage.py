@@ -118,16 +118,15 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
 
 def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
     """The worst algorithm along the chain: which states of each record count as a yes, and which records are known."""
-    shown = min(_SHOWN, max(_reach(attack["before"]), _reach(attack["after"]), 1))
-    place = {state: float(n) for n, state in enumerate(states)}
+    known = [(sign * side["distance"], side["state"]) for sign, side in _both(attack) if side is not None]
+    runs = [(sign, run) for sign, side in _both(attack["questions"]) for run in side]
+    reach = [abs(d) for d, _ in known] + [run["to"] or _SHOWN for _, run in runs]
+    shown, place = min(_SHOWN, max(reach, default=1)), {state: float(n) for n, state in enumerate(states)}
     yes = [(0, attack["likelier"])]
-    known = []
-    for sign, side in ((-1, attack["before"]), (1, attack["after"])):
-        asked = side["questions"]
-        for d in range(1, min(shown, len(asked)) + 1):
-            yes += [(sign * d, state) for state in asked[d - 1]]
-        if side["known"] is not None and side["known"]["distance"] <= shown:
-            known.append((sign * side["known"]["distance"], side["known"]["state"]))
+    for sign, run in runs:
+        last = min(run["to"] or shown, shown)
+        yes += [(sign * d, state) for d in range(run["from"], last + 1) for state in run["states"]]
+    known = [(d, state) for d, state in known if abs(d) <= shown]
     layers: list[Layer] = [
         Rule(at=0.0, along="x", pale=True),
         Points(x=tuple(float(d) for d, _ in yes), y=tuple(place[s] for _, s in yes), label="counts as a yes", series=2),
@@ -149,9 +148,9 @@ def questions_chart(attack: Mapping[str, Any], states: Sequence[str]) -> Chart:
     )
 
 
-def _reach(side: Mapping[str, Any]) -> int:
-    """How far a side is worth showing: up to its known record, or as far as questions are listed."""
-    return int(side["known"]["distance"]) if side["known"] is not None else len(side["questions"])
+def _both(sides: Mapping[str, Any]) -> tuple[tuple[int, Any], tuple[int, Any]]:
+    """Both sides, with the sign of their distances."""
+    return (-1, sides["before"]), (1, sides["after"])
 
 
 def leakage_page(report: LeakageReport) -> Page:
@@ -226,7 +225,7 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
             f"{w.over} then speaks for {w.record} being {w.likelier} and not {w.other}."
         )
     elif report.attack is not None:
-        sentences.append(report.attack.sentence)
+        sentences += report.attack.sentences
     sentences += filter(None, (multiplied(report.multiplies),))
     return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), neighbours
 
