@@ -311,7 +311,7 @@ class MarkovChain(SeriesModel):
         for members in self.closed_classes:
             index = np.asarray(members)
             block = self.transition[np.ix_(index, index)]
-            law[index] += _stationary_of_irreducible(block) / len(self.closed_classes)
+            law[index] += irreducible_law(block) / len(self.closed_classes)
         return read_only(law)
 
     @cached_property
@@ -335,7 +335,7 @@ class MarkovChain(SeriesModel):
         return f"MarkovChain({self.size} state{'s' * (self.size != 1)}: {names}; start {start})"
 
 
-def _stationary_of_irreducible(block: Matrix) -> Vector:
+def irreducible_law(block: Matrix) -> Vector:
     """π of an irreducible block by the GTH elimination: no subtraction, so every entry is right to many digits."""
     a = np.array(block)
     k = len(a)

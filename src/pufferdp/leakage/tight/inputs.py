@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.models.chain import irreducible_law
 
 ROW_TOLERANCE: Final = 1e-9
 MOST_RECORDS: Final = 2**53
@@ -132,22 +133,8 @@ def stationary_law(transition: Floats) -> Floats:
     closed = [np.array(c) for c in sorted(classes) if set(np.flatnonzero(reach[c[0]])) == set(c)]
     found = np.zeros(k)
     for states in closed:
-        found[states] += _kept(transition[np.ix_(states, states)]) / len(closed)
+        found[states] += irreducible_law(transition[np.ix_(states, states)]) / len(closed)
     return found
-
-
-def _kept(block: Floats) -> Floats:
-    """The stationary law of an irreducible block by elimination without subtractions (Grassmann, Taksar & Heyman)."""
-    a = np.array(block)
-    k = len(a)
-    for n in range(k - 1, 0, -1):
-        a[:n, n] /= a[n, :n].sum()
-        a[:n, :n] += np.outer(a[:n, n], a[n, :n])
-    found = np.zeros(k)
-    found[0] = 1.0
-    for n in range(1, k):
-        found[n] = found[:n] @ a[:n, n]
-    return np.asarray(found / found.sum())
 
 
 def supports(found: Chain, length: int) -> Mask:
