@@ -17,12 +17,14 @@ from benchmarks import (
     page,
     quilts,
     redaction,
+    streams,
 )
 from benchmarks.timing import Report
 
 ROOMS = {
     "quilts": quilts,
     "leakage": leakage,
+    "streams": streams,
     "networks": networks,
     "denoising": denoising,
     "ledger": ledger,
