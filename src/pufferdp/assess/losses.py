@@ -211,7 +211,10 @@ def attack_dict(attack: TightLeakage, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _runs(side: SideAttack, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Distances that are asked the same question, from the nearest on; records that are asked nothing are left out."""
+    """Distances that are asked the same question, from the nearest on; records that are asked nothing are left out.
+
+    The last question of a side that has more records than are listed goes on: ``to`` is None.
+    """
     runs: list[dict[str, Any]] = []
     for distance, states in enumerate(side.questions, start=1):
         names = [labels[state] for state in states]
@@ -219,4 +222,7 @@ def _runs(side: SideAttack, labels: Sequence[str]) -> list[dict[str, Any]]:
             runs[-1]["to"] = distance
         elif names:
             runs.append({"from": distance, "to": distance, "states": names})
+    listed_all = side.records is not None and side.records <= len(side.questions)
+    if runs and runs[-1]["to"] == len(side.questions) and not listed_all:
+        runs[-1]["to"] = None
     return runs

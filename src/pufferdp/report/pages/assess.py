@@ -317,7 +317,7 @@ def _stream_sentences(stream: StreamReport) -> tuple[str, ...]:
     )
     if stream.upper > 0:
         leaks += f" {reached(stream.lower, stream.exact)}"
-    sentences = [leaks, *attack_words(stream.attack, stream.labels)]
+    sentences = [leaks, *attack_words(stream.to_dict()["attack"])]
     if stream.curve is not None and bool((stream.losses < stream.losses.max()).any()):
         sentences.append(
             f"If every step spent as much as the one that spends most, {number(float(stream.losses.max()))}, a record "

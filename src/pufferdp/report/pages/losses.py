@@ -9,10 +9,7 @@ from pufferdp.report.charts import Axis, Chart, Line
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pufferdp.assess.losses import LossesReport
-    from pufferdp.leakage.tight.attack import SideAttack, TightLeakage
 
 _MOST_RUNS: Final = 3
 """Changes of the question on a side that a sentence tells."""
@@ -28,7 +25,7 @@ def losses_page(report: LossesReport) -> Page:
     )
     title = f"A DP loss of its own for each of {n:,} records, for an adversary who knows {report.adversary.knows}"
     table = Table(caption="Leakage about a record, at most", head=("record", "DP loss", "leaks at most"), rows=rows)
-    sentences = (_answer(report), *attack_words(report.attack, report.labels))
+    sentences = (_answer(report), *attack_words(content["attack"]))
     return Page(
         title=title,
         opening=(title,),
@@ -56,35 +53,27 @@ def reached(lower: float, exact: float | None) -> str:
     return f"Some algorithm leaks {number(lower)}."
 
 
-def attack_words(attack: TightLeakage, labels: Sequence[str]) -> tuple[str, ...]:
+def attack_words(attack: dict[str, Any]) -> tuple[str, ...]:
     """Who learns most, and from which yes/no questions to the records around."""
-    if attack.likelier == attack.other:
+    if attack["likelier"] == attack["other"]:
         return ()
-    about = f"about the record being {labels[attack.likelier]} and not {labels[attack.other]}"
     known = [
-        f"the record {side.known[0]:,} step{'s' * (side.known[0] != 1)} {place} it to be {labels[side.known[1]]}"
-        for place, side in (("before", attack.before), ("after", attack.after))
-        if side.known is not None
+        f"the record {side['distance']:,} step{'s' * (side['distance'] != 1)} {place} it to be {side['state']}"
+        for place in ("before", "after")
+        if (side := attack[place]) is not None
     ]
+    about = f"about the record being {attack['likelier']} and not {attack['other']}"
     out = [f"Most is learnt by someone who knows {' and '.join(known)}, {about}."] if known else []
-    asked = _questions(attack, labels)
-    return (*out, asked) if asked else tuple(out)
+    before, after = attack["questions"]["before"], attack["questions"]["after"]
+    if (before or after) and max(len(before), len(after)) <= _MOST_RUNS:
+        sides = {"on either side": before} if before == after else {"before it": before, "after it": after}
+        asked = [_asked(run, side) for side, runs in sides.items() for run in runs]
+        out.append(f"The worst algorithm asks {' It asks '.join(asked)}")
+    return tuple(out)
 
 
-def _questions(attack: TightLeakage, labels: Sequence[str]) -> str | None:
-    """The questions of the worst algorithm in a sentence; None where there are none, or too many."""
-    before, after = _runs(attack.before), _runs(attack.after)
-    if not (before or after) or max(len(before), len(after)) > _MOST_RUNS:
-        return None
-    if before == after:
-        parts = [_asked(first, last, states, "on either side", labels) for first, last, states in before]
-    else:
-        parts = [_asked(first, last, states, "before it", labels) for first, last, states in before]
-        parts += [_asked(first, last, states, "after it", labels) for first, last, states in after]
-    return f"The worst algorithm asks {' It asks '.join(parts)}"
-
-
-def _asked(first: int, last: int | None, states: tuple[int, ...], side: str, labels: Sequence[str]) -> str:
+def _asked(run: dict[str, Any], side: str) -> str:
+    first, last = run["from"], run["to"]
     if last is None:
         where = f"all records from the {_ordinal(first)} {side}" if first > 1 else f"all records {side}"
     elif first == last:
@@ -93,25 +82,12 @@ def _asked(first: int, last: int | None, states: tuple[int, ...], side: str, lab
         where = f"the next {last:,} records {side}"
     else:
         where = f"the {_ordinal(first)} to {_ordinal(last)} record {side}"
-    return f"{where}: is it {' or '.join(labels[s] for s in states)}?"
+    return f"{where}: is it {' or '.join(run['states'])}?"
 
 
 def _ordinal(n: int) -> str:
     ending = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n:,}{ending}"
-
-
-def _runs(side: SideAttack) -> list[tuple[int, int | None, tuple[int, ...]]]:
-    """First and last distance that are asked about the same states; None: without end."""
-    runs: list[tuple[int, int | None, tuple[int, ...]]] = []
-    for distance, states in enumerate(side.questions, start=1):
-        if runs and runs[-1][2] == states and runs[-1][1] == distance - 1:
-            runs[-1] = runs[-1][0], distance, states
-        elif states:
-            runs.append((distance, distance, states))
-    if runs and runs[-1][1] == len(side.questions) and (side.records is None or side.records > len(side.questions)):
-        runs[-1] = runs[-1][0], None, runs[-1][2]
-    return runs
 
 
 def losses_chart(report: dict[str, Any]) -> Chart:
