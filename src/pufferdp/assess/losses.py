@@ -24,9 +24,8 @@ from pufferdp.leakage.tight.attack import SideAttack, TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve
 from pufferdp.leakage.tight.odds_series import odds_series
-from pufferdp.leakage.tight.record_attack import attack_on
 from pufferdp.leakage.tight.series import series_leakage
-from pufferdp.leakage.tight.streams import EACH
+from pufferdp.leakage.tight.streams import EACH, attack_on
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 
