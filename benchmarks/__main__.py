@@ -18,6 +18,7 @@ from benchmarks import (
     page,
     quilts,
     redaction,
+    streams,
     tight,
 )
 from benchmarks.timing import Report
@@ -25,6 +26,7 @@ from benchmarks.timing import Report
 ROOMS = {
     "quilts": quilts,
     "leakage": leakage,
+    "streams": streams,
     "tight": tight,
     "networks": networks,
     "denoising": denoising,

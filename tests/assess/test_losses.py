@@ -107,7 +107,7 @@ def test_classes_given_by_bounds_are_bounded_by_odds(model):
     assert leakage_of_losses(model, losses, adversary="dp").leakage.tolist() == losses.tolist()
 
 
-@pytest.mark.parametrize("n", [4, 60])
+@pytest.mark.parametrize("n", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_any_start_lies_above_every_start(n):
     losses = np.random.default_rng(4).choice([0.1, 0.2], size=n)
     found = leakage_of_losses(MarkovChain(transition=W, start="any"), losses, adversary="pufferfish")

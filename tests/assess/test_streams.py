@@ -134,7 +134,7 @@ BINARY = BinaryInterval(low=0.2, high=0.8)
 BOX = MarkovInterval(low=THREE.transition - 0.02, high=THREE.transition + 0.02)
 
 
-@pytest.mark.parametrize("model", [BINARY, BOX], ids=["binary", "box"])
+@pytest.mark.parametrize("model", [BINARY, pytest.param(BOX, marks=pytest.mark.slow)], ids=["binary", "box"])
 def test_classes_given_by_bounds_are_bounded_by_odds(model):
     losses = np.array([0.5, 0.1, 0.3, 0.2])
     found, inside = stream_leakage(model, losses), stream_leakage(model.definite_chains[0], losses)
@@ -156,6 +156,7 @@ def test_the_interval_of_the_theory():
     assert 1 / stream_budget(BINARY, 1.0).constant == pytest.approx(3.961264, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_any_start_is_exact_and_above_every_start(adversary):
     chain = MarkovChain(transition=THREE.transition, start="any")

@@ -138,7 +138,7 @@ def test_never_above_cao(problem):
     assert (found.total <= np.array(backward) + np.array(forward) - losses + ROOM).all()
 
 
-@pytest.mark.parametrize(("k", "spiky", "loss"), [(5, 1.0, 0.1), (5, 0.3, 1.0), (10, 0.3, 0.1), (20, 1.0, 0.5)])
+@pytest.mark.parametrize(("k", "spiky", "loss"), [(5, 1.0, 0.1), (5, 0.3, 1.0), (10, 0.3, 0.1)])
 def test_endless_streams_of_many_states_are_never_above_tpl(k, spiky, loss):
     P = np.random.default_rng(k).dirichlet(np.full(k, spiky), size=k)
     law = stationary_law(P)
@@ -195,7 +195,9 @@ def test_large_losses_of_many_states_leave_no_vector_behind():
 
 
 @pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("P", [ACTIVITY, TURNING, [[0.99, 0.01], [0.02, 0.98]], THREE])
+@pytest.mark.parametrize(
+    "P", [ACTIVITY, TURNING, [[0.99, 0.01], [0.02, 0.98]], pytest.param(THREE, marks=pytest.mark.slow)]
+)
 def test_long_streams_settle_and_are_what_short_ones_tend_to(P, who):
     ever, long = stream_leakage(P, 0.2, adversary=who), stream_leakage(P, 0.2, length=1_000_000, adversary=who)
     short = stream_leakage(P, 0.2, length=30, adversary=who)
