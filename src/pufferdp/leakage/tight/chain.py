@@ -172,7 +172,7 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
     chain, states = visited(chain, length)
     place = _Place(chain, adversary, _uncertain(chain, length), states)
-    if adversary == "dp" or chain.size == 1 or length == 1:
+    if adversary == "dp" or chain.independent or length == 1:
         return _Alone(place)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)

@@ -42,6 +42,11 @@ class Chain:
         return len(self.kernels)
 
     @cached_property
+    def independent(self) -> bool:
+        """Whether no record says anything about the next one: all rows are equal."""
+        return bool((self.kernels == self.kernels[:, :1]).all())
+
+    @cached_property
     def marginals(self) -> Floats:
         """Laws of the first m records of a chain with a start that is kept, (m, k)."""
         assert self.start is not None

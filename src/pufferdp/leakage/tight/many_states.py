@@ -28,6 +28,8 @@ COARSE: Final = 4e-7
 _CLIMB: Final = 1e-5
 """A pass that gains no more than this share is the last: what is left is as small as its square."""
 _ROUGH: Final = 0.05
+_TRIED: Final = 8
+"""Rows that are tried to find the one to begin with."""
 _FAR: Final = 8
 """Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
 _WORK: Final = 1 << 18
@@ -230,7 +232,7 @@ class ManyStates:
         """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
-        at = self._order[: min(near, 32 if self.known else 8)]
+        at = self._order[: min(near, _TRIED)]
         if len(at) > 1:
             depth = min(self.longest, self.first_depth, _DEEP)
             found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)

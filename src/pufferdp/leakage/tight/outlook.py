@@ -15,6 +15,7 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 
 MOST_LOSS: Final = 200.0
 """Losses are cut to this inside a pass, so that e^loss and its square are numbers; the rest is added to the bound."""
+_SETTLED: Final = 1e-15
 OPEN_END: Final = -1
 """In place of a known value: the series ends there."""
 LASTING: Final = -2
@@ -239,10 +240,13 @@ class Bracket:
 
 def tends_to(rounds: Floats, times: int, end: Floats) -> Floats:
     """Weights after so many rounds behind an end, scaled to 1."""
-    weights = np.broadcast_to(end, rounds.shape[:-1])
+    weights, before = np.broadcast_to(end, rounds.shape[:-1]), rounds
     for bit in range(times.bit_length()):
         if bit % 3 == 0:  # entries of at most 1 stay numbers when they are squared three times
             rounds = scaled(rounds, (-1, -2))
+            if bit and np.abs(rounds - before).max() <= _SETTLED:  # more rounds change nothing
+                return scaled((rounds @ weights[..., None])[..., 0], (-1,))
+            before = rounds
         if times >> bit & 1:
             weights = scaled((rounds @ weights[..., None])[..., 0], (-1,))
         rounds = rounds @ rounds

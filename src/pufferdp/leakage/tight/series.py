@@ -195,7 +195,7 @@ def series_leakage(
     n = len(losses)
     both = lanes(chain, n)
     certain = bool((both.possible.sum(axis=1) < 2).all())
-    if adversary == "dp" or certain or n == 1:
+    if adversary == "dp" or certain or chain.independent or n == 1:
         return _own(both, losses, adversary)
     if chain.size == 2:
         return _of_two(both, losses, adversary, width, sides)
