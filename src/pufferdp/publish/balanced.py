@@ -37,8 +37,8 @@ Draw = Callable[[int, float], list[int]]
 """So many independent draws of discrete Laplace noise of a scale."""
 _LARGEST_SCALE: Final = 2.0**53
 """Samplers draw 64-bit integers; noise of a larger scale could leave them."""
-_NO_NOISE: Final = 700.0
-"""Beyond this rate a draw that is not 0 has a probability below what a double can hold."""
+_NO_NOISE: Final = 350.0
+"""Beyond this rate a draw that is not 0 has a probability of about exp(-700), the least that a double can hold."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,10 @@ STATES = ("rest", "active")
 ASKED = {"column": "state", "by": "who", "order": "time", "epsilon": 1.0}
 
 
+TIES = {"curve-tight", "exact-laplace", "per-record-dp"}
+"""Mechanisms that need the same noise for some problems."""
+
+
 class Silent:
     """No noise: what is compared is the exact answer. For tests alone."""
 
@@ -74,7 +78,11 @@ def test_each_person_gets_what_they_would_get_alone(
         alone = release(mine, model=MODELS[person], mechanism=mechanism, **asked)
         assert found.answer == alone.answer
         ours, theirs = found.certificate.to_dict(), alone.certificate.to_dict()
-        assert ours["noise"]["scale"] == pytest.approx(theirs["noise"]["scale"], rel=1e-9)
+        # Where records attract each other the tight curve and exact-laplace are the same number, and a plan may name
+        # either. The search of exact-laplace is content with a share of 1e-7, on the safe side.
+        same = ours["mechanism"]["name"] == theirs["mechanism"]["name"]
+        assert same or {ours["mechanism"]["name"], theirs["mechanism"]["name"]} <= TIES
+        assert ours["noise"]["scale"] == pytest.approx(theirs["noise"]["scale"], rel=1e-9 if same else 1e-7)
         assert ours["data"] == theirs["data"]
         assert ours["model_sha256"] == theirs["model_sha256"]
         assert verify(found.certificate).problems == ()

@@ -133,7 +133,7 @@ def test_outputs_far_outside_are_like_those_at_the_end():
 
 
 def test_large_and_small_scales():
-    for k, scale in itertools.product((2, 3, 51), (1e-9, 1e-3, 0.05, 1e6, 1e12)):
+    for k, scale in itertools.product((2, 3, 51), (1e-9, 1e-3, 0.002, 0.05, 1e6, 1e12)):
         law = BalancedLaw(scale, k)
         assert 0 <= law.expected_l1 <= (k - 1) * scale * (1 + 1e-9)
         assert 0 <= law.squared < math.inf
