@@ -107,9 +107,11 @@ def test_more_loss_or_more_records_never_leak_less():
                 for n in lengths
             ]
         )
-        assert (np.diff(table, axis=1) >= -1e-9 * table[:, 1:]).all(), seed
+        # Brackets end where only rounding is left: some 1e-11 for hundreds of records.
+        assert (np.diff(table, axis=1) >= -1.5e-7 * table[:, 1:] - 5e-11).all(), seed
         if stationary:
-            assert (np.diff(table, axis=0) >= -2e-9 * table[1:] - 1e-12).all(), seed
+            # Series of more than 128 records have brackets as wide as a share of 1e-7.
+            assert (np.diff(table, axis=0) >= -1.5e-7 * table[1:] - 5e-11).all(), seed
         losses_of_each = cases.losses(generator, 8)
         more = losses_of_each + np.where(generator.random(8) < 0.3, 0.1, 0.0)
         less = leakage_of_losses(P, losses_of_each, start=start, adversary=who)

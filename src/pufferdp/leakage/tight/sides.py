@@ -65,6 +65,8 @@ _SHARES: Final = np.array([0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5])
 """Where between its bounds the tail is tried."""
 _AT_ONCE: Final = 2_000_000
 """Ends in a table, so that memory stays bounded."""
+_ROOMS: Final = 4
+"""Brackets are no narrower than so many times the room for rounding: what is left could not be decided."""
 _ROUNDING: Final = 80 * 2.0**-53
 """More than the rounding of one step, as a share of the quotient."""
 
@@ -168,12 +170,13 @@ class _Search:
     def settle(self, own: Floats, need: Floats, guess: Floats, width: float, last: bool) -> Ints:
         """Make passes until every row is settled; rows that depend on ends farther away are given back."""
         later, rounds = [np.empty(0, dtype=np.int64)], 0
-        need = need - self.copies * self.look.lanes * self._room  # upper ends are given room for rounding
+        room = self.copies * self.look.lanes * self._room
+        need = need - room  # upper ends are given room for rounding
         while len(self.at):
             top, rounds = self._top(), rounds + 1
             lower = np.log(self.best)
             value = own + self.copies * lower.sum(axis=0)
-            enough = np.maximum(width * np.maximum(value, _LEAST), need - value)
+            enough = np.maximum(np.maximum(width * np.maximum(value, _LEAST), _ROOMS * room), need - value)
             done = self.copies * (np.log(top) - lower).sum(axis=0) <= enough
             if done.any() or rounds > _PATIENT:
                 done |= rounds > _PATIENT
