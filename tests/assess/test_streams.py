@@ -181,11 +181,13 @@ def test_the_attack_is_told_with_its_questions():
     side = {"distance": 9, "state": "active"}
     asked = [{"from": 1, "to": 8, "states": ["active"]}]
     assert found.to_dict()["attack"] == {
+        "record": 10,
         "likelier": "active",
         "other": "rest",
         "before": side,
         "after": side,
         "questions": {"before": asked, "after": asked},
+        "first_law": None,
     }
     assert "asks the next 8 records on either side: is it active?" in str(found)
     turning = stream_leakage(FLIPPING, [0.0, 0.5, 0.5, 0.5, 0.0], adversary="pufferfish").to_dict()["attack"]

@@ -44,7 +44,7 @@ def test_releases_of_our_own(tmp_path: Path) -> None:
             said.append(books.dataset("week").leakage)
         found = history(books, "week")
         assert [one["leakage"] for one in found] == said
-        assert found[0]["leakage"] == 0.5
+        assert found[0]["leakage"] == pytest.approx(0.5, rel=1e-6)
         assert {one["kind"] for one in found} == {"additive"}
 
 

@@ -45,7 +45,7 @@ def state(books: Path, dataset: str = "week") -> Any:
 
 def count(books: Path, **more: Any) -> pufferdp.Release:
     paid = {"ledger": books / "books.db", "dataset": "week"}
-    usual = {"column": "activity", "query": "count:active", "epsilon": 0.5, "mechanism": "curve-quilt"}
+    usual = {"column": "activity", "query": "count:active", "epsilon": 0.5, "mechanism": "curve-tight"}
     return pufferdp.release(books / "d.csv", model=CHAIN, **{**usual, **paid, **more})
 
 

@@ -387,7 +387,7 @@ VERIFY = [
 WORDS = [
     case("unknown verb", "publish", "publish"),
     case("unknown verb near a known one", "realease", "realease"),
-    case("unknown option", "plan model.json --query histogram --length 9 --epsilon 1 --delta 1", "--delta"),
+    case("unknown option", "plan model.json --query histogram --length 9 --epsilon 1 --gamma 1", "--gamma"),
     case("plan without query", but(PLAN, query=None), "--query"),
     case("plan without epsilon", but(PLAN, epsilon=None), "--epsilon"),
     case("plan without model", ["plan", *PLAN.split()[2:]], "Missing argument"),

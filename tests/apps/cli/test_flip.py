@@ -72,11 +72,11 @@ def test_what_is_wrong_is_said_and_nothing_is_written(words: list[str], sentence
 
 
 def test_a_second_copy_is_charged_and_a_third_refused(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "5").code == 0
+    assert run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "2.5").code == 0
     charged = [*FLIP, "--ledger", "l.db", "--dataset", "d"]
     done = run(*charged, "--out", "o.csv", "--certificate", "c.json")
     assert done.code == 0, done.err
-    assert "All releases from data set 'd' leak at most 2 of 5" in done.out
+    assert "All releases from data set 'd' leak at most 2 of 2.5" in done.out
     assert "the ledger adds" in " ".join(done.out.split())
     head = json.loads((folder / "c.json").read_text())["ledger"]["head"]
     assert run("verify", "c.json", "--head", head).code == 0

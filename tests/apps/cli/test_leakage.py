@@ -13,7 +13,7 @@ from tests.apps.cli.test_bad_input import check_sentence
 
 COMMAND = ["leakage", "model.json", "--length", "50"]
 GAUSSIAN = {"gaussian", "gaussian-class", "gaussian-exact"}
-CURVES = {"independent", "general", "markov", "zhao", "quilt", "pedigree", *GAUSSIAN}
+CURVES = {"independent", "general", "markov", "zhao", "quilt", "odds", "tight", "pedigree", *GAUSSIAN}
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +32,8 @@ def test_the_numbers_are_those_of_the_library(run: Run) -> None:
     assert set(result.json["curves"]) == CURVES
     assert result.json["curves"]["independent"] is None
     assert "correlated" in result.json["reasons"]["independent"]
-    assert result.json["best"] == "quilt"
-    assert 0.1 < result.json["exact"] < result.json["curves"]["quilt"]
+    assert result.json["best"] == "tight"
+    assert 0.1 < result.json["exact"] <= result.json["curves"]["tight"] < result.json["curves"]["quilt"]
 
 
 def test_the_other_way_round(run: Run) -> None:

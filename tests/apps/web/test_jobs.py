@@ -73,7 +73,7 @@ def test_slow_mechanisms_come_later(served: Served) -> None:
     said = served.do("plan", **{**WEEK, "query": "count:active"})
     (part,) = [line["part"] for line in said if "part" in line]
     last = said[-1]["done"]
-    assert part["best"] == "quilt-exact"
+    assert part["best"] == "curve-tight"
     assert "exact-laplace" in part["waiting"]
     assert (last["best"], last["waiting"]) == ("exact-laplace", [])
     ours = pufferdp.plan(pufferdp.load_model(DEMO / "wearer.json"), "count:active", epsilon=1.0, length=2016)
@@ -147,7 +147,7 @@ def test_closing_the_connection_ends_the_work(served: Served) -> None:
         for line in answer.iter_lines():
             if "part" in json.loads(line):
                 break
-    assert served.done("plan", **WEEK)["best"] == "quilt-exact"
+    assert served.done("plan", **WEEK)["best"] == "curve-tight"
 
 
 def follow(script: dict[str, str], run: Run) -> list[str]:  # noqa: F811
@@ -170,7 +170,7 @@ def follow(script: dict[str, str], run: Run) -> list[str]:  # noqa: F811
 def test_the_commands_of_the_first_room_are_right(served: Served, run: Run) -> None:  # noqa: F811
     found = served.done("plan", **WEEK)
     printed = follow(found["commands"], run)
-    assert "quilt-exact    best" in printed[1]
+    assert "curve-tight    best" in printed[1]
     assert "valid" in printed[3]
 
 
