@@ -340,7 +340,8 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
     text = (DOCS / "guide" / "power.md").read_text(encoding="utf-8")
     for lengths in ([6839, 12883, 21237], [1_000_000]):
         for adversary in ("pufferfish", "bdp"):
-            errors: dict[str, list[str]] = {name: [] for name in ("curve-tight", "quilt-exact", "quilt-approx", "group")}
+            mechanisms = ("curve-tight", "quilt-exact", "quilt-approx", "group")
+            errors: dict[str, list[str]] = {name: [] for name in mechanisms}
             for epsilon in (0.2, 1, 5):
                 plan = pufferdp.plan(model, "frequency", epsilon=epsilon, lengths=lengths, adversary=adversary)
                 for name, row in errors.items():
