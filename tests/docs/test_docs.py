@@ -340,14 +340,16 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
     text = (DOCS / "guide" / "power.md").read_text(encoding="utf-8")
     for lengths in ([6839, 12883, 21237], [1_000_000]):
         for adversary in ("pufferfish", "bdp"):
-            errors: dict[str, list[str]] = {"quilt-exact": [], "quilt-approx": [], "group": []}
+            mechanisms = ("curve-tight", "quilt-exact", "quilt-approx", "group")
+            errors: dict[str, list[str]] = {name: [] for name in mechanisms}
             for epsilon in (0.2, 1, 5):
                 plan = pufferdp.plan(model, "frequency", epsilon=epsilon, lengths=lengths, adversary=adversary)
                 for name, row in errors.items():
                     calibration = plan.candidate(name).calibration
                     assert calibration is not None
                     row.append(f"{calibration.law.expected_l1_error:.4f}")
-            assert f"| quilt-exact | {adversary} | {' | '.join(errors['quilt-exact'])} |" in text
+            for name in ("curve-tight", "quilt-exact"):
+                assert f"| {name} | {adversary} | {' | '.join(errors[name])} |" in text
             if lengths != [1_000_000]:
                 assert f"| quilt-approx | {adversary} | {' | '.join(errors['quilt-approx'])} |" in text
                 assert f"| group | both | {' | '.join(errors['group'])} |" in text
