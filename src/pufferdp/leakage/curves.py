@@ -288,7 +288,10 @@ def small_loss_slopes(curves_by_name: Mapping[str, Curve]) -> dict[str, float]:
     if "independent" in curves_by_name and curves_by_name["independent"].applies:
         return {}
     odds, tight = (curves_by_name.get(name) for name in ("odds", "tight"))
+    general = curves_by_name.get("general")
     slopes = {"odds": odds.factor} if isinstance(odds, OddsBound) else {}
+    if general is not None and slopes.get("odds", 0.0) >= general(1.0) * (1 - 1e-6):
+        del slopes["odds"]  # group privacy says as much, and of correlation nothing
     if isinstance(tight, TightBound):
         slopes["tight"] = tight.slope
     return {name: slope for name, slope in slopes.items() if math.isfinite(slope)}

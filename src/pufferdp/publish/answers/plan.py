@@ -122,7 +122,7 @@ class Plan(Ranking[Candidate]):
     def multiplies(self) -> dict[str, float]:
         """By how much correlation multiplies a small epsilon, by curve; empty where no such number is known."""
         p = self.problem
-        names = ("independent", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
+        names = ("independent", "general", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
         longest = p.longest if p.lengths else None
         return small_loss_slopes({name: curve(name, p.model, longest, p.adversary) for name in names})
 

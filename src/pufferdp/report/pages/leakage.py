@@ -258,10 +258,12 @@ def multiplied(slopes: Mapping[str, float]) -> str:
     """What correlation does to a small epsilon, in one line; empty where it is not known."""
     if not slopes:
         return ""
-    most = max(slopes.values())
-    words = f"Correlation multiplies a small epsilon by at most {up_to(most)}"
-    if "tight" in slopes and slopes["tight"] < most * (1 - 1e-3):
-        words += f" (exactly, 0.01 by {up_to(slopes['tight'])})"
+    exact = slopes.get("tight")
+    becomes = "" if exact is None else f"an epsilon of 0.01 becomes {up_to(0.01 * exact)}"
+    if "odds" not in slopes:
+        return f"By correlation {becomes}."
+    words = f"Correlation multiplies a small epsilon by at most {up_to(slopes['odds'])}"
+    words += f": {becomes}" if becomes else ""
     return f"{words}."
 
 
