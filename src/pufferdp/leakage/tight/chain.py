@@ -22,6 +22,7 @@ from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
+from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, lanes, series_leakage
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
@@ -32,6 +33,9 @@ _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
 _DIGITS: Final = 1e-15
 """Brackets cannot become narrower than rounding lets them."""
+_DOUBLINGS: Final = 7
+"""The closed form is tried with up to 2^6 steps at once."""
+_ROUNDING: Final = 1e-12
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
 _BELOW: Final = 2.5
@@ -251,6 +255,16 @@ class _Place:
         law = tuple((int(self.states[v]), chance) for v, chance in side.first_law)
         return replace(side, known=known, questions=questions, first_law=law)
 
+    def by_odds(self, loss: float) -> float:
+        """What the closed form says (Theorem 4): where losses are large it is nearly all there is to say."""
+        if self.chain.period > 1:
+            return math.inf
+        sides, power = [], self.chain.kernels[0]
+        for doublings in range(_DOUBLINGS):
+            sides.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
+            power = power @ power
+        return (loss + 2 * min(sides)) * (1 + _ROUNDING)
+
     def room(self, distance: int, state: int) -> int | None:
         """Records that are asked on a side with an end: up to the known record, or all there are."""
         if state == LASTING:
@@ -356,6 +370,11 @@ class _TwoStates:
 
     def _at(self, loss: float) -> tuple[float, float, int, tuple[int, int], tuple[Reach, Reach]]:
         """The bracket, the pair, the lengths of both sides, and the sides."""
+        if loss > MOST_LOSS:  # its exponential would be no number: a record adds no more than it spends
+            lower, upper, pair, sizes, reaches = self._at(MOST_LOSS)
+            rest, records = loss - MOST_LOSS, self.place.length or math.inf
+            upper = min(upper + rest * records, loss * records, self.place.by_odds(loss)) if upper > 0 else 0.0
+            return lower + rest * (upper > 0), upper, pair, sizes, reaches
         length, most = self.place.length, min(self.place.length or _STORED, _STORED)
         records = self._first
         while True:
@@ -415,7 +434,7 @@ class _ManyStates:
             return self.worst(loss).upper
         if self.short or self.long is None:
             return float(self._each(loss)[0].lower.max())
-        return self.long.climb(loss)
+        return self.long.quick(loss)
 
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
         """Every record; of a series that does not forget its first ones, and what group privacy says of the rest."""
@@ -433,6 +452,7 @@ class _ManyStates:
         if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
             cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
+            upper = min(upper, self.place.by_odds(loss))
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.long is not None and not self.short:
             if not self.long.closed_form:

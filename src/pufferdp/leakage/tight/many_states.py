@@ -38,6 +38,8 @@ _MANY: Final = 16
 """Rows from which on quick proofs are worth trying."""
 _SOME: Final = 256
 """Rows without a quick proof of which the worst is looked for."""
+_NEARLY: Final = 0.02
+"""Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
 _DEEPEST: Final = 1 << 16
 _ALIKE: Final = 8 * 2.0**-52
@@ -105,6 +107,7 @@ class ManyStates:
             tends_to=None if tends_to is None else tends_to[lanes],
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
+        self._before, self._farther = 0.0, (0.0, 1.0)
         self.closed_form = False
         """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
         self.forget()
@@ -228,6 +231,19 @@ class ManyStates:
         self._begun = found.pick(np.array([best]))
         return loss + float(added[best])
 
+    def quick(self, loss: float) -> float:
+        """The leakage without a proof, ends far away included: what they add changes little with the loss."""
+        value = self.climb(loss)
+        last, self._before = self._before, loss
+        if loss == 0 or not self.known or self.any_start or self.width == FINE or abs(last / loss - 1) > _NEARLY:
+            return value
+        if abs(self._farther[0] / loss - 1) > _NEARLY / 10:
+            depth, rows = min(self.longest, _FAR // 2 * self.first_depth), self._rows(np.array(self.top), loss)
+            found = climb(self.look, rows, own=loss, width=_CLIMB, depth=depth)
+            farther = loss + (1 + self.look.alike) * float(found.lower.sum())
+            self._farther = loss, max(1.0, farther / value)
+        return value * self._farther[1]
+
     def _choose(self, loss: float) -> None:
         """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
         slopes = self._slopes.sum(axis=0)[self._order]
@@ -251,19 +267,27 @@ class ManyStates:
         goal = max(need, self.climb(loss) * (1 + self.width))
         if self.closed_form:
             return self._bounded(loss)
+        solved: _Totals | None = None
+        if self.width != FINE:  # known ends far away may say more than was seen so far
+            solved = self._solved(np.array(self.top), loss, need, _FAR * self.first_depth, self._begun)
+            goal = max(goal, float(solved.upper.max()))
         rest = self._not_harmless(loss, goal)
         while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
-            goal = max(need, self.climb(loss) * (1 + self.width))
+            goal, solved = max(need, self.climb(loss) * (1 + self.width)), None
             rest = self._not_harmless(loss, goal)
         top = np.array(self.top)
         if len(rest) * self.first_depth > _WORK:
             return self._bounded(loss)
         first = self.first_depth if self.width == FINE else _FAR * self.first_depth
-        parts = [(top, self._solved(top, loss, need, first, self._begun))]
+        parts = [(top, solved or self._solved(top, loss, need, first, self._begun))]
         if len(rest):
             goal = max(goal, float(parts[0][1].upper.max()))
-            parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
-            self.top += [int(r) for r in rest[parts[1][1].lower > parts[0][1].lower.max()][:4]]
+            if self.width == FINE or len(rest) > _MANY:
+                parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
+            else:
+                parts += [(row, self._solved(row, loss, goal, first)) for row in rest[:, None]]
+            worse = [row for some, part in parts[1:] for row in some[part.lower > parts[0][1].lower.max()]]
+            self.top += [int(row) for row in worse[:4]]
         rows, best = max(parts, key=lambda part: float(part[1].lower.max()))
         while self._climbs_to < min(int(best.sides.distance[:, best.lower.argmax()].max()), self.longest):
             self._climbs_to *= 2

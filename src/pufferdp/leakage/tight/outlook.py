@@ -16,6 +16,8 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 MOST_LOSS: Final = 200.0
 """Losses are cut to this inside a pass, so that e^loss and its square are numbers; the rest is added to the bound."""
 _SETTLED: Final = 1e-15
+_AT_ONCE: Final = 64
+"""Steps that are made at once where nothing changes any more."""
 OPEN_END: Final = -1
 """In place of a known value: the series ends there."""
 LASTING: Final = -2
@@ -101,6 +103,14 @@ class Outlook:
         """Questions along the slowest mode of each lane."""
         return [slow_questions(kernels[0]) for kernels in self.kernels]
 
+    @cached_property
+    def _powers(self) -> Floats:
+        """Of the one kernel of each lane: (lanes, steps, k, k)."""
+        out = [self.kernels[:, 0]]
+        for _ in range(_AT_ONCE - 1):
+            out.append(out[-1] @ self.kernels[:, 0])
+        return np.stack(out, axis=1)
+
     def priors(self, rows: Rows, depth: int) -> tuple[Floats, Floats, Floats]:
         """What ends say by themselves, z(y)/z(x), as (2, R, depth, C): known values first, then the end of the series.
 
@@ -129,7 +139,18 @@ class Outlook:
         law = np.zeros((self.lanes, n, 2, k))
         law[:, np.arange(n), 0, rows.x] = law[:, np.arange(n), 1, rows.y] = 1.0
         support = law > 0
-        for d in range(depth):
+        d = -1
+        while d + 1 < depth:
+            d += 1
+            if d >= _AT_ONCE and n * self.known == 1 and self.kernels.shape[1] == 1 and law.all():
+                steps = min(_AT_ONCE, depth - d)  # many steps at a time, where nothing can be lost
+                laws = (law[:, 0, None] @ self._powers[:, :steps]).transpose(0, 2, 1, 3)  # (lanes, 2, steps, k)
+                if laws.all():
+                    said = laws @ self.end[:, None, :, None]
+                    ratio[:, 0, d : d + steps, :-1] = laws[:, 1] / laws[:, 0]
+                    ratio[:, 0, d : d + steps, -1] = (said[:, 1] / said[:, 0])[..., 0]
+                    law, d = scaled(laws[:, None, :, -1], (2, 3)), d + steps - 1
+                    continue
             kernels = self.kernels_at(rows.offsets, d + 1)
             law = law @ kernels
             law = scaled(law, (2, 3))
@@ -305,10 +326,9 @@ def on_chords(vectors: Floats, mu: Floats, asked: Floats) -> Floats:
     Above the last μ they are no larger than there; below the first nothing is known.
     """
     last = mu.shape[1] - 1
-    out = np.where(asked >= mu[:, last:], vectors[:, last], np.inf)
-    for g in range(last):
-        low, high = mu[:, g, None], mu[:, g + 1, None]
-        inside = (asked >= low) & (asked < high)
-        share = np.where(inside, asked - low, 0.0) / np.where(high > low, high - low, 1.0)
-        out = np.where(inside, vectors[:, g] + share * (vectors[:, g + 1] - vectors[:, g]), out)
-    return out
+    at = (mu[:, :, None] <= asked[:, None, :]).sum(axis=1)[:, None] - 1
+    under, over = np.maximum(at, 0), np.minimum(at + 1, last)
+    low, high = (np.take_along_axis(mu[:, :, None], end, axis=1)[:, 0] for end in (under, over))
+    first, second = (np.take_along_axis(vectors, end, axis=1)[:, 0] for end in (under, over))
+    share = np.where(high > low, asked - low, 0.0) / np.where(high > low, high - low, 1.0)
+    return np.where(at[:, 0] < 0, np.inf, first + share * (second - first))

@@ -12,6 +12,7 @@ two blocks apart, which is more than it can. By Theorem 1 the sign of a block's 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -19,12 +20,16 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, on_chords, scaled, scaled_alike
 
-_BELOW: Final = np.array([1.001, 0.55, 0.3, 0.14, 0.05])
+_BELOW: Final = np.array([1.02, 0.55, 0.3, 0.14, 0.05])
 """Where μ lie between what the nearest ends ask for and the level."""
 _CLOSE: Final = np.array([0.06, 0.02, 0.005])
 """And just below the level, as shares of it: for all ends that are far away."""
 _ABOVE: Final = np.array([0.12, 0.4, 1.001])
 """And above it."""
+_FEW: Final = 64
+_DENSE: Final = np.geomspace(_BELOW[0], 1e-4, 28)
+"""Where few rows are left, their μ lie closer."""
+_DENSE_ABOVE: Final = np.geomspace(1e-3, _ABOVE[-1], 12)
 _TRIES: Final = 4
 _GIVEN: Final = 0.02
 """What a side without a proof is given by the other, as a share of both."""
@@ -35,8 +40,12 @@ _OFTEN: Final = 1e20
 """Gains beyond this are scaled back after every step."""
 _BLOCKS: Final = 7
 """A side is passed in about 2^7 blocks first."""
-_CLOSELY: Final = 256
-"""Chains that forget more slowly are looked at in other ways."""
+_FINEST: Final = 6
+"""Known ends are looked at in blocks of up to 1/2^5 of the distance at which they begin to matter."""
+_FINER: Final = 4
+"""And in blocks that are shorter by 2^4."""
+_BENDS: Final = 1.001
+"""With room for rounding."""
 
 
 def harmless(look: Outlook, rows: Rows, levels: Floats, deepest: int) -> Mask:
@@ -108,49 +117,102 @@ class _KnownEnds(_NoEnds):
     """Records may be known: every known end is looked at, from the distance on where group privacy is not enough."""
 
     def settle(self, at: Ints, levels: Floats, deepest: int) -> Mask:
-        """Which of some rows are proved."""
-        x, y = self.rows.x[at], self.rows.y[at]
+        """Which of some rows are proved: in long blocks first, then in shorter ones."""
+        proved = np.zeros(len(at), dtype=bool)
         near = int(np.floor(levels.min() / self.loss)) + 1 if self.loss > 0 else deepest
-        power = np.linalg.matrix_power(self.kernel, near)
-        if near >= deepest or not (power > 0).all():
-            return np.zeros(len(at), dtype=bool)
-        first = np.log(power[y]) - np.log(power[x])
-        # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
-        proved = super().settle(at, levels - first.max(axis=1), near)
-        left = np.flatnonzero(~proved)
-        if len(left) and near < _CLOSELY:
-            proved[left] = self._closely(at[left], levels[left], first[left], near, deepest)
+        block = 1 << max(0, near.bit_length() - _FINEST)
+        finest = max(1, block >> _FINER)
+        tried = False
+        while near < deepest:
+            left = np.flatnonzero(~proved)
+            power = np.linalg.matrix_power(self.kernel, near // block * block)
+            if not (power > 0).all():
+                break
+            first = np.log(power[self.rows.y[at[left]]]) - np.log(power[self.rows.x[at[left]]])
+            if not tried:
+                # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
+                proved[left] = self._dies(at[left], levels[left] - first.max(axis=1), near, block)
+                first, left, tried = first[~proved[left]], left[~proved[left]], True
+            if len(left) and (block == 1 or self._law is not None):
+                proved[left] = self._closely(at[left], levels[left], first, near // block, deepest, block)
+            if block == finest or proved.all():
+                break
+            block = max(finest, block // 4)
         return proved
 
-    def _closely(self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int) -> Mask:
-        """End by end, at several μ."""
-        x, y = self.rows.x[at], self.rows.y[at]
+    @cached_property
+    def _law(self) -> Floats | None:
+        """A law that the kernel keeps, up to rounding; None: not found."""
+        law = np.linalg.matrix_power(self.kernel, 1 << 40).mean(axis=0)
+        law = scaled(law, (0,))
+        return law if (law > 0).all() and (law @ self.kernel <= law * (1 + 1e-9)).all() else None
+
+    def _closely(self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int, block: int) -> Mask:
+        """End by end, at several μ, from the block ``near`` on.
+
+        An end inside a block asks for no more than the whole block's gain. What it then says is γ P^s (v), s below the
+        block's length: as a function of s it lies below its chord and (length)²/8 times its most negative second
+        difference. With a law π that P keeps, |γ (P − 1)² P^s| ≤ π · max |γ (P − 1)²|/π. What ends say by themselves is
+        bounded in the same way.
+        """
+        x, y, kernel = self.rows.x[at], self.rows.y[at], self.kernel
         most, least = (np.maximum(way, 1e-9)[:, None] for way in (first.max(axis=1), (-first).max(axis=1)))
         steps = [-most * _BELOW, -levels[:, None] * _CLOSE, np.zeros((len(at), 1)), least * _ABOVE]
+        if len(at) <= _FEW:  # shorter chords
+            steps = [-most * _DENSE, np.zeros((len(at), 1)), least * _DENSE_ABOVE]
         logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
         mu = np.exp(logs)
-        vectors = _vectors(self.rows, at, logs, len(self.kernel))
+        vectors = _vectors(self.rows, at, logs, len(kernel))
         proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
         limit = np.exp(levels)
-        power = np.eye(len(self.kernel))
-        for d in range(1, deepest + 1):
-            vectors, power = vectors @ self.kernel, power @ self.kernel
-            if d >= near:
-                ratio = power[y[left]] / power[x[left]]
-                fine = (on_chords(vectors, mu[left], limit[left, None] / ratio) <= 0).all(axis=1)
+        rest, gain = np.linalg.matrix_power(kernel, block - 1), math.exp(min(self.loss * block, MOST_LOSS))
+        curve = (kernel - np.eye(len(kernel))) @ (kernel - np.eye(len(kernel)))
+        power, whole = np.linalg.matrix_power(kernel, near * block + 1), rest @ kernel
+        every = _EVERY if gain < _OFTEN else 1
+        for n in range(deepest // block + 1):
+            vectors = vectors @ kernel
+            seen, dead = vectors, None
+            if block > 1:
+                np.maximum(vectors, vectors * gain, out=vectors)
+                seen, vectors = vectors, vectors @ rest
+            if n >= near:
+                ratio = self._said(power, rest, curve, x[left], y[left], block)
+                power = power @ whole
+                dead = (seen <= 0).all(axis=2)
+                if block > 1:
+                    bend = self._bend(-(seen @ curve), block)
+                    seen = np.maximum(seen, vectors) + bend
+                fine = (on_chords(seen, mu[left], limit[left, None] / ratio) <= 0).all(axis=1)
                 # What died at this μ or a smaller one never rises again: no end beyond says more than those here.
-                dead = (vectors <= 0).all(axis=2)
-                least = np.where(dead, mu[left], np.inf).min(axis=1)
-                over = fine & (least * ratio.max(axis=1) <= limit[left])
+                lowest = np.where(dead, mu[left], np.inf).min(axis=1)
+                over = fine & (lowest * ratio.max(axis=1) <= limit[left])
                 proved[left[over]] = True
                 keep = fine & ~over
-                left, vectors = left[keep], vectors[keep]
-                if not len(left):
-                    break
-            np.maximum(vectors, vectors * self.gain, out=vectors)
-            if d % _EVERY == 0 or self.gain >= _OFTEN:
+                if not keep.all():
+                    left, vectors = left[keep], vectors[keep]
+                    if not len(left):
+                        break
+            if block == 1:
+                np.maximum(vectors, vectors * gain, out=vectors)
+            if n % every == 0:
                 vectors = scaled_alike(vectors)
         return proved
+
+    def _bend(self, seconds: Floats, block: int) -> Floats:
+        """How far a sequence may rise above its chord within a block, from minus its second differences."""
+        assert self._law is not None
+        most = np.maximum(seconds / self._law, 0.0).max(axis=-1, keepdims=True)
+        return np.asarray(most * self._law * (_BENDS * block**2 / 8))
+
+    def _said(self, power: Floats, rest: Floats, curve: Floats, x: Ints, y: Ints, block: int) -> Floats:
+        """The most that known ends in a block say by themselves, from where it begins: (R, k)."""
+        if block == 1:
+            return np.asarray(power[y] / power[x])
+        last, second = power @ rest, power @ curve
+        high = np.maximum(power, last) + self._bend(-second, block)
+        low = np.minimum(power, last) - self._bend(second, block)
+        with np.errstate(divide="ignore"):
+            return np.where(low[x] > 0, high[y] / np.maximum(low[x], 0.0), np.inf)
 
 
 def _vectors(rows: Rows, at: Ints, logs: Floats, k: int) -> Floats:

@@ -61,6 +61,9 @@ _CHORD: Final = 1e-14
 """Room for the rounding of a chord."""
 _PROBES: Final = 8
 """Ends that a pass is aimed at, over all rows."""
+_CHORDS: Final = 24
+"""μ between which the open ends of one row lie."""
+_SAMPLE: Final = 4096
 _SHARES: Final = np.array([0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5])
 """Where between its bounds the tail is tried."""
 _AT_ONCE: Final = 2_000_000
@@ -185,7 +188,7 @@ class _Search:
                 continue
             level = np.exp(np.minimum(lower + 0.49 * enough, _LARGEST_LEVEL))
             far = self.tail > level
-            self._pass(self._aim(level, guess))
+            self._pass(self._aim(level, guess), level)
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
             before = np.minimum(np.log(top) - lower, 1.0)
             slow = np.log(np.maximum(self.tail, self.best) / self.best) > _SLOW * before
@@ -226,7 +229,8 @@ class _Search:
         with np.errstate(divide="ignore"):
             first = np.log(level / np.where(far, self.beyond, 1.0))[..., None]
             span = np.where(far, np.minimum(np.log(np.maximum(self.tail, level) / level), 1.0), 0.0)
-        logs = [first + span[..., None] * shares, np.where(guess > 0, guess, first[..., 0])[..., None]]
+        logs = [np.where(guess > 0, guess, first[..., 0])[..., None]]
+        logs.append(first + span[..., None] * (shares if far.any() else shares[:1]))
         if self.open.any():
             logs.extend(self._ends_to_try(level))
         return np.sort(np.concatenate(logs, axis=2), axis=2)
@@ -248,7 +252,15 @@ class _Search:
                 )
             )
         ]
-        if many < ends.shape[2]:
+        if len(self.at) == 1 and self.depth >= _SAMPLE:
+            # Signed weights are convex in μ: where most ends are open, chords must be shortest.
+            spread = np.empty((*level.shape, _CHORDS))
+            for lane, wanted in enumerate(level[:, 0]):
+                asked = ratio[lane, 0][ends[lane, 0] > wanted]
+                some = np.log(asked[:: 1 + len(asked) // _SAMPLE]) if len(asked) else np.zeros(1)
+                spread[lane, 0] = math.log(wanted) - np.quantile(some, np.linspace(0.0, 1.0, _CHORDS))
+            logs.append(spread)
+        elif many < ends.shape[2]:
             priors = np.where(ends > level[..., None], np.log(np.where(ratio > 0, ratio, 1.0)), 0.0)
             for way in (priors, -priors):
                 with np.errstate(divide="ignore"):
@@ -260,8 +272,8 @@ class _Search:
                 logs.append(np.log(level)[..., None] - (spread if way is priors else -spread))
         return logs
 
-    def _pass(self, logs: Floats) -> None:
-        """Follow the signed vectors of all rows at these μ, rising in each row."""
+    def _pass(self, logs: Floats, level: Floats | None = None) -> None:
+        """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level."""
         rows, mu, k = self.rows, np.exp(logs), self.look.size
         run, d = np.arange(len(rows)), 0
         vectors = np.zeros((*logs.shape, 2, k))
@@ -274,8 +286,11 @@ class _Search:
         )  # logs: each vector has a scale of its own, so that none is lost beside a larger one
         dying = np.zeros(logs.shape, dtype=bool)
         signs = np.zeros((self.look.lanes, len(rows), 2, k), dtype=bool)
-        while d < self.depth and len(run):
-            steps = min(_BLOCK, self.depth - d)
+        depth = self.depth
+        if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
+            depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
+        while d < depth and len(run):
+            steps = min(_BLOCK, depth - d)
             seen, scales = self._walk(vectors, sizes, run, d, steps)
             self._look(seen, scales, run, d, logs[:, run])
             if len(rows) <= _FEW_ROWS and self.lasting is None:
@@ -283,7 +298,7 @@ class _Search:
             d += steps
             dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
             over = dead.all(axis=(0, 2))
-            if over.any() or d == self.depth:
+            if over.any() or d == depth:
                 gone = run[over]
                 dying[:, run] = dead
                 least = mu[:, gone, :1, None]
