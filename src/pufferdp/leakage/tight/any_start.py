@@ -94,22 +94,25 @@ class Before:
         plain[at, 0, self.x] = plain[at, 1, self.y] = 1.0
         vectors = np.concatenate([signed, below, plain], axis=1)
         seen = np.zeros((rows, depth if self.every else 1, 2 * many + 2, k))
-        for d in range(1, depth + 1):
-            kernels = self.kernels
-            if len(kernels) > 1:
-                kernels = kernels[(self.offsets + d - 1) % len(kernels)]
-            vectors = vectors @ kernels
-            gain = np.exp(np.minimum(self._losses(d), MOST_LOSS))[:, None, None]
-            gains = np.where(vectors[:, :many] > 0, gain, 1.0)
-            vectors[:, :many] *= gains
-            vectors[:, many : 2 * many] *= gains
-            scale = vectors[:, 2 * many :].max(axis=(1, 2), keepdims=True)
-            vectors /= np.where(scale > 0, scale, 1.0)
-            if self.every:
-                seen[:, d - 1] = vectors
-            else:
-                seen[self.records == d, 0] = vectors[self.records == d]
-        died: Mask = ~np.asarray((vectors[:, :many] > 0).any(axis=2))
+        # Deep down gains may pass what a double holds. Such numbers prove nothing, here and in ``_bounded``.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for d in range(1, depth + 1):
+                kernels = self.kernels
+                if len(kernels) > 1:
+                    kernels = kernels[(self.offsets + d - 1) % len(kernels)]
+                vectors = vectors @ kernels
+                gain = np.exp(np.minimum(self._losses(d), MOST_LOSS))[:, None, None]
+                gains = np.where(vectors[:, :many] > 0, gain, 1.0)
+                vectors[:, :many] *= gains
+                vectors[:, many : 2 * many] *= gains
+                scale = vectors[:, 2 * many :].max(axis=(1, 2), keepdims=True)
+                vectors /= np.where(scale > 0, scale, 1.0)
+                if self.every:
+                    seen[:, d - 1] = vectors
+                else:
+                    seen[self.records == d, 0] = vectors[self.records == d]
+        alive = (vectors[:, :many] > 0) | ~np.isfinite(vectors[:, :many])
+        died = np.asarray(~alive.any(axis=2), dtype=np.bool_)
         return seen[:, :, :many], seen[:, :, many : 2 * many], seen[:, :, 2 * many :], died
 
     def _losses(self, d: int) -> Floats:
@@ -159,6 +162,7 @@ def worst_starts(
         x, y = search.plain[:, -1, 0], search.plain[:, -1, 1]
         prior = np.where(y > 0, y / x, 0.0).max(axis=1)
         beyond = np.log(np.where(search.died, search.mu, np.inf).min(axis=1)) + np.log(prior) + room
+        beyond = np.where(np.isnan(beyond), np.inf, beyond)
     return Starts(search.lower, upper, search.known, known, beyond, search.values, search.odds)
 
 
@@ -216,6 +220,10 @@ class _Search:
 
     def _look(self, wide: Mask) -> None:
         """Bounds and what is reached, of some rows and numbers of records."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._look_closely(wide)
+
+    def _look_closely(self, wide: Mask) -> None:
         row, column = np.nonzero(wide)
         signed, below, plain = self.signed[row, column], self.below[row, column], self.plain[row, column]
         mu = self.mu[row]
@@ -269,6 +277,9 @@ def _bounded(mu: Floats, signed: Floats, plain: Floats, first: Ints, second: Int
     high = np.concatenate([mu[:, 1:], np.full((len(mu), 1), np.inf)], axis=1)[..., None]
     parts = [(part[..., first], part[..., second]) for part in (line, slope, y[:, None], x[:, None])]
     values, _ = _best_odds(parts, mu[..., None] * (1 - _SLACK), high * (1 + _SLACK))
+    # What a double cannot hold says nothing: group privacy is left.
+    lost: Mask = np.asarray(~(np.isfinite(line) & np.isfinite(slope)).all(axis=2))
+    values = np.where(lost[..., None], np.inf, values)
     return values.max(axis=2), values[..., first == second].max(axis=2)
 
 
@@ -278,12 +289,14 @@ def _best_odds(parts: list[tuple[Floats, Floats]], low: Floats, high: Floats) ->
     N, D, s, t are linear in the odds. The best are 0, infinite, where N/D crosses an end, or where the derivative, a
     quadratic, is zero.
     """
-    (a0, a1), (b0, b1), (s0, s1), (t0, t1) = parts
-    one, two = a1 * b0 - a0 * b1, s1 * t0 - s0 * t1
-    a = one * s1 * t1 + two * a1 * b1
-    b = one * (s0 * t1 + s1 * t0) + two * (a0 * b1 + a1 * b0)
-    c = one * s0 * t0 + two * a0 * b0
+    (a0, a1), (b0, b1), _, _ = parts
+    # Each pair is scaled to its larger entry for the quadratic, which has products of four of them.
+    (n0, n1), (d0, d1), (s0, s1), (t0, t1) = (_scaled_pair(*pair) for pair in parts)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        one, two = n1 * d0 - n0 * d1, s1 * t0 - s0 * t1
+        a = one * s1 * t1 + two * n1 * d1
+        b = one * (s0 * t1 + s1 * t0) + two * (n0 * d1 + n1 * d0)
+        c = one * s0 * t0 + two * n0 * d0
         half = -(b + np.copysign(np.sqrt(np.maximum(b * b - 4 * a * c, 0.0)), b)) / 2
         finite = np.where(np.isfinite(high), high, 0.0)
         tried = [np.zeros_like(a), np.full_like(a, np.inf), half / a, c / half]
@@ -306,6 +319,13 @@ def _best_odds(parts: list[tuple[Floats, Floats]], low: Floats, high: Floats) ->
             better = (grows | fades) & (value > best) & np.isfinite(value)
             best, odds = np.where(better, value, best), np.where(better, limit, odds)
     return best, odds
+
+
+def _scaled_pair(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Both over the larger of them, in size."""
+    largest = np.maximum(np.abs(first), np.abs(second))
+    largest = np.where((largest > 0) & np.isfinite(largest), largest, 1.0)
+    return first / largest, second / largest
 
 
 def _limit(top: tuple[Floats, Floats], bottom: tuple[Floats, Floats], end: int) -> Floats:
