@@ -153,7 +153,7 @@ def test_families():
     joined = Pedigree(members=(*trio, Member("d", mother="c")), major_allele_frequency=0.7)
     assert applying(apart, None)["pedigree"](0.5) == 1.5
     assert applying(ModelClass(models=(apart, joined)), None)["pedigree"](0.5) == 2.0
-    assert set(applying(apart, None, PUFFERFISH)) == {"general", "quilt", "pedigree"}
+    assert set(applying(apart, None, PUFFERFISH)) == {"general", "quilt", "odds", "pedigree"}
     for other in (apart.network, ModelClass(models=(apart, apart.network)), ACTIVITY, AnyGroups(largest=3)):
         assert curves(other, 4, BDP)["pedigree"].reason == "is about families, and the model is not one"
 

@@ -39,7 +39,7 @@ class Ledger:
     >>> receipt = ledger.charge("week", Charge(kind="dp", dp_loss=0.01, longest=50))
     >>> found = ledger.dataset("week")
     >>> found.releases, round(found.leakage, 4), found.head == receipt.head
-    (1, 0.2258, True)
+    (1, 0.0381, True)
     >>> ledger.close()
     """
 
