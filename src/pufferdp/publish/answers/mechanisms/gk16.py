@@ -138,6 +138,9 @@ def _box_bands(box: Box, length: int) -> Iterator[_Band]:
     """Matrices such that every chain of the box has a Γ that is nowhere larger than one of them."""
     if not (box.low > 0).all():
         raise NotApplicableError("a chain of the class can rule out a value of the next record; gk16 needs all moves")
+    if len(box.low) == 1:  # nothing to tell apart
+        yield _Band(np.zeros(length), np.zeros(length))
+        return
     if len(box.low) == 2:
         yield from (_band(chain, length) for chain in _deciding_chains(box))
         return
@@ -219,7 +222,7 @@ def _right_bound(box: Box) -> float:
     It rises with u_x and with v_y, and falls with v_x and with u_y, for all y ≠ x. The row c decides by a ratio of two
     linear functions.
     """
-    k, largest = len(box.low), 0.0
+    k, largest = len(box.low), 1.0
     for x in range(k):
         for r, s in _pairs(box):
             top, bottom = box.high[:, s] / box.low[x, s], box.low[:, r] / box.high[x, r]
