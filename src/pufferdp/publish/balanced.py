@@ -35,8 +35,8 @@ from pufferdp.basics.errors import ParameterError
 
 Draw = Callable[[int, float], list[int]]
 """So many independent draws of discrete Laplace noise of a scale."""
-_LARGEST_SCALE: Final = 2.0**53
-"""Samplers draw 64-bit integers; noise of a larger scale could leave them."""
+LARGEST_SCALE: Final = 2.0**53
+"""In counts. Samplers draw 64-bit integers; noise of a larger scale could leave them."""
 _NO_NOISE: Final = 350.0
 """Beyond this rate a draw that is not 0 has a probability of about exp(-700), the least that a double can hold."""
 
@@ -46,9 +46,17 @@ class BalancedLaw:
     """Discrete Laplace noise on several whole numbers, given that it adds up to 0."""
 
     scale: float
-    """In counts: the scale of each number's noise before it is known to add up to 0."""
+    """In counts, at most LARGEST_SCALE: the scale of each number's noise before it is known to add up to 0."""
     coordinates: int
     """How many numbers there are, two or more."""
+
+    def __post_init__(self) -> None:
+        # Here, when noise is planned, and not when it is drawn: by then it has been paid for.
+        if self.scale > LARGEST_SCALE:
+            raise ParameterError(
+                f"noise scale is {self.scale:g} counts; noise that adds up to 0 is drawn up to {LARGEST_SCALE:g}",
+                value=self.scale,
+            )
 
     @property
     def _rate(self) -> float:
@@ -137,11 +145,6 @@ class BalancedLaw:
         All numbers but the last are drawn, and the last makes up for them. Its weight is exp(−|last|/s), which is, up
         to a constant factor, the probability that one more draw is |last| or larger.
         """
-        if self.scale > _LARGEST_SCALE:
-            raise ParameterError(
-                f"noise scale is {self.scale:g} counts; noise that adds up to 0 is drawn up to {_LARGEST_SCALE:g}",
-                value=self.scale,
-            )
         k = self.coordinates
         if k == 2:
             (first,) = independent(1, self.scale / 2)

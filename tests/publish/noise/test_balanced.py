@@ -7,9 +7,11 @@ import math
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from pufferdp import AnyGroups, Ledger, release, verify
 from pufferdp.basics.errors import ParameterError
 from pufferdp.publish.balanced import BalancedLaw
 from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler, SystemSampler, draw
@@ -143,8 +145,20 @@ def test_large_and_small_scales():
 
 def test_what_cannot_be_drawn_is_refused():
     with pytest.raises(ParameterError, match="drawn up to"):
-        BalancedLaw(1e17, 3).draw(lambda count, scale: [0] * count)
+        BalancedLaw(1e17, 3)
     with pytest.raises(ParameterError, match="two or more"):
         NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=1.0, coordinates=1, balanced=True)
     with pytest.raises(ParameterError, match="discrete"):
         NoiseLaw(kind=NoiseKind.LAPLACE, scale=1.0, coordinates=2, balanced=True)
+
+
+def test_noise_too_wide_to_add_up_is_planned_as_independent_before_anything_is_charged(tmp_path):
+    """Groups of ten million at the least epsilon: what is charged is also answered, and its certificate holds."""
+    model, frame = AnyGroups(largest=10**7), pd.DataFrame({"x": [0] * 20})
+    with Ledger(tmp_path / "books.db", create=True) as ledger:
+        ledger.create("wide", model=model, budget=1.0)
+        done = release(frame, model=model, column="x", query="histogram", epsilon=1e-9, ledger=ledger, dataset="wide")
+        assert ledger.dataset("wide").releases == 1
+    assert done.certificate.noise.scale > 2**53
+    assert done.certificate.noise.balanced is None
+    assert verify(done.certificate).valid

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pufferdp.basics import checks
@@ -14,6 +14,7 @@ from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
+from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseLaw
 
 
@@ -83,11 +84,10 @@ class Problem:
         return self.bound.balanced and not self.independent_noise
 
     def noise(self, scale: float) -> NoiseLaw:
-        """The law of the noise on the answer at a scale."""
+        """The law of the noise on the answer at a scale; independent where it is too wide to be drawn otherwise."""
         bound = self.bound
-        return NoiseLaw(
-            kind=bound.noise, scale=scale, coordinates=len(bound.labels), unit=bound.unit, balanced=self.balanced
-        )
+        law = NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels), unit=bound.unit)
+        return replace(law, balanced=self.balanced and law.counts_scale <= LARGEST_SCALE)
 
     @property
     def moves(self) -> tuple[float, ...]:

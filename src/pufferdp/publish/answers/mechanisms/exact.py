@@ -40,8 +40,12 @@ class ExactLaplace(Mechanism):
         """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""
         refuse_own_secrets(problem)
         if leaks_its_loss(problem) and problem.epsilon <= MOST_LOSS:
-            return Calibrated(sigma=1 / problem.epsilon)
-        return Calibrated(sigma=1 / ExactLeakage(problem).inverse(problem.epsilon))
+            loss = problem.epsilon
+        else:
+            loss = ExactLeakage(problem).inverse(problem.epsilon)
+        if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
+            raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
+        return Calibrated(sigma=1 / loss)
 
 
 def is_one_count(problem: Problem) -> bool:
