@@ -333,8 +333,6 @@ class _Grouped:
 class _TwoStates:
     """Two states and one kernel: closed forms."""
 
-    share = 1e-11
-
     def __init__(self, place: _Place) -> None:
         self.place = place
         kernel, start = place.chain.kernels[0], place.chain.start
@@ -348,6 +346,8 @@ class _TwoStates:
         )
         slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
         self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
+        # No search gets nearer than the rounding of its products, and a slow chain needs many.
+        self.share = max(1e-11, rounding(min(self._first, place.length or _STORED)))
         self._plain: dict[tuple[int, int], Floats] = {}
 
     def likely(self, epsilon: float) -> float:
