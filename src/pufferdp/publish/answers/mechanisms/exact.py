@@ -13,6 +13,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
 from pufferdp.leakage.additive.windows import Informed, WindowLeakage
+from pufferdp.leakage.curves import curve
 from pufferdp.models.base import records_of
 from pufferdp.models.chain import MarkovChain, chains_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, grid
@@ -41,6 +42,8 @@ class ExactLaplace(Mechanism):
         refuse_own_secrets(problem)
         if leaks_its_loss(problem) and problem.epsilon <= MOST_LOSS:
             loss = problem.epsilon
+        elif leaks_most(problem):
+            loss = curve("tight", problem.model, problem.longest, problem.adversary).inverse(problem.epsilon)
         else:
             loss = ExactLeakage(problem).inverse(problem.epsilon)
         if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
@@ -65,14 +68,27 @@ def leaks_its_loss(problem: Problem) -> bool:
     """
     chains = chains_of(problem.model)
     informed = problem.adversary is not Adversary.PUFFERFISH
-    return informed and is_one_count(problem) and bool(chains) and all(_repels(chain) for chain in chains)
+    return informed and is_one_count(problem) and bool(chains) and all(_odds_ratio(chain, "repels") for chain in chains)
 
 
-def _repels(chain: MarkovChain) -> bool:
-    if chain.size != 2 or not (chain.transition > 0).all():
+def leaks_most(problem: Problem) -> bool:
+    """Whether a noisy count leaks as much as any algorithm of its DP loss: two states that attract each other.
+
+    There the worst algorithm asks every record the same question (docs/theory/tight.md), and so does a count: an output
+    beyond all counts is likelier by e^τ for every record in the state that is counted, or in the other.
+    """
+    chains = chains_of(problem.model)
+    # A count with a definite start is computed as in version 0.1, whose certificates must come out the same.
+    new = problem.balanced or any(chain.any_start for chain in chains)
+    return new and is_one_count(problem) and bool(chains) and all(_odds_ratio(c, "attracts") for c in chains)
+
+
+def _odds_ratio(chain: MarkovChain, how: str) -> bool:
+    """Whether two states repel each other (an odds ratio of at most 1) or attract each other (at least 1), exactly."""
+    if chain.size != 2 or (how == "repels" and not (chain.transition > 0).all()):
         return False
     (a, b), (c, d) = (tuple(Fraction(float(p)) for p in row) for row in chain.transition)
-    return a * d <= b * c
+    return a * d <= b * c if how == "repels" else a * d >= b * c
 
 
 @dataclass(frozen=True, kw_only=True)
