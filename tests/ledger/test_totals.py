@@ -57,6 +57,7 @@ def test_the_total_covers_what_guarantees_that_do_not_add_up_leak_together(model
     assert rule.leakage(after(charge, charge)) == 2 * len(model.records)  # docs/guide/budget.md says so
 
 
+@pytest.mark.slow
 @given(chains(), st.integers(1, 30), epsilons, st.integers(1, 5), st.sampled_from([BDP, PUFFERFISH]))
 def test_the_rule_is_never_above_k_epsilon_for_quilt_releases(chain, length, epsilon, times, adversary):
     """Song et al. 2017, Theorem 4.4: K releases with the same quilts and epsilon leak at most K·epsilon."""

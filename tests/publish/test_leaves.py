@@ -231,7 +231,11 @@ def forged_export(dataset: str, problem: str, content: dict[str, Any]) -> dict[s
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in ("additive", "flip") else name for name in ROWS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in ("additive", "dp", "fit", "flip") else name
+        for name in ROWS
+    ],
 )
 def test_every_leaf_of_a_charge(name: str, tmp_path: Path) -> None:
     """The ledger refuses to import a charge that does not follow from its facts, however well its hashes are mended."""

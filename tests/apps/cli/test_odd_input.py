@@ -101,13 +101,16 @@ PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
         "1",
     ),
 }
-SLOW_PLANS = ("epsilon 50", "epsilon 1000", "epsilon 1e300")
+SLOW = (
+    "epsilon 50", "epsilon 1000", "epsilon 1e300", "epsilon 1e-6", "epsilon 1e-9, 10^9 records", "sixty states",
+    "very sticky", "very sticky, any start", "transient state, any start", "four states, 10^9 records, any start",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize(
     ("model", "length", "epsilon"),
-    [pytest.param(*PLANS[name], id=name, marks=[pytest.mark.slow] * (name in SLOW_PLANS)) for name in PLANS],
+    [pytest.param(*PLANS[name], id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name in PLANS],
 )
 def test_a_plan_is_made(
     model: dict[str, Any], length: int, epsilon: str, adversary: str, run: Run, folder: Path
@@ -146,6 +149,7 @@ def test_every_query_is_planned(name: str, query: str, run: Run, folder: Path) -
     assert finite(result.json)
 
 
+@pytest.mark.slow
 def test_the_person_reads_a_plan_of_any_size(run: Run, folder: Path) -> None:
     for name in ("one state", "epsilon 1000", "epsilon 1e300", "two states, 10^9 records"):
         model, length, epsilon = PLANS[name]
@@ -198,7 +202,10 @@ RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
 
 
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-@pytest.mark.parametrize(("model", "data", "more"), RELEASES.values(), ids=RELEASES.keys())
+@pytest.mark.parametrize(
+    ("model", "data", "more"),
+    [pytest.param(*RELEASES[name], id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name in RELEASES],
+)
 def test_a_release_is_made(
     model: dict[str, Any], data: str | bytes, more: list[str], adversary: str, run: Run, folder: Path
 ) -> None:

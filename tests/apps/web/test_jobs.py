@@ -167,6 +167,7 @@ def follow(script: dict[str, str], run: Run) -> list[str]:  # noqa: F811
     return printed
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_first_room_are_right(served: Served, run: Run) -> None:  # noqa: F811
     found = served.done("plan", **WEEK)
     printed = follow(found["commands"], run)
