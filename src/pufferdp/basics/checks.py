@@ -28,7 +28,8 @@ def adversary(value: object) -> Adversary:
         ) from None
 
 
-def _number(name: str, value: SupportsFloat | SupportsIndex | str) -> float:
+def any_number(name: str, value: SupportsFloat | SupportsIndex | str) -> float:
+    """A number as a double, whatever it is."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -46,7 +47,7 @@ def _checkable(name: str, number: float, value: object) -> float:
 
 def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
     """A privacy parameter: finite and above zero."""
-    number = _number(name, value)
+    number = any_number(name, value)
     if not math.isfinite(number) or number <= 0:
         raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
     return _checkable(name, number, value)
@@ -54,7 +55,7 @@ def epsilon(value: SupportsFloat | str, name: str = "epsilon") -> float:
 
 def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
     """A promise in total variation: above 0 and below 1, where everything would be allowed."""
-    number = _number(name, value)
+    number = any_number(name, value)
     if not 0 < number < 1:
         raise ParameterError(
             f"{name} is {number:g}; a total variation lies between 0, which no release reaches, and 1, which promises "
@@ -66,7 +67,7 @@ def total_variation(value: SupportsFloat | str, name: str = "tau") -> float:
 
 def radius(value: SupportsFloat | str, name: str = "eta") -> float:
     """The radius of an orbit in total variation: 0 (one kernel) or more, below 1 (every kernel)."""
-    number = _number(name, value)
+    number = any_number(name, value)
     if not 0 <= number < 1:
         raise ParameterError(f"{name} is {number:g}; it must be 0 or more and below 1, for example 0.01", value=value)
     return number
@@ -74,7 +75,7 @@ def radius(value: SupportsFloat | str, name: str = "eta") -> float:
 
 def delta(value: SupportsFloat | str, name: str = "delta") -> float:
     """The delta of approximate DP: 0 or more, below 1."""
-    number = _number(name, value)
+    number = any_number(name, value)
     if not 0 <= number < 1:
         raise ParameterError(
             f"{name} is {number:g}; it must be 0 or more and below 1, and is usually far below one over the number of "
@@ -86,7 +87,7 @@ def delta(value: SupportsFloat | str, name: str = "delta") -> float:
 
 def probability(value: SupportsFloat | str, name: str) -> float:
     """A probability strictly between 0 and 1."""
-    number = _number(name, value)
+    number = any_number(name, value)
     if not 0 < number < 1:
         raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
     return number
@@ -98,15 +99,16 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
         whole = int(value) if isinstance(value, (int, str)) else None  # exact where a double would round
     except ValueError:
         whole = None
-    number = _number(name, value) if whole is None else whole
-    if not math.isfinite(number) or number != int(number) or not least <= number <= MOST_RECORDS:
+    number = any_number(name, value) if whole is None else whole
+    inside = math.isfinite(number) and number == int(number) and least <= number <= MOST_RECORDS
+    if isinstance(value, bool) or not inside:
         raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)
     return int(number)
 
 
 def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[float, float]:
     """A clipping range: two finite numbers, the lower first."""
-    a, b = _number("lower clip", low), _number("upper clip", high)
+    a, b = any_number("lower clip", low), any_number("upper clip", high)
     if not (math.isfinite(a) and math.isfinite(b)) or a >= b:
         raise ParameterError(
             f"clip range is [{a:g}, {b:g}]; it must be two finite numbers with the lower one first", value=(low, high)

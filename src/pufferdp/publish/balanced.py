@@ -31,6 +31,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
+from pufferdp.basics.bisection import least_count
 from pufferdp.basics.errors import ParameterError
 
 Draw = Callable[[int, float], list[int]]
@@ -123,14 +124,7 @@ class BalancedLaw:
         if self.coordinates == 2:  # P(|z| ≥ a) = 2·x^a/(1+x) for both alike
             share = 2 / ((1 + math.exp(-2 * self._rate)) * beta)
             return max(1, math.ceil(math.log(share) / (2 * self._rate)))
-        high = 1
-        while self._fails(high) > beta:
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._fails(middle) <= beta else (middle, high)
-        return high
+        return least_count(lambda count: self._fails(count) <= beta)
 
     def _fails(self, count: int) -> float:
         """At least the probability that some number errs by so many counts or more."""

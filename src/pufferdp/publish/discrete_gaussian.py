@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats
+from pufferdp.basics.bisection import least_count
 
 _SUMMED: Final = 100.0
 """Up to this scale every term is added up."""
@@ -55,14 +56,7 @@ class DiscreteGaussianLaw:
 
     def least_error(self, probability: float) -> int:
         """The least whole m ≥ 1 with P(|X| ≥ m) at most this probability."""
-        high = 1
-        while self._beyond(high) > probability:
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._beyond(middle) <= probability else (middle, high)
-        return high
+        return least_count(lambda m: self._beyond(m) <= probability)
 
     def _beyond(self, m: int) -> float:
         return 2 * float(self._tail(np.array([float(m)]))[0])

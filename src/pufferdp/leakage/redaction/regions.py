@@ -7,13 +7,14 @@ Maßny et al. 2024 (3R). Their bound for data-independent designs has 2Δ*(ε/2)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from pufferdp.basics.arrays import Ints, Mask, Matrix, Vector
+from pufferdp.basics.bisection import least_count
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.redaction.design import Block, RedactionProblem, blocks_of, leakages
 from pufferdp.leakage.redaction.sides import RedactionSide
@@ -34,19 +35,7 @@ def reach(side: RedactionSide, budget: float) -> int:
     """
     if side.records == 0 or peak(side, side.records) > budget:
         return side.records + 1
-    return _least(lambda distance: peak(side, distance) <= budget, side.records)
-
-
-def _least(holds: Callable[[int], bool], most: int) -> int:
-    """The least number from 1 on for which something holds that then goes on to hold, and at ``most`` does."""
-    step = 1
-    while step < most and not holds(step):
-        step *= 2
-    low, high = step // 2, min(step, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_count(lambda distance: peak(side, distance) <= budget, side.records)
 
 
 def peak(side: RedactionSide, distance: int) -> float:
@@ -220,4 +209,4 @@ def nearest(side: RedactionSide, epsilon: float) -> int:
 
     if side.size == 1 or side.records == 0 or keeps(0):
         return 0
-    return _least(keeps, side.records)  # everything redacted always keeps the promise
+    return least_count(keeps, side.records)  # everything redacted always keeps the promise

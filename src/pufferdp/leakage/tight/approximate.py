@@ -19,6 +19,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
 from pufferdp.leakage.tight import inputs
@@ -84,7 +85,7 @@ def approximate_leakage(leakage: Leakage, loss: float, delta: float) -> Approxim
 
     A loss of 0 is read as a very small one: an algorithm that is (0, δ)-DP is (τ, δ)-DP for every τ.
     """
-    tau, failing = inputs.loss(loss), inputs.delta(delta)
+    tau, failing = inputs.loss(loss), checks.delta(delta)
     used = max(tau, _SMALL) if failing > 0 else tau
     epsilon = leakage(used)
     return Approximate(epsilon, carried_delta(used, failing, epsilon), tau, failing)
@@ -96,7 +97,7 @@ def approximate_of_losses(epsilon: float, losses: npt.ArrayLike, deltas: npt.Arr
     max over t of δ_t/(e^τ_t − 1) · (e^ε − 1): sound, and not always reached. A record without loss must have no delta.
     """
     spent = inputs.losses(losses)
-    failing = np.array([inputs.delta(d, f"the delta of record {t + 1:,}") for t, d in enumerate(np.ravel(deltas))])
+    failing = np.array([checks.delta(d, f"the delta of record {t + 1:,}") for t, d in enumerate(np.ravel(deltas))])
     if len(failing) != len(spent):
         raise ParameterError(
             f"deltas has {len(failing):,} numbers and losses {len(spent):,}; give one of each a record", value=deltas
@@ -137,7 +138,7 @@ class PrivacyProfile:
         table = table[np.argsort(table[:, 0], kind="stable")]
         for loss, delta in table.tolist():
             inputs.loss(loss, "a loss of the profile")
-            inputs.delta(delta, f"the delta of the profile at loss {loss:g}")
+            checks.delta(delta, f"the delta of the profile at loss {loss:g}")
         same = np.flatnonzero(np.diff(table[:, 0]) == 0)
         if len(same):
             raise ParameterError(
@@ -219,7 +220,7 @@ def least_epsilon(curve: Invertible, profile: PrivacyProfile, delta: float) -> A
         profile: of the algorithm.
         delta: that is wanted.
     """
-    wanted = inputs.delta(delta)
+    wanted = checks.delta(delta)
     tries = _Tries(curve, profile)
     best = tries.first(wanted)
     if best is None:
@@ -306,7 +307,7 @@ def _carried(leakage: Leakage, profile: PrivacyProfile, loss: float) -> Approxim
 
 def allowed_loss(curve: Invertible, epsilon: float, delta: float) -> tuple[float, float]:
     """The (loss, delta) that an algorithm may spend so that (epsilon, delta) holds; (0, 0) where there is none."""
-    allowed, failing = inputs.target(epsilon), inputs.delta(delta)
+    allowed, failing = inputs.target(epsilon), checks.delta(delta)
     loss = curve.inverse(allowed)
     if loss <= 0:
         return 0.0, 0.0
@@ -335,7 +336,7 @@ def largest_rho(curve: Invertible, epsilon: float, delta: float) -> float:
 
 def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget | None:
     """The largest ρ, with the pair of its profile that keeps the promise; None where there is none."""
-    allowed, failing = inputs.target(epsilon), inputs.delta(delta)
+    allowed, failing = inputs.target(epsilon), checks.delta(delta)
     most = curve.inverse(allowed)
     if most <= 0 or failing <= 0:
         return None

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import ParameterError
 from pufferdp.leakage.tight import inputs
@@ -164,9 +165,7 @@ def tight_leakage(
 def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
     if length is None:
         return [None]
-    if np.ndim(length) == 0:
-        return [inputs.length(length)]
-    found = sorted({inputs.length(n) for n in np.asarray(length).tolist()})
+    found = sorted({checks.length(n) for n in np.ravel(np.asarray(length)).tolist()})
     if not found:
         raise ParameterError("length is an empty list; give the number of records, or leave it out", value=length)
     return [*found]

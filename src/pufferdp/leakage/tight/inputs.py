@@ -10,14 +10,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.models.chain import irreducible_law
+from pufferdp.models.chain import irreducible_law, number_array
 
 ROW_TOLERANCE: Final = 1e-9
-MOST_RECORDS: Final = 2**53
-LARGEST_LOSS: Final = 1e100
-ADVERSARIES: Final = ("bdp", "pufferfish", "dp")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +96,7 @@ def chain(transition: npt.ArrayLike, start: str | npt.ArrayLike) -> Chain:
 
 def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
     """Tables of transitions, (m, k, k), each row summing to 1."""
-    tables = _numbers(transition, name)
+    tables = number_array(transition, name)
     if tables.ndim == 2:
         tables = tables[None]
     if tables.ndim != 3 or tables.shape[1] != tables.shape[2] or tables.size == 0:
@@ -120,7 +119,7 @@ def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
 
 def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
     """Probabilities of k states."""
-    found = _numbers(value, name)
+    found = number_array(value, name)
     if found.shape != (k,):
         raise ModelError(f"{name} has {found.size} probabilities; it must have one for each of the {k} states")
     if not (np.isfinite(found) & (found >= 0)).all() or abs(float(found.sum()) - 1) > ROW_TOLERANCE:
@@ -158,20 +157,14 @@ def supports(found: Chain, length: int) -> Mask:
 
 def adversary(value: object) -> str:
     """bdp, pufferfish or dp."""
-    if str(value) not in ADVERSARIES:
-        raise ParameterError(
-            f"adversary is {value!r}; it must be one of bdp (knows any set of records), pufferfish (knows none) or dp "
-            "(knows all others)",
-            value=value,
-        )
-    return str(value)
+    return str(checks.adversary(value))
 
 
 def loss(value: float, name: str = "loss") -> float:
     """A DP loss: 0 or more."""
-    number = _number(value, name)
-    if not 0 <= number <= LARGEST_LOSS:
-        raise ParameterError(f"{name} is {number:g}; it must be a number from 0 to {LARGEST_LOSS:g}", value=value)
+    number = checks.any_number(name, value)
+    if not 0 <= number <= LARGEST:
+        raise ParameterError(f"{name} is {number:g}; it must be a number from 0 to {LARGEST:g}", value=value)
     return number
 
 
@@ -183,11 +176,11 @@ def losses(value: npt.ArrayLike, records: int | None = None, name: str = "losses
         raise ParameterError(f"{name} must be numbers, one a record; found {value!r}", value=value) from None
     if found.ndim != 1 or len(found) == 0:
         raise ParameterError(f"{name} has the shape {found.shape}; it must be a list, one number a record", value=value)
-    bad = np.flatnonzero(~((found >= 0) & (found <= LARGEST_LOSS)))
+    bad = np.flatnonzero(~((found >= 0) & (found <= LARGEST)))
     if len(bad):
         at, number = int(bad[0]), float(found[bad[0]])
         raise ParameterError(
-            f"{name} has {number:g} for record {at + 1:,}; a loss is a number from 0 to {LARGEST_LOSS:g}", value=number
+            f"{name} has {number:g} for record {at + 1:,}; a loss is a number from 0 to {LARGEST:g}", value=number
         )
     if records is not None and len(found) != records:
         raise ParameterError(
@@ -197,44 +190,8 @@ def losses(value: npt.ArrayLike, records: int | None = None, name: str = "losses
 
 
 def target(value: float, name: str = "epsilon") -> float:
-    """A leakage that is allowed: above 0."""
-    number = _number(value, name)
-    if not (math.isfinite(number) and number > 0):
-        raise ParameterError(f"{name} is {number:g}; it must be a finite number above 0, for example 1", value=value)
-    return number
-
-
-def delta(value: float, name: str = "delta") -> float:
-    """A probability with which a DP promise may fail."""
-    number = _number(value, name)
-    if not 0 <= number < 1:
-        raise ParameterError(
-            f"{name} is {number:g}; it must be 0 or more and below 1, and is usually far below one over the number of "
-            "records",
-            value=value,
-        )
-    return number
-
-
-def length(value: object, name: str = "length") -> int:
-    """A number of records."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= int(value) <= MOST_RECORDS:
-        raise ParameterError(f"{name} is {value!r}; it must be a whole number, 1 or more", value=value)
-    return int(value)
-
-
-def _number(value: float, name: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
-
-
-def _numbers(value: npt.ArrayLike, name: str) -> Floats:
-    try:
-        raw = np.asarray(value)
-        if raw.dtype.kind not in "iuf":
-            raise ValueError
-        return np.array(raw, dtype=float)
-    except (TypeError, ValueError):
-        raise ModelError(f"{name} must be a table of numbers, every row equally long", value=value) from None
+    """A leakage that is allowed: above 0, however small."""
+    found = checks.any_number(name, value)
+    if not (math.isfinite(found) and found > 0):
+        raise ParameterError(f"{name} is {found:g}; it must be a finite number above 0, for example 1", value=value)
+    return found

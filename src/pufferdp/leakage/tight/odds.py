@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.leakage.tight import inputs
@@ -228,7 +229,7 @@ class _Pairs:
 
 
 def _length(value: int | None) -> int | None:
-    return None if value is None else inputs.length(value)
+    return None if value is None else checks.length(value)
 
 
 def _of_steps(kernels: Floats, steps: int) -> float:

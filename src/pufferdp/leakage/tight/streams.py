@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight import inputs
@@ -101,7 +102,7 @@ def stream_leakage(
         loss = inputs.loss(float(np.asarray(losses)), "the loss of a step")
         if length is None:
             return _forever(chain, loss, who)
-        steps = inputs.length(length)
+        steps = checks.length(length)
         if steps > _LONGEST:
             raise ParameterError(f"length is {steps:,}; leave it out for a stream without end", value=length)
         return _constant(chain, loss, steps, who, tell)
@@ -313,7 +314,7 @@ def stream_budget(
     (0.2503, [0.6252, 0.2503, 0.6252])
     """
     most, who = inputs.target(target, "target"), inputs.adversary(adversary)
-    steps = None if length is None else inputs.length(length)
+    steps = None if length is None else checks.length(length)
     chain = inputs.chain(transition, start)
     lasting = TightCurve(transition, start=start, adversary=who).inverse(most)
     ends = _ends(chain, lasting, most, who) if lasting > 0 else None
