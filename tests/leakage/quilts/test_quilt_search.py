@@ -15,6 +15,9 @@ from pufferdp.leakage.chains.powers import Powers
 from pufferdp.leakage.quilts.chains import worst_record
 from pufferdp.leakage.quilts.search import Score
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.answers.mechanisms.quilt import QuiltApprox
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
 from tests.oracles.chains import Literal, score
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import SEEDS, chains, epsilons, examples
@@ -133,3 +136,15 @@ def test_chains_that_never_mix_are_answered_at_any_length(transition, adversary,
     chain = MarkovChain(transition=transition, start="any")
     assert worst_record(chain, T, Score(1.0), adversary).value == T
     assert worst_record(MarkovChain(transition=transition), T, Score(1.0), adversary).value <= T
+
+
+def test_ends_billions_of_records_away_take_no_more_memory():
+    """A move of probability 10^-18 is all but impossible: the bound of quilt-approx falls below 1 only far away."""
+    transition = [[0.0003, 0.6687, 0.331], [0.0095, 0.9876, 0.0029], [0.01, 0.99 - 8e-19, 8e-19]]
+    problem = Problem(
+        model=MarkovChain(transition=transition), query=Query.parse("histogram"), lengths=((2**53, 1),), epsilon=4.0
+    )
+    found = QuiltApprox().calibrate(problem)
+    assert found.quilt is not None
+    assert 10**9 < found.quilt.nearby < 2**52
+    assert found.sigma < 2**50
