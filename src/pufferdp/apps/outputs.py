@@ -23,7 +23,7 @@ import typer
 
 from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import Interrupted
-from pufferdp.basics.places import Place, check_apart, check_place, folded, named_files
+from pufferdp.basics.places import Place, check_apart, check_place, check_streams, folded, named_files
 
 R = TypeVar("R")
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
@@ -58,6 +58,7 @@ class Outputs:
         self._sources = {what: named_files(source) for what, source in (sources or {}).items()}
         self._places = {name: self.check(name, path) for name, path in places.items() if path is not None}
         check_apart(list(self._places.values()))
+        check_streams(self._sources, self._ledger_file)
         for name in self._places:
             _check_libraries(name)
         if self._charged and sys.stdout is None and not any(name in self._places for name in whole):
@@ -295,7 +296,7 @@ def silence(stream: Any) -> None:
 
 def file_names(titles: Iterable[str]) -> dict[str, str]:
     """A JSON file for each title: a name that every file system takes, and none twice whatever it does with case."""
-    names = {title: quote(title, safe=" ").replace(".", "%2E") for title in titles}
+    names = {title: quote(title, safe=" ", errors="surrogatepass").replace(".", "%2E") for title in titles}
     count: dict[str, int] = {}
     for name in names.values():
         count[folded(name)] = count.get(folded(name), 0) + 1

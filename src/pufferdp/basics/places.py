@@ -134,6 +134,20 @@ def check_apart(places: Sequence[Place]) -> None:
                 )
 
 
+def check_streams(sources: Mapping[str, Sequence[str]], ledger: str | None) -> None:
+    """Refuse a stdout or stderr that goes into a file that is read, as with >> books.db."""
+    for handle, name in ((1, "stdout"), (2, "stderr")):
+        try:
+            there = os.fstat(handle)
+        except OSError:
+            continue
+        for what, files in {**sources, "the ledger": _ledger_files(ledger)}.items():
+            for file in files if stat.S_ISREG(there.st_mode) else ():
+                status = _status(Path(file))
+                if status is not None and os.path.samestat(there, status):
+                    raise ParameterError(f"{name} goes into {what} itself, {file!r}; send it elsewhere", value=file)
+
+
 def named_files(source: object) -> list[str]:
     """The files that a data source stands for: a file, a folder or a pattern of them, or a table of a SQLite file."""
     if not isinstance(source, (str, os.PathLike)):
@@ -245,17 +259,19 @@ def _refuse_sources(place: Place, sources: Mapping[str, Sequence[str]], ledger: 
     for what, files in sources.items():
         if any(_is_file(place.target, there, file) for file in files):
             raise ParameterError(f"{place.name} is {_cut(place.path)}, which is {what} itself; name another file")
-    for more in _LEDGER_FILES if ledger is not None else ():
-        if _is_file(place.target, there, f"{ledger}{more}") or _same_place(place.target, _real(f"{ledger}{more}")):
-            raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
-        real = _real(str(ledger)).with_name(_real(str(ledger)).name + more)
-        if _same_place(place.target, real):
-            raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
+    if any(_is_file(place.target, there, file) for file in _ledger_files(ledger)):
+        raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
     if there is not None and not place.overwrite:
         raise ParameterError(
             f"{place.name} is {_cut(place.path)}, which is there already; name another file, or say --overwrite",
             value=place.path,
         )
+
+
+def _ledger_files(ledger: str | None) -> list[str]:
+    """The ledger and what SQLite has beside it, by the name that was given and by that of the file."""
+    names = [] if ledger is None else [ledger, os.path.realpath(ledger)]
+    return [name + more for name in names for more in _LEDGER_FILES]
 
 
 def _is_file(target: Path, there: os.stat_result | None, file: str) -> bool:
