@@ -58,6 +58,12 @@ def _elsewhere() -> bool:
     return threading.current_thread() is not threading.main_thread()
 
 
+def _end_where_allowed() -> None:
+    """Raise a signal that was held back until now, where it may end what is going on."""
+    if _STATE.holding and not _STATE.holding[-1] and _STATE.pending:
+        raise Interrupted(_STATE.pending.pop(0))
+
+
 @contextmanager
 def held() -> Iterator[None]:
     """Hold signals back until the end of the block, or of the ``until_delivered`` that it stands in."""
@@ -73,6 +79,7 @@ def held() -> Iterator[None]:
         if not _STATE.holding and not _STATE.prolonged:
             for number in _STATE.restore()[:1]:
                 signal.raise_signal(number)
+    _end_where_allowed()
 
 
 @contextmanager
@@ -83,8 +90,7 @@ def interruptible() -> Iterator[None]:
         return
     _STATE.holding.append(False)
     try:
-        if _STATE.pending:
-            raise Interrupted(_STATE.pending.pop(0))
+        _end_where_allowed()
         yield
     finally:
         _STATE.holding.pop()

@@ -426,8 +426,7 @@ class FlipStream(FlipPublication[None]):
                 raise
             broken = error
         if broken is not None and not passed.records:
-            with account[-1].told():
-                raise broken
+            raise DeliveryError(f"{account[-1].words}; the stream ended before a record: {_why(broken)}") from broken
         flip = self._certified(problem, solution, passed, account[-1])
         if broken is None:
             return flip
