@@ -478,7 +478,7 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
         return wrapped
 
-    for name in ("discrete_laplace", "laplace"):
+    for name in ("discrete_laplace", "laplace", "gaussian"):
         monkeypatch.setattr(SystemSampler, name, wrap(getattr(SystemSampler, name)))
     monkeypatch.setattr("pufferdp.publish.flips.flip.draw_flips", wrap(noise.pass_channel))
     monkeypatch.setattr(redact, "draw", wrap(redact.draw))
