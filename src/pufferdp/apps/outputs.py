@@ -28,6 +28,8 @@ from pufferdp.basics.places import Place, check_apart, check_place, check_stream
 R = TypeVar("R")
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
 _LIBRARIES: Final = {"figure": ("matplotlib.figure",), "report": ("jinja2", "matplotlib.figure")}
+_TOLD: Final = 8
+"""So many problems are told one by one."""
 _LONGEST: Final = 200
 """Bytes of a file name that we make up; file systems take 255, some fewer."""
 
@@ -137,7 +139,8 @@ class Outputs:
             delivery.problems.append(f"an error in pufferdp, {reason_of(error)}")
         if not delivery.problems:
             return
-        words = list(delivery.problems)
+        words, more = delivery.problems[:_TOLD], len(delivery.problems) - _TOLD
+        words += [f"and {more:,} more"] if more > 0 else []
         if receipt is not None and not self.accident:
             words.append(f"data set {receipt['dataset']!r} was charged (row {receipt['position']})")
         elif self._charged and published and not self.accident:
