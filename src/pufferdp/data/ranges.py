@@ -1,0 +1,154 @@
+"""Which records a publication read: stretches of the order column, and whose.
+
+Losses add up record by record (docs/theory/tight.md), so a ledger has to know which records were read. A record is
+known by its person and its value in the order column; both are public.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pufferdp.basics.errors import DataError
+
+UNITS: Final = ("number", "time", "utc")
+"""What a stretch is measured in: plain numbers, time stamps without a time zone, time stamps in universal time. Dates
+are time stamps at midnight."""
+Moment = int | float
+"""A place on the order column: a number, or nanoseconds since 1970."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A stretch of the order column, both ends included, of some people or of everybody."""
+
+    first: Moment | None = None
+    """None: from the beginning of time."""
+    last: Moment | None = None
+    """None: to the end of time."""
+    people: tuple[str, ...] | None = None
+    """Whose records, sorted; None: everybody's."""
+
+    def __post_init__(self) -> None:
+        for end in (self.first, self.last):
+            if isinstance(end, bool) or (end is not None and not math.isfinite(end)):
+                raise DataError(f"a range ends at {end!r}; it must be a finite number", value=end)
+        if self.first is not None and self.last is not None and self.first > self.last:
+            raise DataError(f"a range goes from {self.first} to {self.last}; the first must come first")
+        if self.people is not None and (not self.people or list(self.people) != sorted(set(self.people))):
+            raise DataError("the people of a range must be one or more different names, sorted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """All records that a publication read. Without an order and without people it is everything."""
+
+    unit: str = "number"
+    """One of ``UNITS``."""
+    order: str | None = None
+    """The order column; None: every range is the whole of time."""
+    by: str | None = None
+    """The column that says whose a record is; None: every range is everybody's."""
+    parts: tuple[Range, ...] = (Range(),)
+    """One or more. They may overlap; a record that lies in several was still read once."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise DataError(f"unit is {self.unit!r}; it must be one of {', '.join(UNITS)}", value=self.unit)
+        if not self.parts:
+            raise DataError("there is no range; a publication reads at least one record")
+        for part in self.parts:
+            if self.order is None and (part.first is not None or part.last is not None):
+                raise DataError("a range has ends, and no order column says of what")
+            if self.by is None and part.people is not None:
+                raise DataError("a range has people, and no column says who they are")
+
+    @property
+    def everything(self) -> bool:
+        """Whether any record may have been read."""
+        return any(part == Range() for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As certificates and ledgers keep it; exact, so that it comes back the same."""
+        return {
+            "order": self.order,
+            "unit": self.unit,
+            "by": self.by,
+            "parts": [
+                {
+                    "from": moment_text(part.first, self.unit),
+                    "to": moment_text(part.last, self.unit),
+                    "by": None if part.people is None else list(part.people),
+                }
+                for part in self.parts
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Ranges:
+        """As it was kept."""
+        unit = raw["unit"]
+        parts = tuple(
+            Range(
+                first=read_moment(part["from"], unit),
+                last=read_moment(part["to"], unit),
+                people=None if part["by"] is None else tuple(part["by"]),
+            )
+            for part in raw["parts"]
+        )
+        return cls(unit=unit, order=raw["order"], by=raw["by"], parts=parts)
+
+
+EVERYTHING: Final = Ranges()
+
+
+def moment_text(moment: Moment | None, unit: str) -> str | float | None:
+    """A place on the order column as people and JSON have it: ``2024-05-01T13:30:00``, with Z in universal time."""
+    if moment is None or unit == "number":
+        return moment
+    seconds, rest = divmod(int(moment), 10**9)
+    try:
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        raise DataError(f"{moment} ns after 1970 is no year from 1 to 9999", value=moment) from None
+    digits = f"{rest:09d}".rstrip("0")
+    return (
+        time.replace(tzinfo=None).isoformat(timespec="seconds")
+        + (f".{digits}" if digits else "")
+        + ("Z" if unit == "utc" else "")
+    )
+
+
+def read_moment(text: Any, unit: str) -> Moment | None:
+    """A place on the order column that ``moment_text`` wrote, or that somebody typed: a number, a date or a time."""
+    if text is None:
+        return None
+    if unit == "number":
+        try:
+            number = text if isinstance(text, int) and not isinstance(text, bool) else float(text)
+        except (TypeError, ValueError):
+            raise DataError(f"{text!r} is not a number, and the order column holds numbers", value=text) from None
+        if isinstance(text, bool) or not math.isfinite(number):
+            raise DataError(f"{text!r} is not a finite number", value=text)
+        return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
+    whole, dot, fraction = str(text).strip().removesuffix("Z").partition(".")
+    zone = str(text).strip().endswith("Z")
+    try:
+        if dot and not (fraction.isdecimal() and len(fraction) <= 9):
+            raise ValueError
+        time = datetime.fromisoformat(whole)
+        if zone and (time.tzinfo is not None or unit == "time"):
+            raise ValueError
+        if time.tzinfo is not None and unit == "time":
+            raise ValueError
+    except ValueError:
+        zones = "with a time zone or in universal time" if unit == "utc" else "without a time zone"
+        raise DataError(
+            f"{text!r} is not a date or a time {zones}, such as 2024-05-01 or 2024-05-01T13:30:00"
+            + ("Z" if unit == "utc" else ""),
+            value=text,
+        ) from None
+    span = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (span.days * 86_400 + span.seconds) * 10**9 + int(fraction.ljust(9, "0") or 0)
