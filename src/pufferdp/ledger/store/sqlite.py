@@ -2,7 +2,8 @@
 
 A charge is BEGIN IMMEDIATE, a few rows, COMMIT: SQLite lets one process write at a time and makes the others wait, up
 to the busy timeout. COMMIT returns once the log is on disk. Afterwards the log is taken into the file itself, as far
-as nobody is reading: charges that were acknowledged do not live in the log alone, which somebody may delete.
+as nobody is reading: charges that were acknowledged do not live in the log alone, which somebody may delete. Where
+nobody else is at work the log is emptied.
 
 A file can be moved, replaced or deleted under an open connection, which would go on writing to what nobody opens any
 more. So the path is resolved once, and before and after each charge it must still lead to the file that was opened,
@@ -32,7 +33,7 @@ from pufferdp.basics.errors import LedgerError
 from pufferdp.ledger.store import schema, sqlite_check
 from pufferdp.ledger.store.base import Row, Session, Store, migrate, unknown_charge
 
-_ERRORS: Final = (sqlite3.Error, OSError, MemoryError)
+_ERRORS: Final = (sqlite3.Error, OSError, MemoryError, UnicodeDecodeError)
 _PAUSE: Final = 0.04
 """Seconds between two attempts to write, at most."""
 _PATIENCE: Final = 0.1
@@ -269,9 +270,7 @@ class SqliteStore(Store):
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-        # The charge is on disk. What fails here, or is kept up by readers, is made good by the next checkpoint.
-        with suppress(sqlite3.Error):
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._take_log_in(connection)
         reason = self._moved_reason()
         if reason:
             raise unknown_charge(self.place, f"{reason} during a charge", identity)
@@ -283,6 +282,19 @@ class SqliteStore(Store):
             if error.sqlite_errorcode in _NOT_MADE or error.sqlite_errorcode & 0xFF in _NOT_MADE:
                 raise
             raise unknown_charge(self.place, f"the commit failed: {error}", identity) from error
+
+    def _take_log_in(self, connection: sqlite3.Connection) -> None:
+        """What was charged goes from the log into the file, and where nobody else is at work the log is emptied.
+
+        An empty log can be lost, or meet a file that was put in the place of the old one, and does no harm. While
+        others write or read SQLite does as much of it as it can, and the next charge does the rest. The charge is on
+        disk already, so whatever fails here is no harm either.
+        """
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with suppress(sqlite3.Error):
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
 
     def _moved_reason(self) -> str | None:
         """Why the path no longer leads to what is open; None where it does."""
