@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from pufferdp.basics.errors import LedgerError, UnknownChargeError
@@ -32,10 +33,14 @@ _PAUSE: Final = 0.05
 """Seconds before the next attempt."""
 _BUSY: Final = ("55P03", "57014")
 """Lock not available, statement cancelled: the server's own timeouts."""
-_ROLLED_BACK: Final = ("40001", "40P01", "23505")
-"""Serialisation failure, deadlock, and a row that another attempt has written."""
-_GONE: Final = ("08", "57P", "25P03", "53300")
-"""Connection lost, server shut down, transaction left idle, too many connections."""
+_ROLLED_BACK: Final = ("40001", "40P01", "23505", "25P03")
+"""Serialisation failure, deadlock, a row that another attempt has written, a transaction that was left idle."""
+_GONE: Final = ("08", "57P", "53300")
+"""Connection lost, server shut down, too many connections."""
+
+_INSERT: Final = re.compile(r"(INSERT .* VALUES )(\([?, ]*\))(.*)")
+_VALUES: Final = 10_000
+"""Values in one statement, at most; the protocol allows for 65,535."""
 
 T = TypeVar("T")
 
@@ -68,6 +73,8 @@ class PostgresStore(Store):
             connection = _bounded_connection().connect(self._url, autocommit=True, **self._connection_settings())
             connection.patience = self.wait + _GRACE
             try:
+                milliseconds = max(1, round(1000 * self.wait))
+                connection.execute(f"SET statement_timeout = {milliseconds}; SET lock_timeout = {milliseconds}")
                 if connection.execute("SHOW fsync").fetchone() != ("on",):
                     raise LedgerError(
                         f"{self.place!r}: fsync is off, so a crash of the server could lose charges: turn it on"
@@ -164,7 +171,7 @@ class PostgresStore(Store):
             self._begin(connection, mode, seconds, lock, shared)
         except self._error as error:
             self._rollback(connection)
-            if not (connection.broken or connection.closed) or not self._can_be_retried(error):
+            if not connection.answers or not connection.closed or not self._can_be_retried(error):
                 raise
             connection = self.connection
             self._begin(connection, mode, seconds, lock, shared)
@@ -233,7 +240,7 @@ class PostgresStore(Store):
             except _ConnectionError as error:
                 problem = error
                 if not again:
-                    raise
+                    break
             except self._error as error:
                 problem = error
                 if not self._can_be_retried(error):
@@ -257,8 +264,10 @@ class PostgresStore(Store):
                 "stays busy look for a session that holds it",
                 value=self.place,
             )
-        message = f"ledger {self.place!r} cannot be used: {_words(error)}; nothing was charged"
-        return LedgerError(message, value=self.place)
+        message = str(error)
+        if not isinstance(error, LedgerError):
+            message = f"ledger {self.place!r} cannot be used: {_words(error)}"
+        return LedgerError(f"{message}; nothing was charged", value=self.place)
 
     @contextmanager
     def _errors(self, outcome: str = "", kind: type[LedgerError] = LedgerError) -> Iterator[None]:
@@ -348,6 +357,12 @@ def _expected(name: str) -> tuple[set[Row], set[str]]:
     return columns, constraints | ({f"PRIMARY KEY ({', '.join(table.key)})"} if table.key else set())
 
 
+def _chunks(rows: Iterable[Row], most: int) -> Iterator[list[Row]]:
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, most)):
+        yield chunk
+
+
 class _PostgresSession:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -356,8 +371,15 @@ class _PostgresSession:
         self._connection.execute(sql.replace("?", "%s"), values)
 
     def many(self, sql: str, rows: Iterable[Row]) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(sql.replace("?", "%s"), rows)
+        # Not by executemany: it sends in a pipeline, which does not notice that a connection was cut.
+        insert = _INSERT.fullmatch(sql)
+        if insert is None:
+            for row in rows:
+                self.run(sql, *row)
+            return
+        start, marks, end = insert.groups()
+        for chunk in _chunks(rows, _VALUES // marks.count("?")):
+            self.run(start + ", ".join([marks] * len(chunk)) + end, *chain.from_iterable(chunk))
 
     def rows(self, sql: str, *values: object) -> Iterator[Row]:
         if "ORDER BY" not in sql:
