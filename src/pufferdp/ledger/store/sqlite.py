@@ -292,7 +292,8 @@ class SqliteStore(Store):
         """
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA busy_timeout = 0")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            # To empty it takes the turn to write once more; whoever had to wait for it leaves it to the others.
+            connection.execute(f"PRAGMA wal_checkpoint({'PASSIVE' if self._crowded else 'TRUNCATE'})").fetchall()
         with suppress(sqlite3.Error):
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
 
