@@ -251,4 +251,4 @@ def test_a_trigger_that_somebody_put_in_is_found(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TRIGGER t AFTER INSERT ON ledger_entries BEGIN DELETE FROM ledger_problems; END")
     with Ledger(path) as ledger:
-        assert ledger.verify().problems == ("the file has a trigger 't', which no ledger has",)
+        assert ledger.verify().problems == ("no ledger has the trigger 't', and this file does",)
