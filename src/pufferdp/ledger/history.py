@@ -142,7 +142,7 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
             sql = f"INSERT INTO ledger_{name} ({', '.join(table.columns)}) VALUES ({marks}){again}"
             if name == "datasets":
                 _refuse_names(session, [row[0] for row in content[name]])
-            session.many(sql, content[name])
+            session.many(sql, content.get(name, []))
         problems = check_contents(session)
         if problems:
             raise LedgerError(f"the export does not hold, and nothing was imported: {problems[0]}")
