@@ -23,6 +23,7 @@ from pufferdp.ledger.totals import (
 )
 
 _ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
+_IDENTITY: Final = "INSERT INTO ledger_identities (dataset, position, identity) VALUES (?, ?, ?)"
 _STATE: Final = "UPDATE ledger_datasets SET state = ? WHERE name = ?"
 
 
@@ -36,7 +37,7 @@ class Account:
     rule: Rule | None
     """None before there is a model, and for flows."""
 
-    def after(self, charge: Charge, created: str) -> Account:
+    def after(self, charge: Charge, created: str, identity: str) -> Account:
         """The data set after one more charge, or its refusal."""
         name, definition, state, rule = self.name, self.definition, self.state, self.rule
         flows = FlowBudget.of(definition["budget"])
@@ -44,7 +45,7 @@ class Account:
         refuse_other_model(name, definition, state, charge.model, charge.adversary)
         refuse_other_width(name, state, charge)
         refuse_other_secrets(name, definition, state, charge)
-        head = hash_chain.link(state.head, state.position + 1, created, charge.problem)
+        head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
         then = state.after(charge, head)
         if flows is not None:
             refuse_flow(name, flows, state.tau, state.reading, charge)
@@ -55,31 +56,44 @@ class Account:
 
 
 def apply_charges(
-    session: Session, charges: Sequence[tuple[str, Charge]], find: Callable[[str], Account], stored: set[str]
+    session: Session,
+    charges: Sequence[tuple[str, Charge]],
+    identities: Sequence[str],
+    find: Callable[[str], Account],
+    stored: set[str],
 ) -> list[Receipt]:
     """Charge all of them, or none.
 
     Args:
         session: the transaction.
         charges: pairs of a data set's name and a charge.
+        identities: of the charges, one for each.
         find: a data set by name, kept from others until the transaction ends.
         stored: digests of problems that are in the ledger; those that are written here are added.
     """
     # In one order, so that two fleets cannot wait for each other.
     accounts = {name: find(name) for name in sorted({name for name, _ in charges})}
     created, rows, receipts = now(), list[Row](), list[Receipt]()
-    for name, charge in charges:
-        before, after = accounts[name].state, accounts[name].after(charge, created)
+    for (name, charge), identity in zip(charges, identities, strict=True):
+        before, after = accounts[name].state, accounts[name].after(charge, created, identity)
         accounts[name], state = after, after.state
         rows.append((name, state.position, created, charge.problem, state.head))
         receipts.append(
-            Receipt(dataset=name, position=state.position, previous=before.head, head=state.head, charged=created)
+            Receipt(
+                dataset=name,
+                position=state.position,
+                previous=before.head,
+                head=state.head,
+                charged=created,
+                identity=identity,
+            )
         )
     for _, charge in charges:
         if charge.problem not in stored:
             keep(session, "ledger_problems", charge.content)
             stored.add(charge.problem)
     session.many(_ENTRY, rows)
+    session.many(_IDENTITY, [(receipt.dataset, receipt.position, receipt.identity) for receipt in receipts])
     session.many(_STATE, [(account.state.to_json(), name) for name, account in accounts.items()])
     return receipts
 
