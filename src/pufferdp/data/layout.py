@@ -7,9 +7,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fractions import Fraction
 
 from pufferdp.basics.errors import DataError
+from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
 
 _MICROSECONDS = {
     "us": 1,
@@ -89,6 +91,10 @@ def option(role: str) -> str:
     return {"value": "column", "person": "by"}.get(role, role)
 
 
+Place = str | float | date
+"""A place on the order column as somebody names it: a number, a date or a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """Where the series is in its table."""
@@ -103,6 +109,10 @@ class Layout:
     """A step larger than this starts a new chain: ``"10min"``, or a number in the order column's unit."""
     missing: str = "refuse"
     """``"refuse"``, or ``"break"``: a missing value splits the chain and is dropped."""
+    first: Place | None = None
+    """Read from this place of the order column on, itself included; rows outside are not looked at."""
+    last: Place | None = None
+    """Read up to this place, itself included: a number, a time, or a date, which is the whole day."""
 
     def __post_init__(self) -> None:
         columns_of(self)
@@ -118,6 +128,22 @@ class Layout:
                     f"gap is {self.gap!r} but no order column is given; name the column that says when, with --order",
                     value=self.gap,
                 )
+        if self.is_part and self.order is None:
+            raise DataError(
+                f"a stretch {self.stretch} is asked for, but no order column is given; name the column that says when, "
+                "with --order",
+                value=self.stretch,
+            )
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a stretch of the series is read, which goes on before and after it."""
+        return self.first is not None or self.last is not None
+
+    @property
+    def stretch(self) -> str:
+        """The stretch in words, as it was asked for."""
+        return stretch_words(self.first, self.last)
 
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:
@@ -167,6 +193,8 @@ class Counts:
     """EXACT: records in each state."""
     transitions: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
     """EXACT: consecutive pairs (from, to) inside chains; None when not asked for."""
+    ranges: Ranges = field(default=EVERYTHING, repr=False)
+    """Which records were read, where it was asked for: public."""
     clipped: Fraction | None = field(default=None, repr=False)
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
 
