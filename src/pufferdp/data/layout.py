@@ -59,6 +59,10 @@ def read_gap(gap: str | float) -> Gap:
     return Gap(amount=amount, is_duration=match is not None, text=text)
 
 
+Place = str | float | date
+"""A place on the order column as somebody names it: a number, a date or a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """Which columns of a table are read, and as what."""
@@ -69,6 +73,10 @@ class Columns:
     """The role that tells rows apart, order or id; a table without that column is read in its row order."""
     rows: bool = False
     """Whether the column row says which row of the source each one is, counted from 1, whatever the order."""
+    first: Place | None = None
+    """Rows before this place of the order may be left where they are."""
+    last: Place | None = None
+    """Rows after this place may be left where they are."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -89,10 +97,6 @@ class Columns:
 def option(role: str) -> str:
     """What the column of a role is called by those who name it."""
     return {"value": "column", "person": "by"}.get(role, role)
-
-
-Place = str | float | date
-"""A place on the order column as somebody names it: a number, a date or a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +154,8 @@ def columns_of(layout: Layout, rows: bool = False) -> Columns:
     """The columns of a series; with ``rows`` also the number of each row."""
     others = {"order": layout.order, "person": layout.by}
     named = {role: name for role, name in others.items() if name is not None}
-    return Columns(roles={"value": layout.column, **named}, key="order", rows=rows)
+    roles = {"value": layout.column, **named}
+    return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)
 
 
 @dataclass(frozen=True, kw_only=True)

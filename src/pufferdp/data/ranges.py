@@ -134,7 +134,7 @@ def read_moment(text: Any, unit: str) -> Moment | None:
         return None
     if unit == "number":
         try:
-            number = text if isinstance(text, int) and not isinstance(text, bool) else float(text)
+            number = float(text) if isinstance(text, float) else _number(text)
         except (TypeError, ValueError):
             raise DataError(f"{text!r} is not a number, and the order column holds numbers", value=text) from None
         if isinstance(text, bool) or not math.isfinite(number):
@@ -155,6 +155,14 @@ def read_moment(text: Any, unit: str) -> Moment | None:
         ) from None
     span = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (span.days * 86_400 + span.seconds) * 10**9 + int(fraction.ljust(9, "0") or 0)
+
+
+def _number(text: Any) -> Moment:
+    """A number with all its digits where it is whole: a double would round a count of nanoseconds."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def read_last(text: Any, unit: str) -> Moment | None:
