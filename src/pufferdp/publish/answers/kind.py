@@ -91,6 +91,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         "calibration.quilt.node": "in a series any record may stand for those whose quilt is as good",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
         "facts.query": "the noise is often the same for several queries",
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
         "facts.coordinates": "of a function of one's own: its author's word; otherwise it follows from the query",

@@ -46,6 +46,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         "left_out": "which states were never left",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
         "longest": "how long the longest chain is",
         "facts.states": "how many states were counted",
     }

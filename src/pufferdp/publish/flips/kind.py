@@ -85,6 +85,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         "channel.length": "the promise may be for longer chains than there are",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
         "longest": "how long the longest chain is; the promise must hold for it",
         "epsilon": "a promise may be weaker than what follows from the channel, and none need be made",
     }

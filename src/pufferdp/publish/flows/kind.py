@@ -74,7 +74,8 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         "flow": "the released numbers; the estimates must follow from them",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
-        "facts.kappa": "of the repair log; the noise of the flow itself does not depend on it"
+        "ranges": "which records were read",
+        "facts.kappa": "of the repair log; the noise of the flow itself does not depend on it",
     }
     row_words: ClassVar[Mapping[str, str]] = {
         "facts.sigma": "a flow had noise of sigma {stated}; recomputed it is {true}",
