@@ -178,6 +178,8 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     place = _Place(chain, adversary, _uncertain(chain, length), states)
     if adversary == "dp" or chain.independent or length == 1:
         return _Alone(place)
+    if chain.size == 2 and chain.period == 1 and (chain.kernels[0].max(axis=1) == 1).all() and not chain.independent:
+        return _Grouped(place)  # a state says all others, before it and after, whatever the start
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
     if chain.size == 2 and chain.period == 1:
@@ -301,7 +303,7 @@ class _Alone:
 class _Grouped:
     """A stationary chain that never forgets its class, or where it is in its cycle: every record says the same again.
 
-    Values of different classes have no future and no past in common, so that all losses add up, as in group privacy.
+    So does one of two states in which each leads to one other for sure, whatever its start. Values of different classes have no future and no past in common, so that all losses add up, as in group privacy.
     """
 
     place: _Place
@@ -392,7 +394,8 @@ class _TwoStates:
             both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
             pair = int(both.argmax())
             lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
-            if upper - lower <= max(self.share * lower, _DIGITS) or records == most:
+            # What rounding is given anyway is no reason to look at more records.
+            if upper - lower <= max(self.share * lower, _DIGITS, rounding(records)) or records == most:
                 sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
                 upper += rounding(records)
                 return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches
