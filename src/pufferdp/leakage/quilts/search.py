@@ -28,8 +28,8 @@ _FEW: Final = 40
 _DENSE: Final = 200_000
 """Boxes of up to so many quilts are looked at whole when few pairs count."""
 _MOST_CELLS: Final = 1 << 18
-"""More cells than this are cut no further. It takes a chain that hardly forgets, in a series without end; the best quilt
-so far is one of those that were looked for, so its value is a bound all the same."""
+"""More cells than this are cut no further. It takes a chain that hardly forgets, in a series without end. The best
+quilt so far is one of those that are looked for, so its value is a bound all the same."""
 _LINE: Final = 2**18
 """One pair is followed over at most so many distances at once; wider boxes are cut further first."""
 

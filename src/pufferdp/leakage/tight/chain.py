@@ -178,13 +178,19 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     place = _Place(chain, adversary, _uncertain(chain, length), states)
     if adversary == "dp" or chain.independent or length == 1:
         return _Alone(place)
-    if chain.size == 2 and chain.period == 1 and (chain.kernels[0].max(axis=1) == 1).all() and not chain.independent:
-        return _Grouped(place)  # a state says all others, before it and after, whatever the start
+    if _tells_all(chain):
+        return _Grouped(place)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
     if chain.size == 2 and chain.period == 1:
         return _TwoStates(place)
     return _ManyStates(place)
+
+
+def _tells_all(chain: Chain) -> bool:
+    """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
+    uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
+    return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
 
 
 def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
@@ -303,7 +309,8 @@ class _Alone:
 class _Grouped:
     """A stationary chain that never forgets its class, or where it is in its cycle: every record says the same again.
 
-    So does one of two states in which each leads to one other for sure, whatever its start. Values of different classes have no future and no past in common, so that all losses add up, as in group privacy.
+    So does one in which each state leads to another one for sure, whatever its start. Values of different classes have
+    no future and no past in common, so that all losses add up, as in group privacy.
     """
 
     place: _Place
