@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Any, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.files import canonical_json
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.channels.noise_chain import noise_dp_loss
 from pufferdp.ledger.hash_chain import digest
 
@@ -86,6 +87,8 @@ class Charge:
     """Digest of the model that the release was made for; None where it was made for none."""
     adversary: str | None = None
     """The adversary that the release was made for; None where it was made for none."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -131,6 +134,7 @@ class Charge:
             "facts": dict(self.facts),
         }
         content |= {} if self.tau is None else {"tau": self.tau}
+        content |= {} if self.ranges == EVERYTHING else {"ranges": self.ranges.to_dict()}
         return canonical_json(content | ({} if self.together is None else {"together": self.together}))
 
     @cached_property
@@ -143,6 +147,8 @@ class Charge:
         """A charge as a ledger kept it."""
         raw = json.loads(content)
         raw["dp_loss"] = math.inf if raw["dp_loss"] is None else raw["dp_loss"]
+        if "ranges" in raw:
+            raw["ranges"] = Ranges.from_dict(raw["ranges"])
         return cls(**raw, model=model, adversary=adversary)
 
 
@@ -160,6 +166,8 @@ def additive(
     lengths: Sequence[Sequence[int]],
     framework: Mapping[str, Any] | None,
     numbers: bool,
+    part: bool = False,
+    ranges: Ranges = EVERYTHING,
 ) -> Charge:
     """Noise on an answer, as a certificate describes it.
 
@@ -176,11 +184,13 @@ def additive(
         lengths: pairs of a chain length and how many chains have it.
         framework: secrets of one's own.
         numbers: whether records are real numbers.
+        part: whether the chains are parts of series that go on before and after what was read.
+        ranges: which records were read.
     """
     return Charge(
         kind="additive",
         dp_loss=loss_of(sigma),
-        longest=max((length for length, _ in lengths), default=1),
+        longest=MOST_RECORDS if part else max((length for length, _ in lengths), default=1),
         # A promise about secrets of one's own says nothing about single records, which a ledger is about.
         epsilon=epsilon if framework is None else None,
         width=clip[1] - clip[0] if numbers and clip is not None else None,
@@ -194,9 +204,11 @@ def additive(
             "epsilon": epsilon,
             "lengths": [list(pair) for pair in lengths],
             "framework": None if framework is None else dict(framework),
+            **({"part": True} if part else {}),
         },
         model=model,
         adversary=adversary,
+        ranges=ranges,
     )
 
 
@@ -217,6 +229,7 @@ def flip_charge(
     epsilon: float | None = None,
     model: str | None = None,
     adversary: str | None = None,
+    ranges: Ranges = EVERYTHING,
 ) -> Charge:
     """A series each of whose records went through a channel: P(out | in), one row for each state."""
     rows = [[float(p) for p in row] for row in channel]
@@ -228,6 +241,7 @@ def flip_charge(
         facts={"channel": rows},
         model=model,
         adversary=adversary,
+        ranges=ranges,
     )
 
 
