@@ -25,6 +25,14 @@ MIGRATIONS: Final = (
         "CREATE TABLE ledger_entries (dataset TEXT NOT NULL, position BIGINT NOT NULL, created TEXT NOT NULL, "
         "problem TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (dataset, position))",
     ),
+    (
+        "CREATE TABLE ledger_people (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
+        "CREATE TABLE ledger_members (dataset TEXT NOT NULL, person TEXT NOT NULL, crowd BIGINT NOT NULL, "
+        "PRIMARY KEY (dataset, person))",
+        "CREATE INDEX ledger_crowds ON ledger_members (dataset, crowd)",
+        "CREATE TABLE ledger_sums (dataset TEXT NOT NULL, quantity TEXT NOT NULL, crowd BIGINT NOT NULL, "
+        "cut BYTEA NOT NULL, value DOUBLE PRECISION NOT NULL, PRIMARY KEY (dataset, quantity, crowd, cut))",
+    ),
 )
 """What turns version n into version n+1. Never edited once released: a change is a new entry."""
 TABLES: Final = {
@@ -33,7 +41,12 @@ TABLES: Final = {
     "ledger_problems": ("sha256", "content"),
     "ledger_datasets": ("name", "definition", "state"),
     "ledger_entries": ("dataset", "position", "created", "problem", "hash"),
+    "ledger_people": ("sha256", "content"),
+    "ledger_members": ("dataset", "person", "crowd"),
+    "ledger_sums": ("dataset", "quantity", "crowd", "cut", "value"),
 }
+DERIVED: Final = ("ledger_members", "ledger_sums")
+"""Tables that follow from the others."""
 WAIT: Final = 60.0
 """Seconds that a process waits for its turn before it gives up."""
 

@@ -1,0 +1,141 @@
+"""A budget as a calendar: what the records of each stretch were charged, whose that is, and what was asked about."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pufferdp.data.ranges import Moment, Ranges, moment_text
+from pufferdp.ledger.record_sums import EVERYBODY, LOSS, PEAK, Piece, Steps, add_up, both, merged
+from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.sums_table import TableSums, cut_key, function_of
+from pufferdp.ledger.totals import State
+
+MOST: Final = 1000
+"""So many stretches are listed: those with the largest sums."""
+NAMED: Final = 20
+"""So many people of a stretch are named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """A stretch of the order column on which the largest sum of any record is the same."""
+
+    first: Moment | None
+    last: Moment | None
+    by: tuple[str, ...] | None
+    """Some of those whose records have that sum; None: everybody's."""
+    people: int | None
+    """How many they are."""
+    dp_loss: float
+
+    def to_dict(self, unit: str) -> dict[str, Any]:
+        """As in ``ranges`` of ``ledger show --json``."""
+        ends = {"from": moment_text(self.first, unit), "to": moment_text(self.last, unit)}
+        by = None if self.by is None else list(self.by)
+        return {**ends, "by": by, "people": self.people, "dp_loss": self.dp_loss}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calendar:
+    """What the records of a data set were charged, stretch by stretch."""
+
+    order: str | None
+    unit: str
+    by: str | None
+    everywhere: float
+    """Charged on every record."""
+    stretches: tuple[Stretch, ...]
+    """Where more was charged, in order; the largest sums where there are very many."""
+    count: int
+    """How many stretches there are."""
+    pieces: tuple[Piece, ...]
+    """All of them, for a figure."""
+    asked: Ranges | None = None
+    asked_loss: float | None = None
+    """The largest sum of the records that were asked about."""
+
+    @classmethod
+    def of(cls, session: Session, dataset: str, state: State, asked: Ranges | None = None) -> Calendar | None:
+        """As it stands; None where everything was charged on every record and nothing was asked."""
+        if not state.has_ranges and asked is None:
+            return None
+        everywhere = state.spent if state.everywhere is None else state.everywhere
+        found: tuple[Piece, ...] = ()
+        stretches: list[Stretch] = []
+        asked_loss = None
+        if state.has_ranges:
+            everybody, peak = (function_of(session, dataset, LOSS, crowd) for crowd in (EVERYBODY, PEAK))
+            found = tuple((b, e, add_up(everywhere, v)) for b, e, v in merged(both(everybody, peak)))
+            largest = sorted(heapq.nlargest(MOST, found, key=lambda piece: piece[2]))
+            owners = _owners(session, dataset, peak, largest) if state.crowds else [None] * len(largest)
+            stretches = [_stretch(piece, owner) for piece, owner in zip(largest, owners, strict=True)]
+        if asked is not None:
+            more = TableSums(session, dataset, state.crowds).largest(asked)[2] if state.has_ranges else 0.0
+            asked_loss = add_up(everywhere, more)
+        return cls(
+            order=state.order,
+            unit=state.unit or (asked.unit if asked is not None else "number"),
+            by=state.by,
+            everywhere=everywhere,
+            stretches=tuple(stretches),
+            count=len(found),
+            pieces=found,
+            asked=asked,
+            asked_loss=asked_loss,
+        )
+
+    @property
+    def worst(self) -> Stretch | None:
+        """The first stretch with the largest sum."""
+        return max(self.stretches, key=lambda stretch: stretch.dp_loss, default=None)
+
+
+def _stretch(piece: Piece, owner: tuple[tuple[str, ...], int] | None) -> Stretch:
+    (first, _), (last, _), loss = piece
+    return Stretch(
+        first=None if math.isinf(first) else first,
+        last=None if math.isinf(last) else last,
+        by=None if owner is None else owner[0],
+        people=None if owner is None else owner[1],
+        dp_loss=loss,
+    )
+
+
+def _owners(
+    session: Session, dataset: str, peak: Steps, pieces: Sequence[Piece]
+) -> list[tuple[tuple[str, ...], int] | None]:
+    """Whose records have the largest sum at the beginning of each piece: some names, and how many people."""
+    most = [next(peak.pieces((begin, end)))[2] for begin, end, _ in pieces]
+    crowds: list[list[int]] = [[] for _ in pieces]
+    # One pass over the sums of all crowds; each row holds up to the next.
+    sql = "SELECT crowd, cut, value FROM ledger_sums WHERE dataset = ? AND quantity = ? AND crowd > 0 "
+    sql += "ORDER BY crowd, cut"
+    last: tuple[int, bytes, float] | None = None
+    keys = [cut_key(begin) for begin, _, _ in pieces]
+    for crowd, cut, value in [*session.rows(sql, dataset, LOSS), (0, b"", 0.0)]:
+        if last is not None and last[2]:
+            end = bisect_left(keys, bytes(cut)) if crowd == last[0] else len(keys)
+            for n in range(bisect_left(keys, last[1]), end):
+                if most[n] == last[2]:
+                    crowds[n].append(last[0])
+        last = crowd, bytes(cut), value
+    sql = "SELECT crowd, count(*) FROM ledger_members WHERE dataset = ? GROUP BY crowd"
+    sizes: dict[int, int] = dict(session.rows(sql, dataset))
+    names: dict[int, tuple[str, ...]] = {}
+    out: list[tuple[tuple[str, ...], int] | None] = []
+    for n, members in enumerate(crowds):
+        if not most[n]:
+            out.append(None)
+            continue
+        for crowd in members[:NAMED]:
+            if crowd not in names:
+                sql = "SELECT person FROM ledger_members WHERE dataset = ? AND crowd = ? ORDER BY person LIMIT ?"
+                names[crowd] = tuple(row[0] for row in list(session.rows(sql, dataset, crowd, NAMED)))
+        some = sorted(name for crowd in members[:NAMED] for name in names[crowd])[:NAMED]
+        out.append((tuple(some), sum(sizes[crowd] for crowd in members)))
+    return out
