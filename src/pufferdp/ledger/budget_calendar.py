@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pufferdp.data.ranges import Moment, Ranges, moment_text
-from pufferdp.ledger.record_sums import EVERYBODY, LOSS, PEAK, Piece, Steps, add_up, both, merged
+from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, add_up
 from pufferdp.ledger.store.base import Session
-from pufferdp.ledger.sums_table import TableSums, cut_key, function_of
+from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut
 from pufferdp.ledger.totals import State
 
 MOST: Final = 1000
 """So many stretches are listed: those with the largest sums."""
 NAMED: Final = 20
 """So many people of a stretch are named."""
+
+
+KeyedPiece = tuple[bytes, bytes, float]
+"""A stretch by the keys of its cuts, which are in their order and are read only where they are shown."""
+Columns = tuple[list[bytes], list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +58,8 @@ class Calendar:
     """Where more was charged, in order; the largest sums where there are very many."""
     count: int
     """How many stretches there are."""
-    pieces: tuple[Piece, ...]
-    """All of them, for a figure."""
+    keyed_pieces: tuple[KeyedPiece, ...]
+    """All of them."""
     asked: Ranges | None = None
     asked_loss: float | None = None
     """The largest sum of the records that were asked about."""
@@ -65,12 +70,12 @@ class Calendar:
         if not state.has_ranges and asked is None:
             return None
         everywhere = state.spent if state.everywhere is None else state.everywhere
-        found: tuple[Piece, ...] = ()
+        found: list[KeyedPiece] = []
         stretches: list[Stretch] = []
         asked_loss = None
         if state.has_ranges:
-            everybody, peak = (function_of(session, dataset, LOSS, crowd) for crowd in (EVERYBODY, PEAK))
-            found = tuple((b, e, add_up(everywhere, v)) for b, e, v in merged(both(everybody, peak)))
+            everybody, peak = (columns_of(session, dataset, LOSS, crowd) for crowd in (EVERYBODY, PEAK))
+            found = _added(everybody, peak, everywhere)
             largest = sorted(heapq.nlargest(MOST, found, key=lambda piece: piece[2]))
             owners = _owners(session, dataset, peak, largest) if state.crowds else [None] * len(largest)
             stretches = [_stretch(piece, owner) for piece, owner in zip(largest, owners, strict=True)]
@@ -84,7 +89,7 @@ class Calendar:
             everywhere=everywhere,
             stretches=tuple(stretches),
             count=len(found),
-            pieces=found,
+            keyed_pieces=tuple(found),
             asked=asked,
             asked_loss=asked_loss,
         )
@@ -95,8 +100,32 @@ class Calendar:
         return max(self.stretches, key=lambda stretch: stretch.dp_loss, default=None)
 
 
-def _stretch(piece: Piece, owner: tuple[tuple[str, ...], int] | None) -> Stretch:
-    (first, _), (last, _), loss = piece
+def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPiece]:
+    """The largest sums of any record from cut to cut, neighbours with the same sum as one; without those of nothing."""
+    if not everybody[0] or not peak[0]:
+        keys, values = everybody if everybody[0] else peak
+        sums = [add_up(everywhere, value) if value else 0.0 for value in values]
+    else:
+        keys = sorted({*everybody[0], *peak[0]})
+        sums, places, lasts = [], [0, 0], [0.0, 0.0]
+        for key in keys:
+            for n, (cuts, values) in enumerate((everybody, peak)):
+                if places[n] < len(cuts) and cuts[places[n]] == key:
+                    lasts[n], places[n] = values[places[n]], places[n] + 1
+            more = add_up(*lasts)
+            sums.append(add_up(everywhere, more) if more else 0.0)
+    out: list[KeyedPiece] = []
+    for begin, end, value in zip(keys, [*keys[1:], cut_key(END)], sums, strict=True):
+        if value and begin != end:
+            if out and out[-1][1] == begin and out[-1][2] == value:
+                out[-1] = out[-1][0], end, value
+            else:
+                out.append((begin, end, value))
+    return out
+
+
+def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None) -> Stretch:
+    (first, _), (last, _), loss = key_cut(piece[0]), key_cut(piece[1]), piece[2]
     return Stretch(
         first=None if math.isinf(first) else first,
         last=None if math.isinf(last) else last,
@@ -107,16 +136,16 @@ def _stretch(piece: Piece, owner: tuple[tuple[str, ...], int] | None) -> Stretch
 
 
 def _owners(
-    session: Session, dataset: str, peak: Steps, pieces: Sequence[Piece]
+    session: Session, dataset: str, peak: Columns, pieces: Sequence[KeyedPiece]
 ) -> list[tuple[tuple[str, ...], int] | None]:
     """Whose records have the largest sum at the beginning of each piece: some names, and how many people."""
-    most = [next(peak.pieces((begin, end)))[2] for begin, end, _ in pieces]
+    keys = [begin for begin, _, _ in pieces]
+    most = [peak[1][n - 1] if (n := bisect_right(peak[0], key)) else 0.0 for key in keys]
     crowds: list[list[int]] = [[] for _ in pieces]
     # One pass over the sums of all crowds; each row holds up to the next.
     sql = "SELECT crowd, cut, value FROM ledger_sums WHERE dataset = ? AND quantity = ? AND crowd > 0 "
     sql += "ORDER BY crowd, cut"
     last: tuple[int, bytes, float] | None = None
-    keys = [cut_key(begin) for begin, _, _ in pieces]
     for crowd, cut, value in [*session.rows(sql, dataset, LOSS), (0, b"", 0.0)]:
         if last is not None and last[2]:
             end = bisect_left(keys, bytes(cut)) if crowd == last[0] else len(keys)

@@ -96,20 +96,6 @@ def both(one: Steps, other: Steps, span: Span = (START, END)) -> Iterator[Piece]
             yield first, last, add_up(value, more)
 
 
-def merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Neighbours with the same sum become one piece; pieces of 0 are left out."""
-    before: Piece | None = None
-    for piece in pieces:
-        if before is not None and piece[2] == before[2] and piece[0] == before[1]:
-            before = (before[0], piece[1], piece[2])
-            continue
-        if before is not None and before[2]:
-            yield before
-        before = piece
-    if before is not None and before[2]:
-        yield before
-
-
 def envelope(pieces: Iterable[Piece]) -> Iterator[Piece]:
     """The pointwise largest of pieces that may overlap, from left to right."""
     waiting = sorted(pieces)

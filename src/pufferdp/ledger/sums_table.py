@@ -154,9 +154,14 @@ def _marks(values: Sequence[object]) -> str:
 
 def function_of(session: Session, dataset: str, quantity: str, crowd: int) -> Steps:
     """One function as a whole."""
-    rows = session.rows(f"SELECT cut, value {_OF_CROWD} ORDER BY cut", dataset, quantity, crowd)
-    pairs = [(key_cut(bytes(key)), value) for key, value in rows]
-    return Steps([cut for cut, _ in pairs], [value for _, value in pairs])
+    keys, values = columns_of(session, dataset, quantity, crowd)
+    return Steps(map(key_cut, keys), values)
+
+
+def columns_of(session: Session, dataset: str, quantity: str, crowd: int) -> tuple[list[bytes], list[float]]:
+    """One function as it is kept: the keys of its cuts, in order, and its values."""
+    rows = list(session.rows(f"SELECT cut, value {_OF_CROWD} ORDER BY cut", dataset, quantity, crowd))
+    return [bytes(key) for key, _ in rows], [value for _, value in rows]
 
 
 def stored_sums(session: Session, dataset: str) -> Iterator[Row]:
