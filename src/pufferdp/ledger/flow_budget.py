@@ -19,7 +19,6 @@ from typing import Any, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import BudgetError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
-from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.orbits import Privacy, our_noise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.hash_chain import digest
@@ -106,10 +105,9 @@ def flow_charge(
     )
 
 
-def reading_of(facts: Mapping[str, Any], ranges: Ranges) -> str:
-    """Which records a flow is of, as far as is public: digest of the lengths of its chains, and of its ranges."""
-    stretches = {} if ranges == EVERYTHING else {"ranges": ranges.to_dict()}
-    return digest(canonical_json({"lengths": facts.get("lengths"), **stretches}))
+def reading_of(facts: Mapping[str, Any]) -> str:
+    """Which records a flow is of, as far as is public: digest of the lengths of its chains."""
+    return digest(canonical_json({"lengths": facts.get("lengths")}))
 
 
 def add_taus(a: float, b: float) -> float:
@@ -178,7 +176,7 @@ def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None
     if promise is None or charge.tau != promise.tau:
         raise ParameterError("a transition flow must say in its facts what it promises, at its tau", value=charge.tau)
     refuse_other_promise(name, budget, promise)
-    if reading is not None and reading != reading_of(charge.facts, charge.ranges):
+    if reading is not None and reading != reading_of(charge.facts):
         # Means add up for fixed readings alone: which records to read could be chosen by what earlier flows showed.
         raise RefusedError(
             f"the flow is of other chains than the flows that data set {name!r} was charged for: total variations add "

@@ -108,7 +108,7 @@ class State:
             max(self.added, charge.leakage) if joint else add_up(self.added, charge.leakage),
             charge.private if self.private is None or joint else self.private,
             self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
-            self.reading if charge.tau is None else reading_of(charge.facts, charge.ranges),
+            self.reading if charge.tau is None else reading_of(charge.facts),
             None if self.everywhere is None else add_up(self.everywhere, charge.dp_loss),
             add_up(self.deltas, charge.dp_delta),
             None if self.deltas_everywhere is None else add_up(self.deltas_everywhere, charge.dp_delta),

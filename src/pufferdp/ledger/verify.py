@@ -143,10 +143,7 @@ class _Check:
                 charges[problem] = self._charge(name, problem, state.model, adversary, budget)
             charge = charges[problem]
             if charge is not None:
-                if charge.tau is not None and state.reading not in (
-                    None,
-                    reading_of(charge.facts, charge.ranges),
-                ):
+                if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
                     self.problems.append(f"data set {name!r}: row {position} is a flow of other chains than the first")
                 self._refusals(name, raw, state, charge)
                 state = state.after(charge, hash, sums)
