@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         PufferdpError as PufferdpError,
         QueryError as QueryError,
         RefusedError as RefusedError,
+        UnknownChargeError as UnknownChargeError,
     )
     from pufferdp.leakage.curves import Curve as Curve, best_curve as best_curve, curves as curves
     from pufferdp.leakage.tight.approximate import PrivacyProfile as PrivacyProfile

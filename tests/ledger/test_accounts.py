@@ -22,7 +22,7 @@ from pufferdp import (
     best_curve,
 )
 from pufferdp.ledger.charge import KINDS, channel_loss, flip_charge, loss_of, redaction
-from pufferdp.ledger.store import base as store
+from pufferdp.ledger.store import schema
 from pufferdp.ledger.totals import add_up
 from pufferdp.models.files.json import model_digest
 
@@ -262,10 +262,10 @@ def test_a_ledger_of_a_newer_version_is_left_alone(ledger: Ledger, place: str) -
 def test_old_ledgers_are_brought_up_to_date(ledger: Ledger, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     head = ledger.charge("week", SMALL).head
     ledger.close()
-    monkeypatch.setattr(store, "MIGRATIONS", (*store.MIGRATIONS, ("CREATE TABLE ledger_more (a TEXT)",)))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, ("CREATE TABLE ledger_more (a TEXT)",)))
     with Ledger(place) as newer:
         with newer.store.reading() as session:
-            assert list(session.rows("SELECT version FROM ledger_version")) == [(len(store.MIGRATIONS),)]
+            assert list(session.rows("SELECT version FROM ledger_version")) == [(len(schema.MIGRATIONS),)]
             assert list(session.rows("SELECT a FROM ledger_more")) == []
         assert newer.dataset("week").head == head
 
@@ -294,7 +294,9 @@ def test_a_server_that_does_not_wait_for_its_disk(postgres: str) -> None:
 
     url = fresh_database(postgres)
     with Ledger(f"{url}?options=-csynchronous_commit%3Doff", create=True) as ledger:
-        assert ledger.store.connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+        for transaction in (ledger.store.reading(), ledger.store.writing()):
+            with transaction as session:
+                assert list(session.rows("SHOW synchronous_commit")) == [("on",)]
 
 
 def test_the_page_has_the_table_of_the_code() -> None:

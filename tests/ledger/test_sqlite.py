@@ -236,7 +236,7 @@ def test_a_file_that_is_gone_is_missed(path: Path) -> None:
     with Ledger(path, create=True) as ledger:
         ledger.close()
         path.unlink()
-        with pytest.raises(LedgerError, match="cannot be used"):
+        with pytest.raises(LedgerError, match="moved, replaced or deleted"):
             ledger.charge("week", SMALL)
     assert not path.exists()
 
@@ -350,7 +350,11 @@ def test_a_ledger_that_is_written_while_it_is_read_without_locks(shown: Path) ->
 
 
 @posix
-def test_a_log_that_only_its_owner_can_take_in(shown: Path) -> None:
+@pytest.mark.parametrize("with_index", [True, False])
+@pytest.mark.parametrize("mode", [0o777, 0o555])
+def test_a_log_that_only_its_owner_can_take_in(shown: Path, with_index: bool, mode: int) -> None:
+    """Left by a crash. Somebody who may only read sees what is in it, and leaves everything as it is."""
+
     def work() -> None:
         with Ledger(shown) as ledger, Ledger(shown) as other, other.store.reading() as session:
             list(session.rows("SELECT count(*) FROM ledger_entries"))
@@ -358,14 +362,41 @@ def test_a_log_that_only_its_owner_can_take_in(shown: Path) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     assert in_child(work) == -signal.SIGKILL
-    Path(f"{shown}-shm").unlink()
+    if not with_index:
+        Path(f"{shown}-shm").unlink()
+    shown.parent.chmod(mode)
+    before = {p.name: p.read_bytes() for p in shown.parent.iterdir() if not p.name.endswith("-shm")}
 
-    def read(_: Ledger) -> None:
-        """Not reached: it cannot be opened."""
+    def read(ledger: Ledger) -> None:
+        assert ledger.dataset("week").releases == 2
+        assert ledger.verify().valid
+        with pytest.raises(LedgerError, match="cannot be written to by this user"):
+            ledger.charge("week", SMALL)
 
-    assert as_reader(shown, read) == 1
+    assert as_reader(shown, read) == 0
+    assert {p.name: p.read_bytes() for p in shown.parent.iterdir() if not p.name.endswith("-shm")} == before
     shown.chmod(0o644)
     assert releases(shown) == 2
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o555])
+def test_an_old_ledger_is_shown_without_bringing_it_up_to_date(shown: Path, mode: int) -> None:
+    """Its tables are brought up to date in memory."""
+    shutil.copy(GOLDEN / "ledger-v1.db", shown)
+    before = shown.read_bytes()
+    shown.parent.chmod(mode)
+
+    def read(ledger: Ledger) -> None:
+        checked = ledger.verify()
+        assert checked.valid, checked.problems
+        assert checked.releases == 7
+        assert ledger.find("nobody") == ()
+        assert [ledger.dataset(name).name for name in ledger.names()] == list(ledger.names())
+
+    assert as_reader(shown, read) == 0
+    assert shown.read_bytes() == before
+    assert [p.name for p in shown.parent.iterdir()] == ["books.db"]
 
 
 def test_files_beside_a_ledger_have_its_permissions(path: Path) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain, release
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import flip_charge
-from pufferdp.ledger.store.base import TABLES
+from pufferdp.ledger.store.schema import TABLES
 from pufferdp.ledger.totals import State
 from pufferdp.publish.noise import SeededSampler
 
@@ -68,9 +68,9 @@ def cells(path: Path) -> list[tuple[str, int, str]]:
     with closing(sqlite3.connect(path)) as connection:
         return [
             (table, rowid, column)
-            for table, columns in TABLES.items()
+            for table, described in TABLES.items()
             for (rowid,) in connection.execute(f"SELECT rowid FROM {table}")
-            for column in columns
+            for column in described.columns
         ]
 
 
@@ -102,6 +102,12 @@ def test_an_unchanged_copy_is_valid(original: Path) -> None:
 def content_of(connection: sqlite3.Connection, problem: object) -> str:
     sql = "SELECT content FROM ledger_problems WHERE sha256 = ?"
     return str(connection.execute(sql, (problem,)).fetchone()[0])
+
+
+def identity_of(connection: sqlite3.Connection, name: str, position: object) -> str | None:
+    sql = "SELECT identity FROM ledger_identities WHERE dataset = ? AND position = ?"
+    row = connection.execute(sql, (name, position)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def rows_of(connection: sqlite3.Connection, name: str) -> list[tuple[object, ...]]:
@@ -147,9 +153,11 @@ def test_every_dropped_tail_with_the_head_at_hand(original: Path, kept: int) -> 
         state = State(hash_chain.digest(definition), json.loads(definition)["model"])
         for position, created, problem, head in rows[:kept]:
             content = content_of(connection, problem)
-            assert hash_chain.link(state.head, position, created, problem) == head
+            identity = identity_of(connection, "a", position)
+            assert hash_chain.link(state.head, position, created, problem, identity) == head
             state = state.after(Charge.from_content(content, state.model, "bdp"), str(head))
-        connection.execute("DELETE FROM ledger_entries WHERE dataset = 'a' AND position > ?", (kept,))
+        for table in ("ledger_entries", "ledger_identities"):
+            connection.execute(f"DELETE FROM {table} WHERE dataset = 'a' AND position > ?", (kept,))
         connection.execute("UPDATE ledger_datasets SET state = ? WHERE name = 'a'", (state.to_json(),))
         connection.close()
         assert not found(path)
@@ -162,6 +170,7 @@ def test_a_data_set_that_was_taken_out(original: Path) -> None:
         head = str(rows_of(connection, "a")[-1][3])
         connection.execute("DELETE FROM ledger_datasets WHERE name = 'a'")
         connection.execute("DELETE FROM ledger_entries WHERE dataset = 'a'")
+        connection.execute("DELETE FROM ledger_identities WHERE dataset = 'a'")
         connection.close()
         assert not found(path)
         assert "cut off" in found(path, head)[0]
@@ -183,7 +192,8 @@ def test_a_forger_who_mends_every_hash_is_found_by_the_charge(original: Path, ro
                 content = hash_chain.canonical_json(raw)
                 problem = hash_chain.digest(content)
                 connection.execute("INSERT INTO ledger_problems VALUES (?, ?)", (problem, content))
-            head = hash_chain.link(state.head, int(position), str(created), str(problem))
+            identity = identity_of(connection, "a", position)
+            head = hash_chain.link(state.head, int(position), str(created), str(problem), identity)
             state = state.after(Charge.from_content(content, state.model, "bdp"), head)
             values = ("a", position, created, problem, head)
             connection.execute("INSERT INTO ledger_entries VALUES (?, ?, ?, ?, ?)", values)

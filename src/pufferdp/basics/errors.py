@@ -9,6 +9,7 @@
     │   ├── CertificateError      a certificate that cannot be read
     │   ├── MechanismError        a mechanism from outside that fails, hangs or answers nonsense
     │   └── LedgerError           a ledger that cannot be opened, read or written
+    ├── UnknownChargeError        nobody knows whether a charge was made         (exit 1)
     └── RefusedError              the input is fine, the promise cannot be kept  (exit 3)
         ├── NotApplicableError    the mechanism that was asked for gives no guarantee here
         └── BudgetError           the data set has too little of its budget left
@@ -62,6 +63,17 @@ class MechanismError(InputError):
 
 class LedgerError(InputError):
     """A ledger cannot be opened, read or written, or has no such data set."""
+
+
+class UnknownChargeError(PufferdpError):
+    """A charge was sent off, and no answer came: it may have been made. The ledger can be asked by its identity."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, value: object = None, identity: str | None = None) -> None:
+        super().__init__(message, value=value)
+        self.identity = identity
+        """What to ask for: ``Ledger.find``, or ``ledger show --charge``."""
 
 
 class RefusedError(PufferdpError):

@@ -27,6 +27,7 @@ from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
 
 _ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
+_IDENTITY: Final = "INSERT INTO ledger_identities (dataset, position, identity) VALUES (?, ?, ?)"
 _STATE: Final = "UPDATE ledger_datasets SET state = ? WHERE name = ?"
 
 
@@ -44,7 +45,9 @@ class Account:
         """What its records were charged."""
         return TableSums(session, self.name, self.state.crowds)
 
-    def after(self, charge: Charge, created: str, sums: RecordSums, before: Callable[[], RecordSums]) -> Account:
+    def after(
+        self, charge: Charge, created: str, identity: str, sums: RecordSums, before: Callable[[], RecordSums]
+    ) -> Account:
         """The data set after one more charge, which is added to its sums; or its refusal.
 
         ``before`` gives the sums once more, as they were.
@@ -57,7 +60,7 @@ class Account:
         refuse_other_secrets(name, definition, state, charge)
         refuse_other_ranges(name, state, charge.ranges)
         refuse_delta(name, definition, charge)
-        head = hash_chain.link(state.head, state.position + 1, created, charge.problem)
+        head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
         then = state.after(charge, head, sums)
         if flows is not None:
             refuse_flow(name, flows, state.tau, state.reading, charge)
@@ -68,28 +71,40 @@ class Account:
 
 
 def apply_charges(
-    session: Session, charges: Sequence[tuple[str, Charge]], find: Callable[[str], Account], stored: set[str]
+    session: Session,
+    charges: Sequence[tuple[str, Charge]],
+    identities: Sequence[str],
+    find: Callable[[str], Account],
+    stored: set[str],
 ) -> list[Receipt]:
     """Charge all of them, or none.
 
     Args:
         session: the transaction.
         charges: pairs of a data set's name and a charge.
+        identities: of the charges, one for each.
         find: a data set by name, kept from others until the transaction ends.
         stored: digests of problems that are in the ledger; those that are written here are added.
     """
     # In one order, so that two fleets cannot wait for each other.
     accounts = {name: find(name) for name in sorted({name for name, _ in charges})}
     created, rows, receipts = now(), list[Row](), list[Receipt]()
-    for name, charge in charges:
+    for (name, charge), identity in zip(charges, identities, strict=True):
         account = accounts[name]
         before, sums = account.state, account.sums(session)
-        accounts[name] = account.after(charge, created, sums, partial(account.sums, session))
+        accounts[name] = account.after(charge, created, identity, sums, partial(account.sums, session))
         state = accounts[name].state
         sums.write()
         rows.append((name, state.position, created, charge.problem, state.head))
         receipts.append(
-            Receipt(dataset=name, position=state.position, previous=before.head, head=state.head, charged=created)
+            Receipt(
+                dataset=name,
+                position=state.position,
+                previous=before.head,
+                head=state.head,
+                charged=created,
+                identity=identity,
+            )
         )
     for _, charge in charges:
         if charge.problem not in stored:
@@ -98,6 +113,7 @@ def apply_charges(
             keep(session, "ledger_problems", charge.content)
             stored.add(charge.problem)
     session.many(_ENTRY, rows)
+    session.many(_IDENTITY, [(receipt.dataset, receipt.position, receipt.identity) for receipt in receipts])
     session.many(_STATE, [(account.state.to_json(), name) for name, account in accounts.items()])
     return receipts
 

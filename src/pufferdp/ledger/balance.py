@@ -29,10 +29,14 @@ class Receipt:
     """Hash of its own row: the head of the ledger at that moment."""
     charged: str
     """When, in universal time."""
+    identity: str | None = None
+    """The token by which it can be found again; None in rows from before there were any."""
 
     def to_dict(self) -> dict[str, Any]:
         """As in the part ``ledger`` of a certificate."""
-        return {name: getattr(self, name) for name in ("dataset", "position", "previous", "head", "charged")}
+        names = ("dataset", "position", "previous", "head", "charged")
+        row = {name: getattr(self, name) for name in names}
+        return row if self.identity is None else row | {"identity": self.identity}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,11 @@ def definition(
     return canonical_json({"schema": VERSION, **content, **({} if delta is None else {"delta": delta})})
 
 
-def link(previous: str, position: int, created: str, problem: str) -> str:
-    """The hash of a row: of the one before, its place, when it was made and what it charges."""
-    # None of the four can hold a line break, so no two rows have the same text.
-    return hashlib.sha256(f"{previous}\n{position}\n{created}\n{problem}".encode()).hexdigest()
+def link(previous: str, position: int, created: str, problem: str, identity: str | None = None) -> str:
+    """The hash of a row: of the one before, its place, when it was made, what it charges and its identity.
+
+    Rows that were written before charges had identities have none, and keep their hash.
+    """
+    # None of the five can hold a line break, so no two rows have the same text.
+    text = f"{previous}\n{position}\n{created}\n{problem}" + ("" if identity is None else f"\n{identity}")
+    return hashlib.sha256(text.encode()).hexdigest()

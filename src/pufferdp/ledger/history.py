@@ -14,7 +14,8 @@ from pufferdp.data.ranges import EVERYTHING
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import can_be_name
 from pufferdp.ledger.record_sums import RecordSums
-from pufferdp.ledger.store.base import DERIVED, TABLES, Session
+from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.store.schema import TABLES
 from pufferdp.ledger.sums_table import sums_rows
 from pufferdp.ledger.totals import Rule, State, amounts_of, charged_on
 from pufferdp.ledger.verify import check_contents
@@ -97,10 +98,10 @@ def _row(position: int, created: str, head: str, content: str) -> dict[str, Any]
 
 
 SCHEMA: Final = "pufferdp-ledger-export/1"
-_COLUMNS: Final = {
-    table.removeprefix("ledger_"): columns
-    for table, columns in TABLES.items()
-    if table != "ledger_version" and table not in DERIVED
+_TABLES: Final = {
+    name.removeprefix("ledger_"): table
+    for name, table in TABLES.items()
+    if name != "ledger_version" and not table.derived
 }
 _UNKEPT: Final = re.compile("[\\0\\ud800-\\udfff]")
 """Characters that JSON can spell and no database keeps."""
@@ -110,10 +111,11 @@ def export_ledger(ledger: Ledger, out: str | os.PathLike[str]) -> dict[str, Any]
     """Write every row, as of one moment."""
     content: dict[str, Any] = {"schema": SCHEMA}
     with ledger.store.reading() as session:
-        for table, columns in _COLUMNS.items():
-            key = ", ".join(columns[: 2 if table == "entries" else 1])
-            sql = f"SELECT {', '.join(columns)} FROM ledger_{table} ORDER BY {key}"
-            content[table] = [list(row) for row in session.rows(sql)]
+        for name, table in _TABLES.items():
+            sql = f"SELECT {', '.join(table.columns)} FROM ledger_{name} ORDER BY {', '.join(table.key)}"
+            rows = [list(row) for row in session.rows(sql)]
+            if rows or table.since == 1:
+                content[name] = rows
     write_whole(out, json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n")
     return _summary(content)
 
@@ -127,13 +129,12 @@ def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         schema = raw.get("schema") if isinstance(raw, dict) else None
         raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(schema)}, not {SCHEMA!r}")
-    for table, columns in _COLUMNS.items():
-        if table == "people":  # exports from before there were any have none
-            raw.setdefault(table, [])
-        rows = raw.get(table)
-        kinds: list[type] = [int if name == "position" else str for name in columns]
+    for name, table in _TABLES.items():
+        rows = raw.get(name) if table.since == 1 else raw.setdefault(name, [])
+        kinds: list[type] = [int if column in table.integers else str for column in table.columns]
         if not isinstance(rows, list) or not all(_is_row(row, kinds) for row in rows):
-            raise LedgerError(f"{str(path)!r}: {table} must be a list of rows of {', '.join(columns)}", value=path)
+            columns = ", ".join(table.columns)
+            raise LedgerError(f"{str(path)!r}: {name} must be a list of rows of {columns}", value=path)
     return raw
 
 
@@ -146,13 +147,13 @@ def _is_row(row: object, kinds: list[type]) -> bool:
 def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
     """Add the data sets of an export. It is refused whole where a hash or a charge does not hold."""
     with ledger.store.writing() as session:
-        for table, columns in _COLUMNS.items():
-            again = " ON CONFLICT DO NOTHING" if columns[0] == "sha256" else ""
-            marks = ", ".join("?" * len(columns))
-            sql = f"INSERT INTO ledger_{table} ({', '.join(columns)}) VALUES ({marks}){again}"
-            if table == "datasets":
-                _refuse_names(session, [row[0] for row in content[table]])
-            session.many(sql, content[table])
+        for name, table in _TABLES.items():
+            again = " ON CONFLICT DO NOTHING" if table.columns[0] == "sha256" else ""
+            marks = ", ".join("?" * len(table.columns))
+            sql = f"INSERT INTO ledger_{name} ({', '.join(table.columns)}) VALUES ({marks}){again}"
+            if name == "datasets":
+                _refuse_names(session, [row[0] for row in content[name]])
+            session.many(sql, content[name])
         for row in content["datasets"]:
             write_sums(session, row[0])
         problems = check_contents(session)

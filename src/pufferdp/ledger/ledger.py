@@ -22,6 +22,7 @@ from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
 from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
+from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
 from pufferdp.ledger.refusals import refuse_other_model, refuse_other_ranges
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
@@ -52,6 +53,8 @@ class Ledger:
         self._rules: dict[tuple[str, str, float, float], Rule] = {}
         self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
+        self._seen: dict[str, Receipt] = {}
+        """The last charge of each data set that was acknowledged here: it must be there the next time."""
 
     def __enter__(self) -> Ledger:
         return self
@@ -136,7 +139,7 @@ class Ledger:
             definition, state = self._find(session, name)
             account = Account(name, definition, state, self._rule(session, definition, state))
             try:
-                account.after(charge, now(), account.sums(session), lambda: account.sums(session))
+                account.after(charge, now(), "", account.sums(session), lambda: account.sums(session))
             except RefusedError as error:
                 return error
         return None
@@ -164,22 +167,57 @@ class Ledger:
             definition, state = self._find(session, name)
         return definition["model"] is None and state.model is not None
 
-    def charge(self, name: str, charge: Charge) -> Receipt:
-        """Charge one release, before its noise is drawn. When this returns the charge is on disk."""
-        return self.charge_many([(name, charge)])[0]
+    def charge(self, name: str, charge: Charge, *, identity: str | None = None) -> Receipt:
+        """Charge one release, before its noise is drawn. When this returns the charge is on disk.
 
-    def charge_many(self, charges: Sequence[tuple[str, Charge]]) -> list[Receipt]:
-        """Charge releases from one or several data sets together: all of them, or none."""
+        With an identity of one's own, a charge that was made under it already is not made again: its receipt is
+        returned. ``UnknownChargeError`` says the identity to ask for with ``find``.
+        """
+        return self.charge_many([(name, charge)], identity=identity)[0]
+
+    def charge_many(self, charges: Sequence[tuple[str, Charge]], *, identity: str | None = None) -> list[Receipt]:
+        """Charge releases from one or several data sets together: all of them, or none, under one identity."""
+        token = new_identity() if identity is None else check_identity(identity)
+
+        def work(session: Session, again: bool) -> list[Receipt]:
+            earlier = repeated(session, charges, token) if again or identity is not None else []
+            if again:
+                self._stored.clear()
+            identities = row_identities(token, len(charges))
+            return earlier or apply_charges(
+                session, charges, identities, lambda name: self._account(session, name), self._stored
+            )
+
         try:
-            with self.store.writing() as session:
-                return apply_charges(session, charges, lambda name: self._account(session, name), self._stored)
+            receipts = self.store.commit(work, token)
         except BaseException:
             self._stored.clear()  # what was kept in a transaction that failed is not there
             raise
+        self._seen |= {receipt.dataset: receipt for receipt in receipts}
+        return receipts
+
+    def find(self, identity: str) -> tuple[Receipt, ...]:
+        """The receipts of a charge by its identity; none means that it was not made, and that nobody is at it now."""
+        with self.store.settled(identity) as session:
+            return tuple(find_receipts(session, identity))
 
     def _account(self, session: Session, name: str) -> Account:
         definition, state = self._find(session, name, lock=True)
+        self._refuse_older(session, name, state)
         return Account(name, definition, state, self._rule(session, definition, state))
+
+    def _refuse_older(self, session: Session, name: str, state: State) -> None:
+        """A ledger without a charge that was acknowledged here is an older copy of itself."""
+        last = self._seen.get(name)
+        if last is None or (state.position, state.head) == (last.position, last.head):
+            return
+        sql = "SELECT hash FROM ledger_entries WHERE dataset = ? AND position = ?"
+        if list(session.rows(sql, name, last.position)) != [(last.head,)]:
+            raise LedgerError(
+                f"data set {name!r}: row {last.position}, which was charged here, is not in the ledger any more: it "
+                f"was replaced by an older copy. Nothing was charged; look with ledger verify --head {last.head}",
+                value=name,
+            )
 
     def adopt(self, name: str, model: Model) -> Receipt:
         """Give a data set that has none its model. Once only; later releases must be made for it."""

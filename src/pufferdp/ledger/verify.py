@@ -26,6 +26,14 @@ from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
 
+_ROWS = (
+    "SELECT e.position, e.created, e.problem, e.hash, i.identity FROM ledger_entries e LEFT JOIN ledger_identities i "
+    "ON i.dataset = e.dataset AND i.position = e.position WHERE e.dataset = ? ORDER BY e.position"
+)
+_ORPHANS = (
+    "SELECT i.identity FROM ledger_identities i LEFT JOIN ledger_entries e "
+    "ON e.dataset = i.dataset AND e.position = i.position WHERE e.position IS NULL"
+)
 _MOST = 20
 """Problems that are told; a broken chain would have one for every row."""
 
@@ -58,10 +66,13 @@ def check_ledger(store: Store, head: str | None = None) -> LedgerCheck:
     if head is not None and not re.fullmatch("[0-9a-f]{64}", head):
         raise LedgerError(f"head is {head!r}; it must be the 64 hexadecimal digits of a certificate", value=head)
     check = _Check(head)
-    check.problems += store.problems()
-    if not check.problems:
-        with store.reading() as session:
-            check.everything(session)
+    try:
+        check.problems += store.problems()
+        if not check.problems:
+            with store.reading() as session:
+                check.everything(session)
+    except LedgerError as error:  # such as text that is none
+        check.problems.append(str(error))
     if head is not None and not check.seen:
         check.problems.append(
             f"no row has the hash {head}: the ledger was cut off before it, or is another ledger than the certificate's"
@@ -111,6 +122,8 @@ class _Check:
             for (other,) in session.rows(f"SELECT DISTINCT dataset FROM {table}"):
                 if other not in names:
                     self.problems.append(f"there are rows of a data set {other!r} that is not in the ledger")
+        for (identity,) in session.rows(_ORPHANS):
+            self.problems.append(f"the identity {identity!r} belongs to no row")
 
     def _contents(self, session: Session, table: str, what: str) -> dict[str, str]:
         contents = {}
@@ -131,12 +144,11 @@ class _Check:
         charges: dict[str, Charge | None] = {}
         sums = RecordSums()
         fits = 0  # charged before there was a model, when nobody could know what they leak
-        sql = "SELECT position, created, problem, hash FROM ledger_entries WHERE dataset = ? ORDER BY position"
-        for position, created, problem, hash in session.rows(sql, name):
+        for position, created, problem, hash, identity in session.rows(_ROWS, name):
             if position != state.position + 1:
                 self.problems.append(f"data set {name!r}: row {state.position + 1} is missing or moved")
                 return
-            if hash != hash_chain.link(state.head, position, created, problem):
+            if hash != hash_chain.link(state.head, position, created, problem, identity):
                 self.problems.append(f"data set {name!r}: row {position} was changed, or the row before it was")
                 return
             if problem not in charges:

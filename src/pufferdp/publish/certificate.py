@@ -92,6 +92,7 @@ class LedgerPart(CertificatePart):
     previous: str = Field(description="hash of the row before")
     head: str = Field(description="hash of the row: the head of the ledger when it was charged")
     charged: str
+    identity: str | None = Field(default=None, description="the charge's own token; absent in rows from before")
 
 
 class SealedCertificate(CertificatePart, Paged):
@@ -104,7 +105,7 @@ class SealedCertificate(CertificatePart, Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """As in its JSON file, the hash included."""
-        return self.model_dump(by_alias=True)
+        return self.model_dump(by_alias=True, exclude_unset=True)
 
 
 def content_hash(content: dict[str, Any]) -> str:

@@ -373,7 +373,8 @@ class Kind(ABC, Generic[P, S, C]):
             return Stated(None)
         # What was charged is what was written down: another machine may round a claim that is near otherwise.
         charged = solution if made.stated is None else self.as_stated(solution, made.stated)
-        head = link(row["previous"], row["position"], row["charged"], self.charge(problem, charged).problem)
+        charge = self.charge(problem, charged)
+        head = link(row["previous"], row["position"], row["charged"], charge.problem, row.get("identity"))
         claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
         return Part.of(claims, "ledger")

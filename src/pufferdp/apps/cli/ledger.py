@@ -69,9 +69,17 @@ def show(
     place: Place,
     dataset: options.DatasetName = None,
     figure: options.FigureFile = None,
+    charge: Annotated[
+        str | None, typer.Option("--charge", help="Only say whether the charge of this identity was made.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """What was spent and what is left; --figure draws it release by release."""
+    if charge is not None:
+        if dataset is not None or figure is not None:
+            raise ParameterError("--charge asks the whole ledger about one charge: leave out --dataset and --figure")
+        _show_charge(place, charge, as_json)
+        return
     from pufferdp.ledger.history import history
     from pufferdp.ledger.ledger import Ledger
     from pufferdp.report.pages.ledger import budget_over_time, datasets_page
@@ -90,6 +98,17 @@ def show(
     else:
         page = datasets_page(datasets)
         options.show(page.data, terminal(page), as_json)
+
+
+def _show_charge(place: str, identity: str, as_json: bool) -> None:
+    from pufferdp.ledger.ledger import Ledger
+
+    with Ledger(place) as budget_ledger:
+        receipts = budget_ledger.find(identity)
+    rows = [receipt.to_dict() for receipt in receipts]
+    lines = [f"row {r.position} of data set {r.dataset!r}, {r.charged}, {r.head}" for r in receipts]
+    text = "\n".join([f"Charge {identity} was made:", *lines] if lines else [f"Charge {identity} was not made."])
+    options.show({"charge": identity, "made": bool(rows), "rows": rows}, text, as_json)
 
 
 @ledger.command()

@@ -1,56 +1,27 @@
 """Where a ledger is kept: one schema in a SQLite file, or in a PostgreSQL database for a team.
 
 SQL is written once, with ``?`` for values. Both keep a commit once it was acknowledged: the write-ahead log is on disk
-by then.
+by then. Whoever is not told whether a commit was made gets ``UnknownChargeError``, and can ask by its identity.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from pufferdp.basics.errors import LedgerError
+from pufferdp.basics.errors import LedgerError, UnknownChargeError
+from pufferdp.ledger.store import schema
 
-MIGRATIONS: Final = (
-    (
-        "CREATE TABLE ledger_version (version BIGINT NOT NULL)",
-        "INSERT INTO ledger_version (version) VALUES (0)",
-        "CREATE TABLE ledger_models (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
-        "CREATE TABLE ledger_problems (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
-        "CREATE TABLE ledger_datasets (name TEXT PRIMARY KEY, definition TEXT NOT NULL, state TEXT NOT NULL)",
-        "CREATE TABLE ledger_entries (dataset TEXT NOT NULL, position BIGINT NOT NULL, created TEXT NOT NULL, "
-        "problem TEXT NOT NULL, hash TEXT NOT NULL, PRIMARY KEY (dataset, position))",
-    ),
-    (
-        "CREATE TABLE ledger_people (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
-        "CREATE TABLE ledger_members (dataset TEXT NOT NULL, person TEXT NOT NULL, crowd BIGINT NOT NULL, "
-        "PRIMARY KEY (dataset, person))",
-        "CREATE INDEX ledger_crowds ON ledger_members (dataset, crowd)",
-        "CREATE TABLE ledger_sums (dataset TEXT NOT NULL, quantity TEXT NOT NULL, crowd BIGINT NOT NULL, "
-        "cut BYTEA NOT NULL, value DOUBLE PRECISION NOT NULL, PRIMARY KEY (dataset, quantity, crowd, cut))",
-    ),
-)
-"""What turns version n into version n+1. Never edited once released: a change is a new entry."""
-TABLES: Final = {
-    "ledger_version": ("version",),
-    "ledger_models": ("sha256", "content"),
-    "ledger_problems": ("sha256", "content"),
-    "ledger_datasets": ("name", "definition", "state"),
-    "ledger_entries": ("dataset", "position", "created", "problem", "hash"),
-    "ledger_people": ("sha256", "content"),
-    "ledger_members": ("dataset", "person", "crowd"),
-    "ledger_sums": ("dataset", "quantity", "crowd", "cut", "value"),
-}
-DERIVED: Final = ("ledger_members", "ledger_sums")
-"""Tables that follow from the others."""
 WAIT: Final = 60.0
 """Seconds that a process waits for its turn before it gives up."""
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Session(Protocol):
@@ -77,13 +48,18 @@ class Store(ABC):
         self._turn = threading.RLock()
         self._connection: Any = None
         self._owner = 0
+        _OPEN.add(self)
 
     @abstractmethod
     def _connect(self) -> Any:
         """A new connection; ``connection`` keeps it for the process."""
 
     @abstractmethod
-    def _transaction(self, connection: Any, write: bool) -> AbstractContextManager[Session]:
+    def _reading(self) -> AbstractContextManager[Session]:
+        """A view of one moment."""
+
+    @abstractmethod
+    def _writing(self, identity: str | None) -> AbstractContextManager[Session]:
         """Everything or nothing."""
 
     @abstractmethod
@@ -94,9 +70,13 @@ class Store(ABC):
     def _begin_schema(self, session: Session) -> None:
         """Keep others from making the same tables."""
 
+    @abstractmethod
+    def settled(self, identity: str) -> AbstractContextManager[Session]:
+        """A view in which a charge of this identity is either there or will not come: nobody is at it any more."""
+
+    @abstractmethod
     def problems(self) -> list[str]:
-        """What the database itself says is broken."""
-        return []
+        """What is wrong below the rows: pages, tables, and whatever does not belong there."""
 
     @property
     def connection(self) -> Any:
@@ -108,14 +88,24 @@ class Store(ABC):
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """A view of the ledger at one moment."""
-        with self._turn, self._transaction(self.connection, False) as session:
+        with self._turn, self._reading() as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """All or nothing; on disk when it ends."""
-        with self._turn, self._transaction(self.connection, True) as session:
+    def writing(self, identity: str | None = None) -> Iterator[Session]:
+        """All or nothing; on disk when it ends. The identity is for the error where that is not known."""
+        with self._turn, self._writing(identity) as session:
             yield session
+
+    def commit(self, work: Callable[[Session, bool], T], identity: str) -> T:
+        """Do some work in one transaction, and again where that may help.
+
+        Args:
+            work: what is done, told whether an earlier attempt may have been the one that was made.
+            identity: of the charge.
+        """
+        with self.writing(identity) as session:
+            return work(session, False)
 
     def open(self, create: bool) -> None:
         """Make the tables where asked to, and bring old ones up to date."""
@@ -123,30 +113,27 @@ class Store(ABC):
             connection = self.connection
             if not self._ready(connection) and not create:
                 raise LedgerError(f"{self.place!r} holds no ledger; make one with ledger create", value=self.place)
-            version = -1
-            if self._ready(connection):
-                version = self._version()
-            if version == len(MIGRATIONS):
-                return
-            with self._transaction(connection, True) as session:
-                self._begin_schema(session)
-                version = self._version_in(session) if self._ready(connection) else 0
-                for n in range(version, len(MIGRATIONS)):
-                    for statement in MIGRATIONS[n]:
-                        session.run(statement)
-                session.run("UPDATE ledger_version SET version = ?", len(MIGRATIONS))
+            version = self._version() if self._ready(connection) else -1
+            if version != len(schema.MIGRATIONS):
+                self._migrate()
+
+    def _migrate(self) -> None:
+        """Bring the tables up to date, where nobody else has done so by now."""
+        with self._writing(None) as session:
+            self._begin_schema(session)
+            migrate(session, self._version_in(session) if self._ready(self.connection) else 0)
 
     def _version(self) -> int:
-        with self._transaction(self.connection, False) as session:
+        with self._reading() as session:
             return self._version_in(session)
 
     def _version_in(self, session: Session) -> int:
         rows = list(session.rows("SELECT version FROM ledger_version"))
-        known = len(rows) == 1 and isinstance(rows[0][0], int) and 1 <= rows[0][0] <= len(MIGRATIONS)
-        if not known:
+        newest = len(schema.MIGRATIONS)
+        if len(rows) != 1 or not isinstance(rows[0][0], int) or not 1 <= rows[0][0] <= newest:
             versions = ", ".join(str(row[0]) for row in rows) or "missing"
             raise LedgerError(
-                f"{self.place!r}: the ledger's version is {versions}; this pufferdp knows up to {len(MIGRATIONS)}: "
+                f"{self.place!r}: the ledger's version is {versions}; this pufferdp knows up to {newest}: "
                 "use a newer one, or restore a backup",
                 value=versions,
             )
@@ -158,3 +145,61 @@ class Store(ABC):
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
             self._connection = None
+
+    def before_fork(self) -> bool:
+        """Get ready for a fork; what is returned is handed to ``after_fork_in_parent``."""
+        return False
+
+    def after_fork_in_parent(self, held: bool) -> None:
+        """Let other threads go on."""
+        if held:
+            self._turn.release()
+
+    def after_fork_in_child(self) -> None:
+        """A lock of one's own: the thread that held the parent's is not here."""
+        self._turn = threading.RLock()
+
+
+def migrate(session: Session, version: int) -> None:
+    """From one version of the tables to the newest."""
+    for statements in schema.MIGRATIONS[version:]:
+        for statement in statements:
+            session.run(statement)
+    session.run("UPDATE ledger_version SET version = ?", len(schema.MIGRATIONS))
+
+
+def unknown_charge(place: str, reason: str, identity: str | None) -> UnknownChargeError:
+    """The error of a commit that may have been made."""
+    if identity is None:
+        return UnknownChargeError(
+            f"ledger {place!r}: {reason}; whether this was written is not known: look with ledger show", value=place
+        )
+    return UnknownChargeError(
+        f"ledger {place!r}: {reason}; whether charge {identity} was made is not known: ask with ledger show "
+        f"--charge {identity}",
+        value=place,
+        identity=identity,
+    )
+
+
+_OPEN: Final = weakref.WeakSet[Store]()
+_HELD: Final[list[tuple[Store, bool]]] = []
+
+
+def _before_fork() -> None:
+    _HELD.extend((store, store.before_fork()) for store in list(_OPEN))
+
+
+def _after_fork_in_parent() -> None:
+    while _HELD:
+        store, held = _HELD.pop()
+        store.after_fork_in_parent(held)
+
+
+def _after_fork_in_child() -> None:
+    while _HELD:
+        _HELD.pop()[0].after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

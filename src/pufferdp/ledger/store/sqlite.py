@@ -2,37 +2,48 @@
 
 A charge is BEGIN IMMEDIATE, a few rows, COMMIT: SQLite lets one process write at a time and makes the others wait, up
 to the busy timeout. COMMIT returns once the log is on disk. Afterwards the log is taken into the file itself, as far
-as nobody is reading: charges that were acknowledged do not live in the log alone, which somebody may delete.
+as nobody is reading: charges that were acknowledged do not live in the log alone, which somebody may delete. Where
+nobody else is at work the log is emptied.
+
+A file can be moved, replaced or deleted under an open connection, which would go on writing to what nobody opens any
+more. So the path is resolved once, and before and after each charge it must still lead to the file that was opened,
+and beside it to the log that was.
 
 A connection does not survive a fork, not even unused. SQLite counts the locks of a process in memory and the system
 drops them in the child, which would go on without: another process could then take itself for the last one and delete
 the log under the child's hands. So connections are closed before a fork, and opened again by whoever needs them.
+
+For the same reason nothing here opens the file but SQLite: to close it once more would drop this process's locks.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
-import threading
+import tempfile
 import time
-import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from pufferdp.basics.errors import LedgerError
-from pufferdp.ledger.store.base import Row, Session, Store
+from pufferdp.ledger.store import schema, sqlite_check
+from pufferdp.ledger.store.base import Row, Session, Store, migrate, unknown_charge
 
-_ERRORS: Final = (sqlite3.Error, OSError)
+_ERRORS: Final = (sqlite3.Error, OSError, MemoryError, UnicodeDecodeError)
 _PAUSE: Final = 0.04
 """Seconds between two attempts to write, at most."""
 _PATIENCE: Final = 0.1
 """Seconds of waiting after which one looks twice as often, three times after twice as many."""
+_SETTLED: Final = 0.05
+"""Seconds after which the time of a file's last change tells it from the next one: the grain of its clock, and more."""
+_NOT_MADE: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+"""Errors of a COMMIT whose last frame was not written, so that nobody will ever read it as made."""
 
-
-_FileState = tuple[int, int, int]
+_FileState = tuple[int, int, int, int]
 
 
 class SqliteStore(Store):
@@ -50,12 +61,21 @@ class SqliteStore(Store):
             raise LedgerError(f"ledger {place!r} does not exist; make it with ledger create", value=place)
         if not path.parent.is_dir():
             raise LedgerError(f"ledger is {place!r}, but there is no folder {str(path.parent)!r}", value=place)
+        if create and not path.exists() and _size(self._path + "-wal"):
+            raise LedgerError(
+                f"ledger {place!r} does not exist, but its log {self._path + '-wal'!r} does: the ledger was moved or "
+                "deleted without it. Put it back, or take the log away, before another is made",
+                value=place,
+            )
+        self._file: tuple[int, int] | None = None
+        """Device and number of the file that was opened first; of no other is anything read or written."""
+        self._log: tuple[int, int] | None = None
+        """The same of the log that the connection has open."""
         self._crowded = False
         """Whether the last turn had to be waited for."""
         self._read_only = False
         self._unlocked: _FileState | None = None
         """Of a connection without locks: the file as it was when it was opened."""
-        _OPEN.add(self)
 
     def open(self, create: bool) -> None:
         """Make the tables where asked to; from then on a file that is gone is missed and not made anew."""
@@ -70,19 +90,42 @@ class SqliteStore(Store):
                 value=self.place,
             )
         folder = os.path.dirname(self._path)
-        self._read_only = os.path.exists(self._path) and not all(os.access(p, os.W_OK) for p in (self._path, folder))
+        self._read_only = os.path.exists(self._path) and not all(_writable(p) for p in (self._path, folder))
         with self._errors():
-            if self._read_only:
-                return self._connect_to_read()
-            connection = self._connect_with(f"mode={'rwc' if self._create else 'rw'}")
-            try:
-                connection.execute("PRAGMA synchronous = FULL")
-                if self._create or self._ready(connection):  # a file that is no ledger stays as it is
-                    self._start_log(connection)
-            except BaseException:
+            before = _number(self._path)
+            if self._file not in (None, before):
+                raise self._moved("nothing was read or charged")
+            connection = self._connect_to_read() if self._read_only else self._connect_to_write()
+            after = _number(self._path)
+            if before not in (None, after):
                 connection.close()
-                raise
+                raise self._moved("nothing was read or charged")
+            self._file, self._log = after, None if self._read_only else _number(self._path + "-wal")
         return connection
+
+    def _connect_to_write(self) -> sqlite3.Connection:
+        connection = self._connect_with(f"mode={'rwc' if self._create else 'rw'}")
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA secure_delete = ON")
+            if self._create or self._ready(connection):  # a file that is no ledger stays as it is
+                self._refuse_second_name()
+                self._start_log(connection)
+                self._ready(connection)  # opens the log
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _refuse_second_name(self) -> None:
+        """Each name of a file has a log of its own, and a charge under one is not seen under the other."""
+        names = os.stat(self._path).st_nlink
+        if names > 1:
+            raise LedgerError(
+                f"ledger {self.place!r} is one of {names} hard links to a file, and each would have a log of its own: "
+                "copy it to a file with one name, or use a symbolic link",
+                value=self.place,
+            )
 
     def _connect_with(self, options: str) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -97,16 +140,43 @@ class SqliteStore(Store):
         """For who may not write: without making a -wal or -shm, which would then be theirs and lock the owner out."""
         log, shared = Path(self._path + "-wal"), Path(self._path + "-shm")
         if log.exists() and shared.exists():
-            return self._connect_with("mode=ro&readonly_shm=1")
-        if log.exists() and log.stat().st_size:
-            raise LedgerError(
-                f"ledger {self.place!r} has a log that was not taken in yet, which takes the right to write: let its "
-                "owner run ledger show once",
-                value=self.place,
-            )
-        # No log: nobody is at work, and the file is all there is. Reading checks that it stays so.
-        self._unlocked = self._state()
-        return self._connect_with("mode=ro&immutable=1")
+            connection = self._connect_with("mode=ro&readonly_shm=1")
+        elif _size(self._path + "-wal"):
+            connection = self._copied_with_log()
+        else:
+            # No log: nobody is at work, and the file is all there is. Reading checks that it stays so.
+            self._unlocked = self._settled_state(self._path)
+            connection = self._connect_with("mode=ro&immutable=1")
+        if not self._ready(connection):
+            return connection
+        version = self._version_in(_SqliteSession(connection))
+        return connection if version == len(schema.MIGRATIONS) else self._up_to_date(connection, version)
+
+    def _copied_with_log(self) -> sqlite3.Connection:
+        """A copy in memory of a ledger with a log that a crash left, and that only its owner can take in."""
+        paths = [self._path, self._path + "-wal"]
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "books.db")
+            before = [self._settled_state(path) for path in paths]
+            for path in paths:
+                shutil.copyfile(path, copy + path.removeprefix(self._path))
+            if [_state(path) for path in paths] != before or os.path.exists(self._path + "-shm"):
+                raise LedgerError(f"ledger {self.place!r} was written to while it was read; try again")
+            with closing(sqlite3.connect(copy)) as connection:
+                return _in_memory(connection)
+
+    def _up_to_date(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
+        """A copy in memory with the newest tables, of an old ledger that cannot be brought up to date itself."""
+        with closing(connection):
+            copy = _in_memory(connection)
+        migrate(_SqliteSession(copy), version)
+        return copy
+
+    def _settled_state(self, path: str) -> _FileState:
+        """A file as it is, once a change from now on would show."""
+        while time.time_ns() - os.stat(path).st_mtime_ns < 1e9 * _SETTLED:
+            time.sleep(_SETTLED)
+        return _state(path)
 
     def _start_log(self, connection: sqlite3.Connection) -> None:
         """Make sure of the write-ahead log, which the file remembers. Others may be doing so at the same moment."""
@@ -135,30 +205,45 @@ class SqliteStore(Store):
         """BEGIN IMMEDIATE has done it."""
 
     def problems(self) -> list[str]:
-        """SQLite's own check of its pages."""
-        with self._turn, self._errors():
-            lines = [row[0] for row in self.connection.execute("PRAGMA quick_check(5)")]
-        return [] if lines == ["ok"] else [f"the file is damaged: {text}" for text in lines]
-
-    def _transaction(self, connection: sqlite3.Connection, write: bool) -> AbstractContextManager[Session]:
-        return self._writing(connection) if write else self._reading(connection)
+        """Everything that SQLite itself can tell, and everything about the file that rows do not."""
+        with self.reading(), self._errors():
+            size = None if self._read_only else os.stat(self._path).st_size
+            return sqlite_check.problems(self.connection, size)
 
     @contextmanager
-    def _reading(self, connection: sqlite3.Connection) -> Iterator[Session]:
+    def _reading(self) -> Iterator[Session]:
+        connection = self.connection
         with self._errors():
+            if self._moved_reason():
+                raise self._moved("nothing was read")
             connection.execute("BEGIN")
             try:
                 yield _SqliteSession(connection)
             finally:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
-            if self._unlocked is not None and self._state() != self._unlocked:
+            if self._unlocked is not None and _state(self._path) != self._unlocked:
                 self.close()
                 raise LedgerError(f"ledger {self.place!r} was written to while it was read; try again")
 
-    def _state(self) -> _FileState:
-        status = os.stat(self._path)
-        return status.st_ino, status.st_size, status.st_mtime_ns
+    @contextmanager
+    def settled(self, identity: str) -> Iterator[Session]:
+        """Whoever holds the turn to write knows that nobody else is in the middle of a charge."""
+        with self._turn:
+            connection = self.connection
+            if self._read_only:
+                with self._reading() as session:
+                    yield session
+                return
+            with self._errors():
+                self._begin(connection, f"whether charge {identity} was made is not known")
+                try:
+                    if self._moved_reason():
+                        raise self._moved("nothing was read")
+                    yield _SqliteSession(connection)
+                finally:
+                    with suppress(sqlite3.Error):
+                        connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Let go of the file. The last one to do so takes the log in and removes it."""
@@ -166,27 +251,69 @@ class SqliteStore(Store):
         self._unlocked = None
 
     @contextmanager
-    def _writing(self, connection: sqlite3.Connection) -> Iterator[Session]:
+    def _writing(self, identity: str | None) -> Iterator[Session]:
+        connection = self.connection
         if self._read_only:
             raise LedgerError(
                 f"ledger {self.place!r} cannot be written to by this user; a charge writes the file and, in its "
                 "folder, a log",
                 value=self.place,
             )
-        with self._errors():
-            self._begin(connection)
+        with self._errors("; nothing was charged"):
+            self._begin(connection, "nothing was charged")
             try:
+                if self._moved_reason():
+                    raise self._moved("nothing was charged")
                 yield _SqliteSession(connection)
-                connection.execute("COMMIT")
+                self._commit(connection, identity)
             except BaseException:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-        # The charge is on disk. What fails here, or is kept up by readers, is made good by the next checkpoint.
-        with suppress(sqlite3.Error):
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self._take_log_in(connection)
+        reason = self._moved_reason()
+        if reason:
+            raise unknown_charge(self.place, f"{reason} during a charge", identity)
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
+    def _commit(self, connection: sqlite3.Connection, identity: str | None) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if error.sqlite_errorcode in _NOT_MADE or error.sqlite_errorcode & 0xFF in _NOT_MADE:
+                raise
+            raise unknown_charge(self.place, f"the commit failed: {error}", identity) from error
+
+    def _take_log_in(self, connection: sqlite3.Connection) -> None:
+        """What was charged goes from the log into the file, and where nobody else is at work the log is emptied.
+
+        An empty log can be lost, or meet a file that was put in the place of the old one, and does no harm. While
+        others write or read SQLite does as much of it as it can, and the next charge does the rest. The charge is on
+        disk already, so whatever fails here is no harm either.
+        """
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA busy_timeout = 0")
+            # To empty it takes the turn to write once more; whoever had to wait for it leaves it to the others.
+            connection.execute(f"PRAGMA wal_checkpoint({'PASSIVE' if self._crowded else 'TRUNCATE'})").fetchall()
+        with suppress(sqlite3.Error):
+            connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
+
+    def _moved_reason(self) -> str | None:
+        """Why the path no longer leads to what is open; None where it does."""
+        if _number(self._path) != self._file:
+            return "the file was moved, replaced or deleted"
+        if self._log is not None and _number(self._path + "-wal") != self._log:
+            return "its log (-wal) was moved, replaced or deleted"
+        return None
+
+    def _moved(self, outcome: str) -> LedgerError:
+        reason = self._moved_reason() or "the file was replaced"
+        return LedgerError(
+            f"ledger {self.place!r}: {reason} while it was open, and {outcome}: open it again where it is now, and "
+            "look with ledger verify --head whether the last charge is there",
+            value=self.place,
+        )
+
+    def _begin(self, connection: sqlite3.Connection, outcome: str) -> None:
         """BEGIN IMMEDIATE, waited for in a way that is fair.
 
         SQLite's own waiting sleeps longer each time, so that late comers overtake: of fifty processes some had no turn
@@ -209,8 +336,8 @@ class SqliteStore(Store):
                 waited, self._crowded = time.monotonic() - began, True
                 if waited > self.wait:
                     raise LedgerError(
-                        f"ledger {self.place!r} was busy for {self.wait:g} s, and nothing was charged; try again, and "
-                        "if it stays busy look for a process that holds it",
+                        f"ledger {self.place!r} was busy for {self.wait:g} s, and {outcome}; try again, and if it "
+                        "stays busy look for a process that holds it",
                         value=self.place,
                     )
                 time.sleep(_pause() / (1 + waited / _PATIENCE))
@@ -218,11 +345,12 @@ class SqliteStore(Store):
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, outcome: str = "") -> Iterator[None]:
         try:
             yield
         except _ERRORS as error:
-            raise LedgerError(f"ledger {self.place!r} cannot be used: {error}", value=self.place) from error
+            message = str(error) or type(error).__name__
+            raise LedgerError(f"ledger {self.place!r} cannot be used: {message}{outcome}", value=self.place) from error
 
     def before_fork(self) -> bool:
         """Wait for other threads and close the connection; False where this thread is inside a transaction."""
@@ -231,14 +359,9 @@ class SqliteStore(Store):
             self.close()
         return held
 
-    def after_fork_in_parent(self, held: bool) -> None:
-        """Let other threads go on."""
-        if held:
-            self._turn.release()
-
     def after_fork_in_child(self) -> None:
         """A lock of one's own; a connection that could not be closed is kept for ever, since closing it does harm."""
-        self._turn = threading.RLock()
+        super().after_fork_in_child()
         if self._connection is not None:
             _LOST[self._path] = self._connection
             self._connection = None
@@ -253,29 +376,40 @@ def _busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY  # the low byte; the others say of what kind
 
 
-_OPEN: Final = weakref.WeakSet[SqliteStore]()
-_HELD: Final[list[tuple[SqliteStore, bool]]] = []
+def _number(path: str) -> tuple[int, int] | None:
+    """Device and number of a file; None where there is none."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _state(path: str) -> _FileState:
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; 0 where there is none."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _writable(path: str) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def _in_memory(source: sqlite3.Connection) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    source.backup(copy)
+    return copy
+
+
 _LOST: Final[dict[str, sqlite3.Connection]] = {}
 """Files that were in use when this process was forked, and the connections that must not be closed."""
-
-
-def _before_fork() -> None:
-    _HELD.extend((store, store.before_fork()) for store in list(_OPEN))
-
-
-def _after_fork_in_parent() -> None:
-    while _HELD:
-        store, held = _HELD.pop()
-        store.after_fork_in_parent(held)
-
-
-def _after_fork_in_child() -> None:
-    while _HELD:
-        _HELD.pop()[0].after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 class _SqliteSession:
