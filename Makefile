@@ -13,7 +13,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
 
 demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
-	$(BIN)/pufferdp demo --out demo-output
+	$(BIN)/pufferdp demo --out demo-output --overwrite
 
 # A test of the first tier that takes longer than this fails; 0 is no limit.
 PUFFERDP_TEST_SECONDS ?= 2

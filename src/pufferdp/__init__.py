@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         BudgetError as BudgetError,
         CertificateError as CertificateError,
         DataError as DataError,
+        DeliveryError as DeliveryError,
         InputError as InputError,
         LedgerError as LedgerError,
         MechanismError as MechanismError,

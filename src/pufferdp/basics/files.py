@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.places import check_place
 
 
 def read_json(path: str | os.PathLike[str], what: str) -> object:
@@ -45,39 +44,13 @@ def canonical_json(value: object) -> str:
 
 def check_file(path: str | os.PathLike[str], name: str, endings: tuple[str, ...] = ()) -> None:
     """Refuse a place where no file can be written, before the work that would fill it."""
-    text, target = os.fspath(path), Path(path)
-    if not target.name or target.is_dir():
-        raise ParameterError(
-            f"{name} is {text!r}, which is not a file name but a folder; name a file in it", value=path
-        )
-    if endings and not target.name.lower().endswith(endings):
-        raise ParameterError(f"{name} is {text!r}; its name must end in one of {', '.join(endings)}", value=path)
-    if not target.parent.is_dir():
-        raise ParameterError(
-            f"{name} is {text!r}, but there is no folder {str(target.parent)!r}; make it first", value=path
-        )
-
-
-@contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
-    """Another name in the same folder to write to, moved to ``target`` at the end, or removed where that fails."""
-    beside = target.with_name(f".{os.getpid()}.part.{target.name}")  # the ending stays: some writers go by it
-    try:
-        yield beside
-        beside.replace(target)
-    finally:
-        with suppress(OSError):
-            beside.unlink()
+    check_place(path, name, endings, overwrite=True)
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Write a file beside its place and move it there, so that nobody ever sees half of it."""
-    check_file(path, "out")
-    target = Path(path)
+    place = check_place(path, "out", overwrite=True)
     try:
-        with whole_file(target) as beside, beside.open("w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
+        place.fill(lambda beside: beside.write_text(text, encoding="utf-8"))
     except OSError as error:
-        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=path) from None
+        raise ParameterError(f"{str(path)!r} cannot be written: {error.strerror}", value=path) from None

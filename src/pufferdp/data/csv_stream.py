@@ -15,7 +15,6 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from pufferdp.basics.errors import DataError
-from pufferdp.basics.files import whole_file
 from pufferdp.data.layout import Coding, Layout, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS
@@ -43,10 +42,12 @@ def change_lines(
     labels: Sequence[str],
     change: Callable[[Codes], Codes],
     begin: Callable[[], None] = lambda: None,
+    passed: Passed | None = None,
 ) -> Passed:
     """Read CSV lines, change the states and write them with the columns that say whose and when they are.
 
     ``begin`` is called once the first block was read and nothing was wrong with it, before anything is written.
+    ``passed`` is kept up to date for whoever wants to know how far a stream came that was broken off.
     """
     header = source.readline()
     if not header.strip():
@@ -59,7 +60,7 @@ def change_lines(
     for name in wanted:
         if name not in names:
             raise DataError(f"there is no column {name!r}; the columns are {shorten(names)}", value=name)
-    places, passed = [names.index(name) for name in wanted], Passed()
+    places, passed = [names.index(name) for name in wanted], passed or Passed()
     coder, texts = _Coder(coding, layout), [*labels, "", ""]
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
     for columns in _columns(source, len(names), passed):
@@ -117,12 +118,12 @@ def check_lines(path: Path, layout: Layout, coding: Coding, labels: Sequence[str
 def change_file(
     path: Path, out: Path, layout: Layout, coding: Coding, labels: Sequence[str], change: Callable[[Codes], Codes]
 ) -> Passed:
-    """Change the lines of one file into another, which is written whole or not at all."""
-    try:
-        with path.open("rb") as source, whole_file(out) as beside, beside.open("wb") as sink:
-            return change_lines(source, sink, layout, coding, labels, change)
-    except OSError as error:
-        raise DataError(f"out {str(out)!r} cannot be written: {error.strerror}", value=out) from None
+    """Change the lines of one file into another. One that is there is written over, in the room that it has."""
+    handle = os.open(out, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(handle, "r+b") as sink, path.open("rb") as source:
+        passed = change_lines(source, sink, layout, coding, labels, change)
+        sink.truncate()
+        return passed
 
 
 def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ParameterError
-from pufferdp.basics.files import whole_file
 from pufferdp.data import files
 from pufferdp.data.expressions import MISSING, coded
 from pufferdp.data.files import reading
@@ -87,7 +87,7 @@ class FileRows:
     def write(
         self, path: str | os.PathLike[str], coding: Coding, labels: tuple[str, ...], change: Callable[[Codes], Codes]
     ) -> None:
-        """Write all rows with changed states, as names; whole or not at all. Other columns are not written."""
+        """Write all rows with changed states, as names. Other columns are not written."""
         self.connection.execute("CREATE OR REPLACE TEMP TABLE changed (code SMALLINT)")
         for codes in self.chunks(coding):
             piece: dict[str, Any] = {"code": change(codes)}
@@ -100,10 +100,7 @@ class FileRows:
         name = identifier(self.layout.column)
         column = f"CASE WHEN code < 0 THEN NULL ELSE ([{literals}])[code + 1] END AS {name}"
         query = f"SELECT {', '.join([*row_keys, column])} FROM series POSITIONAL JOIN changed"
-        try:
-            _copy(self.connection, query, Path(path))
-        except OSError as error:
-            raise DataError(f"out {str(path)!r} cannot be written: {error.strerror}", value=path) from None
+        _copy(self.connection, query, Path(path))
 
 
 Span = tuple[int, int]
@@ -218,17 +215,13 @@ MOST_SPANS: Final = 200
 """More spans than this are looked up in a table; fewer are spelled out."""
 
 
-def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Span], mark: str, out: str) -> None:
+def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Span], mark: str, out: Path) -> None:
     """Copy a file, with the mark for the values of one column in these rows."""
     parts, connection = find_parts(Path(source)), files.connect()
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
-    query, target = _query(connection, scan, column, spans, mark), Path(out)
-    try:
-        with files.reading():
-            _copy(connection, query, target)
-    except OSError as error:
-        raise ParameterError(f"{str(target)!r} cannot be written: {error.strerror}", value=target) from None
+    with files.reading():
+        _copy(connection, _query(connection, scan, column, spans, mark), out)
 
 
 def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
@@ -287,5 +280,8 @@ def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> No
         options += ", DELIMITER '\t'"
     if name.endswith(".gz"):
         options += ", COMPRESSION gzip"
-    with whole_file(target) as beside:
-        connection.execute(f"COPY ({query}) TO {literal(str(beside))} ({options})")
+    try:
+        connection.execute(f"COPY ({query}) TO {literal(str(target))} ({options})")
+    except duckdb.IOException as error:  # its message names files of ours
+        full = "space" in str(error).lower()
+        raise OSError(errno.ENOSPC if full else errno.EIO, os.strerror(errno.ENOSPC if full else errno.EIO)) from None

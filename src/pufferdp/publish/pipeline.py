@@ -1,18 +1,21 @@
 """The one order in which anything is published: check, expect, read, solve, charge, draw, certify.
 
 Whatever can be refused without the data is refused before it is read, and the charge is on disk before anything is
-drawn: a crash from there on loses the release, never the charge.
+drawn: a crash from there on loses the release, never the charge. Ctrl-C waits from the charge until the release is
+made, and whatever else goes wrong in between is a DeliveryError, which says what was charged.
 """
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pufferdp.basics.errors import CertificateError, PufferdpError
+from pufferdp.basics.errors import CertificateError, DeliveryError, PufferdpError
+from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Layout
 from pufferdp.ledger import charge_release, open_ledger
@@ -88,6 +91,29 @@ class Charged:
         """The row, as a certificate names it."""
         return None if self.receipt is None else self.receipt.to_dict()
 
+    @property
+    def words(self) -> str:
+        """What was charged, in words; none where nothing was."""
+        if self.each:
+            return f"{len(self.each)} people were charged"
+        if self.receipt is None:
+            return ""
+        return f"data set {self.receipt.dataset!r} was charged (row {self.receipt.position})"
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Say of whatever goes wrong inside that the charge was made and stays."""
+        try:
+            yield
+        except DeliveryError:
+            raise
+        except Exception as error:
+            if not self.words:
+                raise
+            # The message of an error that is not ours may repeat data.
+            reason = str(error) if isinstance(error, PufferdpError) else f"an error in pufferdp, {type(error).__name__}"
+            raise DeliveryError(f"{self.words}, and then nothing was released: {reason}") from error
+
 
 @dataclass(frozen=True)
 class Account:
@@ -100,6 +126,14 @@ class Account:
     def has_ledger(self) -> bool:
         """Whether there is a ledger."""
         return self.ledger is not None
+
+    @property
+    def file(self) -> str | None:
+        """The file of the ledger; None where there is none, or where it is on a server."""
+        if self.ledger is None:
+            return None
+        place = os.fspath(self.ledger) if isinstance(self.ledger, (str, os.PathLike)) else self.ledger.store.place
+        return None if "://" in place else place
 
     def ask(self, question: Callable[[Ledger, str], None]) -> None:
         """Ask the ledger, where there is one; refuses a data set without a ledger, and the reverse."""
@@ -139,7 +173,10 @@ class Publication(ABC, Generic[P, S, E, R]):
         exact = self.read()
         problem = self.problem(exact)
         solution = self.solve(problem, exact)
-        return self.draw(problem, solution, exact, self.charge(problem, solution))
+        with self.room(exact), held():
+            charged = self.charge(problem, solution)
+            with charged.told():
+                return self.draw(problem, solution, exact, charged)
 
     @abstractmethod
     def check(self) -> None:
@@ -161,6 +198,10 @@ class Publication(ABC, Generic[P, S, E, R]):
         """The noise or the design. ``exact`` may refuse it, and decides nothing else."""
         solution: S = self.kind.solve(problem, self.progress)
         return solution
+
+    def room(self, exact: E) -> AbstractContextManager[object]:
+        """Room on disk for what will be written, from before the charge until it is; refused where there is none."""
+        return nullcontext()
 
     def charge(self, problem: P, solution: S) -> Charged:
         """Charge it, before anything is drawn."""

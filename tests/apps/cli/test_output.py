@@ -148,7 +148,7 @@ QUERIES = {
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_release_never_shows_the_exact_answer(query: str, run: Run, folder: Path) -> None:
     write(folder, {"m.json": QUERIES[query], "d.csv": counted()})
-    for form in (["--json"], []):
+    for form in (["--json"], ["--overwrite"]):
         result = run(*RELEASE, "--query", query, "--out", "r.json", *form)
         assert result.code == 0, result.err
         assert "424" in result.out or query in ("frequency", "mean")

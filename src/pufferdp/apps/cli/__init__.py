@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 
 def main() -> None:
-    """Run the command line, and end quietly when whoever reads the output goes away."""
-    try:
-        _main()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python would complain once more when it closes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    """Run the command line; from a charge until its answer is out, Ctrl-C and its like wait."""
+    from pufferdp.apps.outputs import reason_of, silence
+    from pufferdp.apps.signs import teach
+    from pufferdp.basics.interrupts import until_delivered
+
+    _fill_closed()
+    teach(sys.stdout, sys.stderr)
+    with until_delivered() as signals:
+        code = _run()
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:  # whoever reads the output has gone: end quietly
+            silence(sys.stdout)
+            code = code or 141
+        except OSError as error:
+            silence(sys.stdout)
+            _say(f"stdout cannot be written: {reason_of(error)}")
+            code = code or 1
+    if signals and code == 0:
+        _say("stopped, after what was charged was out")
+        code = 128 + signals[0]
+    sys.exit(code)
 
 
-def _main() -> None:
-    """Run the command line; errors are one sentence on stderr, with exit 2 (bad input) or 3 (refused)."""
+def _run() -> int:
+    """Run the command line; errors are one sentence on stderr, with exit 1, 2 (bad input) or 3 (refused)."""
     import typer
 
     from pufferdp.apps.cli.app import command_line
@@ -32,19 +48,31 @@ def _main() -> None:
         code = command_line(sys.argv[1:])(standalone_mode=False, prog_name="pufferdp")
     except PufferdpError as error:
         _say(str(error))
-        sys.exit(error.exit_code)
+        return error.exit_code
     except usage_error as error:
         message = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
             print(message)
         else:
             _say(message)
-        sys.exit(2)
+        return 2
     except (typer.Abort, KeyboardInterrupt):
         _say("stopped")
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
+        return 130
+    return code if isinstance(code, int) else 0
 
 
 def _say(message: str) -> None:
-    print(f"pufferdp: {' '.join(message.split())}", file=sys.stderr)
+    if sys.stderr is not None:  # print would take stdout instead
+        with suppress(OSError, ValueError):
+            print(f"pufferdp: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
+
+
+def _fill_closed() -> None:
+    """Put nothing where stdin, stdout or stderr is closed: the next file that is opened would become it."""
+    for handle in (0, 1, 2):
+        try:
+            os.fstat(handle)
+        except OSError:
+            with suppress(OSError):
+                os.open(os.devnull, os.O_RDWR)

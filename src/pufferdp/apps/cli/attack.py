@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
 
 
@@ -34,6 +35,7 @@ def attack(
         bool, typer.Option("--learned", help="Also train an LSTM (needs torch); takes minutes.")
     ] = False,
     figure: options.FigureFile = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Attack a sanitised series, or series drawn from a model, and say how often attackers are right."""
@@ -41,6 +43,7 @@ def attack(
     from pufferdp.assess.attack.attackers import Learned
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
+    from pufferdp.report.pages.assess import attack_success
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a sanitised series) or --length (series drawn from the model)")
@@ -49,7 +52,7 @@ def attack(
         if value is not None:
             where = "drawn series (--length)" if data is not None else "a sanitised series (DATA)"
             raise ParameterError(f"{name} is {value!r}; it is for {where}: leave it out", value=value)
-    options.check_figure(figure)
+    outputs = Outputs({"figure": figure}, sources={"the data": data, "the model": model}, overwrite=overwrite)
     believed = load_model(model)
     trained = Learned() if learned else None
     with options.progress() as progress:
@@ -80,11 +83,6 @@ def attack(
                 learned=trained,
                 progress=progress,
             )
-        content, text = result.to_dict(), str(result)
-        if figure is not None:
-            from pufferdp.report.pages.assess import attack_success
-
-            progress("drawing")
-            attack_success(content).save(figure)
-            text += f"\n\nFigure: {figure}"
-    options.show(content, text, as_json)
+        content = result.to_dict()
+        progress("drawing")
+        outputs.show(content, str(result), as_json, lambda path: attack_success(content).save(path))

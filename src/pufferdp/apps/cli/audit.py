@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 
 
 def audit(
@@ -37,6 +38,7 @@ def audit(
     seed: Annotated[str, typer.Option("--seed", help="Of the data drawn, and of built-in noise.")] = "0",
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what a mechanism leaks about one record: at least, by attack; exactly, where known; at most, by theory."""
@@ -44,9 +46,9 @@ def audit(
     from pufferdp.assess.audit.search import Budget
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
+    from pufferdp.report.pages.assess import audit_panels
 
-    options.check_figure(figure)
-    options.check_report(report)
+    outputs = Outputs({"figure": figure, "report": report}, sources={"the model": model}, overwrite=overwrite)
     budget = Budget(calls=checks.length(calls, "calls"), seconds=options.number("seconds", seconds))
     with options.progress(lambda: budget.share) as progress:
         result = audit_mechanism(
@@ -65,12 +67,6 @@ def audit(
             progress=progress,
             budget=budget,
         )
-        content, text = result.to_dict(), str(result)
-        if figure is not None:
-            from pufferdp.report.pages.assess import audit_panels
-
-            progress("drawing")
-            audit_panels(content).save(figure)
-            text += f"\n\nFigure: {figure}"
-    options.show(content, text, as_json)
-    options.write_report(result, report)
+        content = result.to_dict()
+        progress("drawing")
+        outputs.show(content, str(result), as_json, lambda path: audit_panels(content).save(path), report=result)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
+
+if TYPE_CHECKING:
+    from pufferdp.publish.answers.plan import Plan
+    from pufferdp.publish.answers.release import Release
 
 
 def demo(
     out: Annotated[str, typer.Option("--out", help="Folder for the files of the tour.")] = "pufferdp-demo",
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Plan, release and verify on a simulated week of one wearer's activity."""
     from pufferdp.apps import demo as bundled
     from pufferdp.basics.errors import ParameterError
-    from pufferdp.basics.files import write_whole
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan
     from pufferdp.publish.answers.release import release
@@ -30,10 +35,14 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ParameterError(f"folder {out!r} cannot be made: {error.strerror}", value=out) from None
+    inputs = {name: (here / name).read_bytes() for name in ("week.csv", "wearer.json")}
+    # Inputs of an earlier tour are as good as new ones.
+    new = [name for name, content in inputs.items() if not (folder / name).is_file() or _read(folder / name) != content]
+    outputs = Outputs(
+        {name: str(folder / name) for name in (*new, "plan.png", "release.png", "release.json")}, overwrite=overwrite
+    )
     with options.progress() as progress:
         model = load_model(here / "wearer.json")
-        for name in ("week.csv", "wearer.json"):
-            write_whole(folder / name, (here / name).read_text(encoding="utf-8"))
         planned = plan(model, "histogram", epsilon=1.0, length=7 * 288, progress=progress)
         done = release(
             here / "week.csv",
@@ -45,15 +54,37 @@ def demo(
             progress=progress,
         )
         checked = verify(done.certificate)
-        progress("drawing figures")
-        try:
-            plan_comparison(planned.to_dict()).save(folder / "plan.png")
-            release_chart(done.certificate.to_dict()).save(folder / "release.png")
-            figures = ", plan.png, release.png."
-        except ParameterError as error:  # matplotlib is an extra; the tour goes on without it
-            figures = f". No figures: {error}."
-        write_whole(folder / "release.json", json.dumps(done.to_dict(), indent=1) + "\n")
-    text = f"""SIMULATED DATA: one wearer's activity every five minutes for a week, drawn from {folder}/wearer.json.
+        result = {
+            "plan": planned.to_dict(),
+            "release": done.to_dict(),
+            "verification": checked.to_dict(),
+            "folder": str(folder),
+        }
+        with outputs.delivery(result) as delivery:
+            for name in new:
+                delivery.write(name, partial(Path.write_bytes, data=inputs[name]))
+            delivery.json("release.json", result["release"])
+            progress("drawing figures")
+            try:
+                delivery.write("plan.png", plan_comparison(planned.to_dict()).save)
+                delivery.write("release.png", release_chart(done.certificate.to_dict()).save)
+                figures = ", plan.png, release.png."
+            except ParameterError as error:  # matplotlib is an extra; the tour goes on without it
+                figures = f". No figures: {error}."
+            delivery.show(result, lambda: _text(folder, planned, done, checked.valid, figures), as_json)
+    if not checked.valid:
+        raise typer.Exit(3)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _text(folder: Path, planned: Plan, done: Release, valid: bool, figures: str) -> str:
+    return f"""SIMULATED DATA: one wearer's activity every five minutes for a week, drawn from {folder}/wearer.json.
 
 1. Before: how accurate will it be, and by which mechanism?
 
@@ -65,7 +96,7 @@ def demo(
 
 {done}
 
-3. The certificate, recomputed: {"valid" if checked.valid else "NOT valid"}.
+3. The certificate, recomputed: {"valid" if valid else "NOT valid"}.
 
 Files in {folder}/: week.csv, wearer.json, release.json (answer and certificate){figures}
 The same by hand:
@@ -73,12 +104,3 @@ The same by hand:
   pufferdp release {folder}/week.csv --model {folder}/wearer.json --column activity --order time \\
     --query histogram --epsilon 1 --out mine.json
   pufferdp verify mine.json"""
-    result = {
-        "plan": planned.to_dict(),
-        "release": done.to_dict(),
-        "verification": checked.to_dict(),
-        "folder": str(folder),
-    }
-    options.show(result, text, as_json)
-    if not checked.valid:
-        raise typer.Exit(3)

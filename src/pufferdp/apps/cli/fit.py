@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs, plain_json
 
 
 def fit(
@@ -31,38 +31,40 @@ def fit(
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the model to this file.")] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Estimate a chain from data, or with --confidence a class of chains that contains the truth."""
     from pufferdp.basics.errors import ParameterError
-    from pufferdp.basics.files import check_file
     from pufferdp.data.files import scanned
-    from pufferdp.models.files.json import model_to_dict, save_model
+    from pufferdp.models.files.json import model_to_dict
     from pufferdp.publish.fits.fit import fit as make_fit
 
     if start not in ("stationary", "any"):
         raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
-    if out is not None:
-        check_file(out, "out")
+    outputs = Outputs({"out": out}, sources={"the data": data}, ledger=ledger, overwrite=overwrite)
     with options.progress(scanned) as progress:
-        result = make_fit(
-            data,
-            column=column,
-            order=order,
-            by=by,
-            gap=options.gap_of(gap),
-            missing=missing,
-            bins=bins,
-            confidence=None if confidence is None else options.number("confidence", confidence),
-            start=start,
-            states=None if states is None else states.split(","),
-            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
-            ledger=ledger,
-            dataset=dataset,
-            progress=progress,
+        result = outputs.make(
+            lambda: make_fit(
+                data,
+                column=column,
+                order=order,
+                by=by,
+                gap=options.gap_of(gap),
+                missing=missing,
+                bins=bins,
+                confidence=None if confidence is None else options.number("confidence", confidence),
+                start=start,
+                states=None if states is None else states.split(","),
+                dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+                ledger=ledger,
+                dataset=dataset,
+                progress=progress,
+            )
         )
-    content = model_to_dict(result.model)
-    if out is not None:
-        save_model(result.model, out)
-    where = f"Model: {out}" if out else json.dumps(content, ensure_ascii=False)
-    options.show(content, f"{result}\n{where}", as_json)
+        content = model_to_dict(result.model)
+        receipt = None if result.receipt is None else result.receipt.to_dict()
+        with outputs.delivery(content, receipt, published=True) as delivery:
+            written = delivery.json("out", content)
+            where = f"Model: {out}" if written else plain_json(content)
+            delivery.show(content, lambda: f"{result}\n{where}", as_json)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs, silence
 from pufferdp.basics.errors import ParameterError
 
 
@@ -42,18 +44,24 @@ def flip(
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
     ] = None,
     report: options.ReportFile = None,
+    overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Sanitise a series record by record, so that it can be published once and used for anything."""
     from pufferdp.basics import checks
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.flips.design import design_flips
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
-    options.check_report(report)
+    outputs = Outputs(
+        {"out": out, "certificate": certificate, "report": report},
+        sources={"the data": data, "the model": model, "the chain of the noise": noise_chain},
+        ledger=ledger,
+        overwrite=overwrite,
+        whole=("certificate",),
+    )
     believed, number = load_model(model), options.number("epsilon", epsilon)
     noise = None if noise_chain is None else load_model(noise_chain)
     if data is None or length is not None:
@@ -65,17 +73,15 @@ def flip(
             design = design_flips(
                 believed, number, length=records, adversary=adversary, optimise=optimise, noise_chain=noise
             )
-        options.show(design.to_dict(), str(design), as_json)
-        options.write_report(design, report)
+            content = design.to_dict()
+            with outputs.delivery(content) as delivery:
+                delivery.show(content, lambda: str(design), as_json)
+                delivery.report(design)
         return
     if column is None:
         raise ParameterError("column is missing; name the column with the states with --column")
-    if certificate is not None:
-        check_file(certificate, "certificate")
     sampler = options.sampler_of(seed)
     if data == "-":
-        import sys
-
         from pufferdp.publish.flips.flip import flip_stream
 
         for name, value in (("out", out), ("gap", gap)):
@@ -83,61 +89,84 @@ def flip(
                 raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
         if as_json:
             raise ParameterError("a stream goes to stdout, so there is no room for --json; use --certificate FILE")
-        result = flip_stream(
-            sys.stdin.buffer,
-            sys.stdout.buffer,
-            model=believed,
-            column=column,
-            epsilon=number,
-            adversary=adversary,
-            order=order,
-            by=by,
-            missing=missing,
-            bins=bins,
-            optimise=optimise,
-            noise_chain=noise,
-            sampler=sampler,
-            ledger=ledger,
-            dataset=dataset,
+        if sys.stdin is None or sys.stdout is None:
+            raise ParameterError("stdin or stdout is closed; a stream comes from one and goes to the other")
+        result = outputs.make(
+            lambda: flip_stream(
+                sys.stdin.buffer,
+                sys.stdout.buffer,
+                model=believed,
+                column=column,
+                epsilon=number,
+                adversary=adversary,
+                order=order,
+                by=by,
+                missing=missing,
+                bins=bins,
+                optimise=optimise,
+                noise_chain=noise,
+                sampler=sampler,
+                ledger=ledger,
+                dataset=dataset,
+            )
         )
-        _keep(result, certificate)
-        print(f"{result}\n{options.balance_text(ledger, dataset)}".rstrip(), file=sys.stderr)
-        options.write_report(result, report)
+        if outputs.accident:
+            silence(sys.stdout)  # it may be what failed
+        if outputs.stopped is not None:
+            outputs.accident = ""  # it is how a stream ends that has no end
+        content = result.to_dict()
+        with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
+            delivery.json("certificate", content["certificate"])
+            delivery.show(
+                content,
+                lambda: f"{result}\n{options.balance_text(ledger, dataset)}".rstrip(),
+                as_json=False,
+                stream=sys.stderr,
+            )
+            delivery.report(result)
+        if outputs.stopped is not None:
+            raise typer.Exit(128 + outputs.stopped)
         return
     if out is None:
         raise ParameterError("out is missing; name the file for the sanitised series with --out")
     from pufferdp.publish.flips.flip import flip as make_flip
 
     with options.progress() as progress:
-        result = make_flip(
-            data,
-            model=believed,
-            column=column,
-            epsilon=number,
-            adversary=adversary,
-            order=order,
-            by=by,
-            gap=options.gap_of(gap),
-            missing=missing,
-            bins=bins,
-            optimise=optimise,
-            noise_chain=noise,
-            out=out,
-            sampler=sampler,
-            ledger=ledger,
-            dataset=dataset,
-            progress=progress,
+        result = outputs.make(
+            lambda: make_flip(
+                data,
+                model=believed,
+                column=column,
+                epsilon=number,
+                adversary=adversary,
+                order=order,
+                by=by,
+                gap=options.gap_of(gap),
+                missing=missing,
+                bins=bins,
+                optimise=optimise,
+                noise_chain=noise,
+                out=out,
+                overwrite=overwrite,
+                sampler=sampler,
+                ledger=ledger,
+                dataset=dataset,
+                progress=progress,
+            )
         )
-        _keep(result, certificate)
-    where = f"Certificate: {certificate}" if certificate else "Keep the certificate with --certificate FILE."
-    total = "" if as_json else options.balance_text(ledger, dataset)
-    options.show({**result.to_dict(), "out": out}, f"{result}\n{total}Series: {out}\n{where}", as_json)
-    options.write_report(result, report)
-
-
-def _keep(result: object, path: str | None) -> None:
-    from pufferdp.publish.flips.flip import Flip
-
-    assert isinstance(result, Flip)
-    if path is not None:
-        options.write_json(path, result.certificate.to_dict())
+        content = {**result.to_dict(), "out": outputs.elsewhere or out}
+        with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
+            delivery.json("certificate", content["certificate"])
+            delivery.show(
+                content,
+                lambda: "\n".join(
+                    (
+                        f"{result}",
+                        f"{options.balance_text(ledger, dataset)}Series: {content['out']}",
+                        options.kept_text(certificate, delivery, "certificate"),
+                    )
+                ).rstrip(),
+                as_json,
+            )
+            progress("writing the report")
+            delivery.report(result)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 
 
 def flow(
@@ -30,48 +32,61 @@ def flow(
     out: Annotated[str | None, typer.Option("--out", help="Write flow and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
+    overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Release how a process moves between states, without its fine structure or any one step."""
-    from pufferdp.basics.files import check_file
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.flows.flow import flow as make_flow
 
     # A release that cannot be kept is not made.
-    if out is not None:
-        check_file(out, "out")
-    options.check_figure(figure)
-    options.check_report(report)
+    outputs = Outputs(
+        {"out": out, "figure": figure, "report": report},
+        sources={"the data": data, "the model": model},
+        ledger=ledger,
+        overwrite=overwrite,
+    )
+    believed = load_model(model)
     with options.progress() as progress:
-        result = make_flow(
-            data,
-            model=load_model(model),
-            column=column,
-            eta=options.number("eta", eta),
-            tau=options.number("tau", tau),
-            privacy=privacy,
-            order=order,
-            by=by,
-            gap=options.gap_of(gap),
-            missing=missing,
-            bins=bins,
-            add=add,
-            centre_only=centre_only,
-            mechanism=mechanism,
-            beta=options.number("beta", beta),
-            sampler=options.sampler_of(seed),
-            ledger=ledger,
-            dataset=dataset,
-            progress=progress,
+        result = outputs.make(
+            lambda: make_flow(
+                data,
+                model=believed,
+                column=column,
+                eta=options.number("eta", eta),
+                tau=options.number("tau", tau),
+                privacy=privacy,
+                order=order,
+                by=by,
+                gap=options.gap_of(gap),
+                missing=missing,
+                bins=bins,
+                add=add,
+                centre_only=centre_only,
+                mechanism=mechanism,
+                beta=options.number("beta", beta),
+                sampler=options.sampler_of(seed),
+                ledger=ledger,
+                dataset=dataset,
+                progress=progress,
+            )
         )
-        if out is not None:
-            options.write_json(out, result.to_dict())
-        if figure is not None:
-            from pufferdp.report.pages.flows import flow_map
+        content = result.to_dict()
+        with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
+            delivery.json("out", content)
+            delivery.show(
+                content,
+                lambda: f"{result}\n{options.balance_text(ledger, dataset)}{options.kept_text(out, delivery)}".rstrip(),
+                as_json,
+            )
+            progress("drawing")
+            delivery.write("figure", lambda path: _draw(content["certificate"], path))
+            progress("writing the report")
+            delivery.report(result)
 
-            flow_map(result.certificate.to_dict()).save(figure)
-    total = "" if as_json else options.balance_text(ledger, dataset)
-    where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
-    options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
-    options.write_report(result, report)
+
+def _draw(certificate: dict[str, Any], path: Path) -> None:
+    from pufferdp.report.pages.flows import flow_map
+
+    flow_map(certificate).save(path)

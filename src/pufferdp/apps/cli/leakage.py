@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
 
 
@@ -48,30 +49,35 @@ def leakage(
     ] = None,
     adversary: options.AdversaryName = "bdp",
     figure: options.FigureFile = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say what differential privacy leaks on correlated data, or how much of it to spend."""
+    outputs = Outputs(
+        {"figure": figure},
+        sources={"the model": model, "the profile": profile, "the losses": losses},
+        overwrite=overwrite,
+    )
     if losses is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query, "--length": length}
-        _losses(
-            model, losses, adversary, figure, as_json, {**others, "--stream": stream, "--stream-target": stream_target}
-        )
+        others |= {"--stream": stream, "--stream-target": stream_target}
+        _losses(model, losses, adversary, outputs, as_json, others)
         return
     if stream is not None or stream_target is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query}
         others |= {"--dp-delta": dp_delta, "--delta": delta, "--profile": profile}
-        _stream(model, stream, stream_target, length, adversary, figure, as_json, others)
+        _stream(model, stream, stream_target, length, adversary, figure, outputs, as_json, others)
         return
     from pufferdp.assess.dp import leakage_lines, leakage_of
     from pufferdp.assess.privacy import read_profile
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
+    from pufferdp.report.pages.leakage import leakage_figure
 
     if profile is not None and dp_epsilon is not None:
         raise ParameterError("the profile says what is spent: leave --dp-epsilon out", value=dp_epsilon)
     if profile is None and (dp_epsilon is None) == (target is None):
         raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
-    options.check_figure(figure)
     with options.progress() as progress:
         progress("reading the model")
         believed = load_model(model)
@@ -89,41 +95,32 @@ def leakage(
         )
         content, text = result.to_dict(), str(result)
         if figure is not None:
-            from pufferdp.report.pages.leakage import leakage_figure
-
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
-            leakage_figure(content, believed.labels).save(figure)
-            text += f"\n\nFigure: {figure}"
-    options.show(content, text, as_json)
+        outputs.show(content, text, as_json, lambda path: leakage_figure(content, believed.labels).save(path))
 
 
 def _losses(
-    model: str, path: str, adversary: str, figure: str | None, as_json: bool, others: dict[str, str | None]
+    model: str, losses: str, adversary: str, outputs: Outputs, as_json: bool, others: dict[str, str | None]
 ) -> None:
     """What leaks about each record where every record has a DP loss of its own."""
     from pufferdp.assess.losses import leakage_of_losses
     from pufferdp.data.losses import read_losses
     from pufferdp.models.files.json import load_model
+    from pufferdp.report.pages.losses import losses_chart
 
     for name, value in others.items():
         if value is not None:
             raise ParameterError(f"{name} is {value}; --losses has the loss of every record: leave it out", value=value)
-    options.check_figure(figure)
     with options.progress() as progress:
         progress("reading the model")
         believed = load_model(model)
         progress("reading the losses")
-        spent = read_losses(path)
+        spent = read_losses(losses)
         progress(f"following {len(spent):,} records")
         report = leakage_of_losses(believed, spent, adversary=adversary, progress=progress)
         content, text = report.to_dict(), str(report)
-        if figure is not None:
-            from pufferdp.report.pages.losses import losses_chart
-
-            losses_chart(content).save(figure)
-            text += f"\n\nFigure: {figure}"
-    options.show(content, text, as_json)
+        outputs.show(content, text, as_json, lambda path: losses_chart(content).save(path))
 
 
 def _stream(
@@ -133,6 +130,7 @@ def _stream(
     length: str | None,
     adversary: str,
     figure: str | None,
+    outputs: Outputs,
     as_json: bool,
     others: dict[str, str | None],
 ) -> None:
@@ -140,12 +138,12 @@ def _stream(
     from pufferdp.assess.streams import stream_budget, stream_leakage
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
+    from pufferdp.report.pages.assess import stream_chart
 
     for name, value in {**others, "--stream-target": target if losses is not None else None}.items():
         if value is not None:
             raise ParameterError(f"{name} is {value}; a stream is asked for with --stream: leave it out", value=value)
     steps = None if length is None else checks.length(length.strip())
-    options.check_figure(figure)
     if figure is not None and (losses is None or (steps is None and "," not in losses)):
         raise ParameterError("the figure shows leakage over time: give --stream and --length")
     with options.progress() as progress:
@@ -168,9 +166,4 @@ def _stream(
                 progress=progress,
             )
             content, text = report.to_dict(), str(report)
-        if figure is not None:
-            from pufferdp.report.pages.assess import stream_chart
-
-            stream_chart(content).save(figure)
-            text += f"\n\nFigure: {figure}"
-    options.show(content, text, as_json)
+        outputs.show(content, text, as_json, lambda path: stream_chart(content).save(path))

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
-from pufferdp.basics.errors import ParameterError
+from pufferdp.apps.outputs import Outputs, reason_of
+from pufferdp.basics.errors import DeliveryError, ParameterError
 
 Place = Annotated[str, typer.Argument(help="Ledger: a file, or postgresql://…")]
 ledger = typer.Typer(
@@ -72,6 +73,7 @@ def show(
     charge: Annotated[
         str | None, typer.Option("--charge", help="Only say whether the charge of this identity was made.")
     ] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """What was spent and what is left; --figure draws it release by release."""
@@ -85,19 +87,23 @@ def show(
     from pufferdp.report.pages.ledger import budget_over_time, datasets_page
     from pufferdp.report.text import terminal
 
+    outputs = Outputs({"figure": figure}, ledger=place, overwrite=overwrite)
     with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("reading the curve")
         names = budget_ledger.names() if dataset is None else (dataset,)
         datasets = [budget_ledger.dataset(name) for name in names]
-        if figure is not None:
-            if len(datasets) != 1:
-                raise ParameterError("a figure shows one data set; name it with --dataset")
-            budget_over_time(datasets[0].to_dict(), history(budget_ledger, names[0])).save(figure)
+        if figure is not None and len(datasets) != 1:
+            raise ParameterError("a figure shows one data set; name it with --dataset")
+        chart = None if figure is None else budget_over_time(datasets[0].to_dict(), history(budget_ledger, names[0]))
     if len(datasets) == 1:
-        options.show(datasets[0].to_dict(), str(datasets[0]), as_json)
+        content, text = datasets[0].to_dict(), str(datasets[0])
     else:
         page = datasets_page(datasets)
-        options.show(page.data, terminal(page), as_json)
+        content, text = page.data, terminal(page)
+    with outputs.delivery(content) as delivery:
+        delivery.show(content, lambda: text, as_json)
+        if chart is not None:
+            delivery.write("figure", chart.save)
 
 
 def _show_charge(place: str, identity: str, as_json: bool) -> None:
@@ -136,17 +142,20 @@ def verify(
 def export(
     place: Place,
     out: Annotated[str, typer.Option("--out", help="Write the ledger to this JSON file.")],
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Write the whole ledger as JSON."""
-    from pufferdp.basics.files import check_file
     from pufferdp.ledger.history import export_ledger
     from pufferdp.ledger.ledger import Ledger
 
-    check_file(out, "out")
+    target = Outputs({}, ledger=place, overwrite=overwrite).check("out", out)
     with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("writing")
-        summary = export_ledger(budget_ledger, out)
+        try:
+            summary = target.fill(lambda path: export_ledger(budget_ledger, path))
+        except OSError as error:
+            raise DeliveryError(f"out {out!r} cannot be written: {reason_of(error)}", value=out) from None
     options.show(summary, f"{summary['rows']} rows of {len(summary['datasets'])} data sets: {out}", as_json)
 
 

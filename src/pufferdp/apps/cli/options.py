@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from os import PathLike
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 
-from pufferdp.basics.errors import ParameterError
+from pufferdp.apps.outputs import Delivery, Outputs
+from pufferdp.basics.errors import ParameterError, PufferdpError
 
 Data = Annotated[
     str,
@@ -69,7 +68,9 @@ FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure
 ReportFile = Annotated[
     str | None, typer.Option("--report", help="Write a report for people to this .html file, the certificate inside.")
 ]
-FIGURES = (".png", ".svg", ".pdf")
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files that are there already; never an input or the ledger.")
+]
 MOST_ROWS = 10_000
 
 
@@ -96,22 +97,6 @@ def gap_of(value: str | None) -> str | float | None:
         return value
 
 
-def check_figure(path: str | None) -> None:
-    """Refuse a figure that could not be written, before anything is computed or released."""
-    if path is not None:
-        from pufferdp.basics.files import check_file
-
-        check_file(path, "figure", FIGURES)
-
-
-def check_report(path: str | None) -> None:
-    """Refuse a report that could not be written, before anything is released."""
-    if path is not None:
-        from pufferdp.report.html import check_report
-
-        check_report(path)
-
-
 def sampler_of(seed: str | None) -> Any:
     """Where noise comes from: None stands for the operating system."""
     if seed is None:
@@ -123,15 +108,9 @@ def sampler_of(seed: str | None) -> Any:
 
 
 def show(result: dict[str, Any], text: str, as_json: bool) -> None:
-    """One JSON object for machines, or text for people."""
-    print(json.dumps(result, allow_nan=False) if as_json else text)
-
-
-def write_json(path: str | PathLike[str], content: object) -> None:
-    """Write a result to a file as JSON that people can read."""
-    from pufferdp.basics.files import write_whole
-
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    """One JSON object for machines, or text for people, of a verb that writes nothing else."""
+    with Outputs({}).delivery(result) as delivery:
+        delivery.show(result, lambda: text, as_json)
 
 
 def balance_text(ledger: str | None, dataset: str | None) -> str:
@@ -142,8 +121,18 @@ def balance_text(ledger: str | None, dataset: str | None) -> str:
     from pufferdp.report.pages.ledger import balance_words
     from pufferdp.report.text import blocks_text
 
-    with Ledger(ledger) as budget_ledger:
-        return blocks_text([balance_words(budget_ledger.dataset(dataset))]) + "\n"
+    try:
+        with Ledger(ledger) as budget_ledger:
+            return blocks_text([balance_words(budget_ledger.dataset(dataset))]) + "\n"
+    except PufferdpError as error:  # the release is made, and is shown all the same
+        return f"What is left of the budget could not be read: {error}.\n"
+
+
+def kept_text(path: str | None, delivery: Delivery, option: str = "out") -> str:
+    """Where the certificate is; nothing where it could not be written."""
+    if path is None:
+        return f"Keep the certificate with --{option} FILE."
+    return f"Certificate: {path}" if delivery.has(option) else ""
 
 
 Share = Callable[[], float | None]
@@ -179,23 +168,28 @@ class Progress:
                 words = self._words
             live = self._stream.isatty()
             if live:
-                self._stream.write(f"\r\x1b[K{words}{_bar(self._share())} … {time.monotonic() - self._began:.0f} s")
+                self._say(f"\r\x1b[K{words}{_bar(self._share())} … {time.monotonic() - self._began:.0f} s")
             elif words != last:  # not a terminal: one line a step
-                self._stream.write(f"{words} …\n")
+                self._say(f"{words} …\n")
             last, self._shown = words, live
+
+    def _say(self, text: str) -> None:
+        with suppress(OSError, ValueError):  # what nobody can read stops no work
+            self._stream.write(text)
             self._stream.flush()
 
     def start(self) -> None:
-        """Begin to watch, in a thread of its own."""
-        self._thread.start()
+        """Begin to watch, in a thread of its own; nobody watches where stderr is closed."""
+        if self._stream is not None:
+            self._thread.start()
 
     def stop(self) -> None:
         """End, and clear the line."""
         self._done.set()
-        self._thread.join()
+        if self._stream is not None:
+            self._thread.join()
         if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            self._say("\r\x1b[K")
 
 
 @contextmanager
@@ -207,16 +201,6 @@ def progress(share: Share | None = None) -> Iterator[Progress]:
         yield watch
     finally:
         watch.stop()
-
-
-def write_report(subject: object, path: str | None) -> None:
-    """Write a report where one was asked for. Last of all: what was released is out by then."""
-    if path is not None:
-        from pufferdp.report.html import write_report
-
-        with progress() as watch:
-            watch("writing the report")
-            write_report(subject, path)
 
 
 def rows(texts: list[str]) -> list[int]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pufferdp.publish.answers.plan import Plan
+    from pufferdp.publish.flows.flow import FlowPlan
 
 
 def plan(
@@ -34,6 +41,7 @@ def plan(
     beta: options.Beta = "0.05",
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
@@ -50,8 +58,11 @@ def plan(
     if parts is not None and not all(part.strip() for part in parts):
         raise ParameterError(f"lengths is {lengths!r}; it must be numbers of records, as in 288,288", value=lengths)
     several = None if parts is None else [_whole(part) for part in parts]
-    options.check_figure(figure)
-    options.check_report(report)
+    outputs = Outputs(
+        {"figure": figure, "report": report},
+        sources={"the model": model, "the secrets": secrets},
+        overwrite=overwrite,
+    )
     if query == "flow":
         from pufferdp.publish.flows.flow import plan_flow
 
@@ -69,12 +80,7 @@ def plan(
                 beta=options.number("beta", beta),
                 progress=progress,
             )
-            if figure is not None:
-                from pufferdp.report.pages.answers import plan_comparison
-
-                plan_comparison(planned.to_dict()).save(figure)
-        options.show(planned.to_dict(), str(planned), as_json)
-        options.write_report(planned, report)
+            _deliver(outputs, planned, lambda: str(planned), as_json, progress)
         return
     with options.progress() as progress:
         progress("reading the model")
@@ -91,12 +97,25 @@ def plan(
             delta=0.0 if delta is None else options.number("delta", delta),
             progress=progress,
         )
-        if figure is not None:
-            from pufferdp.report.pages.answers import plan_comparison
+        _deliver(outputs, result, lambda: f"{result}\n\n{result.chart()}", as_json, progress)
 
-            plan_comparison(result.to_dict()).save(figure)
-    options.show(result.to_dict(), f"{result}\n\n{result.chart()}", as_json)
-    options.write_report(result, report)
+
+def _deliver(
+    outputs: Outputs, result: Plan | FlowPlan, text: Callable[[], str], as_json: bool, progress: options.Progress
+) -> None:
+    content = result.to_dict()
+    with outputs.delivery(content) as delivery:
+        delivery.show(content, text, as_json)
+        progress("drawing")
+        delivery.write("figure", lambda path: _draw(content, path))
+        progress("writing the report")
+        delivery.report(result)
+
+
+def _draw(content: dict[str, Any], path: Path) -> None:
+    from pufferdp.report.pages.answers import plan_comparison
+
+    plan_comparison(content).save(path)
 
 
 def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pufferdp.data.layout import Layout
+    from pufferdp.publish.redaction.result import Redaction
 
 
 def redact(
@@ -53,13 +59,13 @@ def redact(
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     report: options.ReportFile = None,
+    overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Publish a series but for what gives private records away; the rest stays as it is."""
-    from pufferdp.basics.files import check_file
     from pufferdp.data.layout import Layout
-    from pufferdp.models.files.json import load_model, save_model
+    from pufferdp.models.files.json import load_model
     from pufferdp.publish.certificate import read_certificate
     from pufferdp.publish.redaction.redact import plan_redaction
     from pufferdp.publish.redaction.redact import redact as make_redaction
@@ -69,13 +75,28 @@ def redact(
     if data is None and ledger is not None:
         raise ParameterError("--ledger needs data; a design charges nothing, leave it out with --length")
     for name, path in (("out", out), ("certificate", certificate), ("rule", rule), ("tilted", tilted)):
-        if path is not None:
-            if data is None and name != "rule":
-                raise ParameterError(f"--{name} needs data; leave it out with --length")
-            check_file(path, name)
-    options.check_figure(figure)
+        if path is not None and data is None and name != "rule":
+            raise ParameterError(f"--{name} needs data; leave it out with --length")
+    outputs = Outputs(
+        {
+            "out": out,
+            "certificate": certificate,
+            "rule": rule,
+            "tilted": tilted,
+            "figure": figure,
+            "report": report,
+        },
+        sources={
+            "the data": data,
+            "the model": model,
+            "the certificate of the earlier redaction": after,
+            "what the earlier redaction published": published,
+        },
+        ledger=ledger,
+        overwrite=overwrite,
+        whole=("certificate",),
+    )
     layout = Layout(column=column or "-", order=order, by=by, gap=options.gap_of(gap), missing=missing)
-    options.check_report(report)
     promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
     believed = load_model(model)
     if tilted is not None:
@@ -100,44 +121,62 @@ def redact(
         else:
             if column is None:
                 raise ParameterError("no column is named; name the column with states or numbers with --column")
-            result = make_redaction(
-                data,
-                model=believed,
-                column=column,
-                private=hidden,
-                epsilon=promised,
-                out=out,
-                method=method,
-                adversary=adversary,
-                known=theirs,
-                order=order,
-                by=by,
-                gap=options.gap_of(gap),
-                missing=missing,
-                bins=bins,
-                mark=mark,
-                after=None if after is None else read_certificate(after),
-                published=published,
-                sampler=options.sampler_of(seed),
-                ledger=ledger,
-                dataset=dataset,
-                progress=progress,
+            result = outputs.make(
+                lambda: make_redaction(
+                    data,
+                    model=believed,
+                    column=column,
+                    private=hidden,
+                    epsilon=promised,
+                    out=out,
+                    overwrite=overwrite,
+                    method=method,
+                    adversary=adversary,
+                    known=theirs,
+                    order=order,
+                    by=by,
+                    gap=options.gap_of(gap),
+                    missing=missing,
+                    bins=bins,
+                    mark=mark,
+                    after=None if after is None else read_certificate(after),
+                    published=published,
+                    sampler=options.sampler_of(seed),
+                    ledger=ledger,
+                    dataset=dataset,
+                    progress=progress,
+                )
             )
-        text = str(result)
-        if certificate is not None and result.certificate is not None:
-            options.write_json(certificate, result.certificate.to_dict())
-            text += f"\n\nCertificate: {certificate}"
-        if rule is not None:
-            options.write_json(rule, result.rule())
-        if tilted is not None and out is not None and column is not None:
-            from pufferdp.publish.redaction.tilt import tilted_from_file
+        series = outputs.elsewhere or out
+        content = result.to_dict()
+        own = None if result.certificate is None else result.certificate.to_dict()
+        receipt = None if own is None else own.get("ledger")
+        with outputs.delivery(content, receipt, published=data is not None) as delivery:
+            if own is not None:
+                delivery.json("certificate", own)
+            where = f"\n\nCertificate: {certificate}" if delivery.has("certificate") else ""
+            delivery.show(
+                content, lambda: f"{result}{where}\n\n{options.balance_text(ledger, dataset)}".rstrip(), as_json
+            )
+            delivery.write("rule", lambda path: write_json(path, result.rule()))
+            if series is not None:
+                progress("tilting the model")
+                delivery.write("tilted", lambda path: write_json(path, _tilted(result, series, layout)))
+            progress("drawing")
+            shown = None if series is None or column is None else (series, layout)
+            delivery.write("figure", lambda path: _draw(result, shown, path))
+            progress("writing the report")
+            delivery.report(result)
 
-            progress("tilting the model")
-            save_model(tilted_from_file(result, out, layout), tilted)
-        if figure is not None:
-            from pufferdp.report.pages.redaction import redaction_map
 
-            redaction_map(result, None if out is None or column is None else (out, layout)).save(figure)
-    total = "" if as_json else options.balance_text(ledger, dataset)
-    options.show(result.to_dict(), f"{text}\n\n{total}".rstrip(), as_json)
-    options.write_report(result, report)
+def _tilted(result: Redaction, series: str, layout: Layout) -> dict[str, Any]:
+    from pufferdp.models.files.json import model_to_dict
+    from pufferdp.publish.redaction.tilt import tilted_from_file
+
+    return model_to_dict(tilted_from_file(result, series, layout))
+
+
+def _draw(result: Redaction, series: tuple[str, Layout] | None, path: Path) -> None:
+    from pufferdp.report.pages.redaction import redaction_map
+
+    redaction_map(result, series).save(path)

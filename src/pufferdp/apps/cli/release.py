@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
 
 
-def release_each(data: str, models: str, request: Mapping[str, Any], out: str | None, as_json: bool) -> None:
+def release_each(
+    data: str, models: str, request: Mapping[str, Any], out: str | None, overwrite: bool, as_json: bool
+) -> None:
     """Release what is requested for each person; ``out`` is a file for all, or a folder with a file for each."""
-    from pufferdp.basics.files import check_file
     from pufferdp.data.files import scanned
     from pufferdp.models.files.fleet import load_models
     from pufferdp.publish.answers.fleet import release_fleet
 
     if request["by"] is None:
         raise ParameterError("--models needs --by: name the column that says whose record a row is")
-    folder = Path(out) if out is not None and Path(out).is_dir() else None
-    if out is not None and folder is None:
-        check_file(out, "out")
+    folder = out if out is not None and os.path.isdir(out) else None
+    outputs = Outputs(
+        {"out": None if folder is not None else out},
+        sources={"the data": data, "the models": models},
+        ledger=request["ledger"],
+        overwrite=overwrite,
+    )
     with options.progress(scanned) as progress:
-        result = release_fleet(data, models=load_models(models), progress=progress, **request)
+        believed = load_models(models)
+        # A person may be called ../x, or have a name that is too long for a file.
+        places = {} if folder is None else outputs.check_folder("out", folder, believed)
+        result = outputs.make(lambda: release_fleet(data, models=believed, progress=progress, **request))
         content = result.to_dict()
-        if folder is not None:
-            for person_release in content["releases"]:
-                # A person may be called ../x.
-                name = quote(person_release["person"], safe=" ").replace(".", "%2E") + ".json"
-                options.write_json(folder / name, person_release)
-        elif out is not None:
-            options.write_json(out, content)
-    where = f"\nCertificates: {out}" if out else "\nKeep the certificates with --out FILE or --out FOLDER."
-    options.show(content, f"{result}{where}", as_json)
+        with outputs.delivery(content, published=True) as delivery:
+            written = delivery.json("out", content)
+            if folder is not None:
+                each = [
+                    delivery.fill(places[part["person"]], partial(write_json, content=part))
+                    for part in content["releases"]
+                ]
+                written = all(each)
+            where = "\nKeep the certificates with --out FILE or --out FOLDER."
+            if out is not None:
+                where = f"\nCertificates: {out}" if written else ""
+            delivery.show(content, lambda: f"{result}{where}", as_json)
 
 
 def release(
@@ -68,12 +81,11 @@ def release(
     out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
+    overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Release one answer with the noise that keeps the promise, and its certificate; with --models one a person."""
-    from pufferdp.basics.errors import ParameterError
-    from pufferdp.basics.files import check_file
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.release import release as make_release
@@ -109,31 +121,44 @@ def release(
         "dataset": dataset,
     }
     if models is not None:
-        return release_each(data, models, request, out, as_json)
+        return release_each(data, models, request, out, overwrite, as_json)
     assert model is not None
     # A release that cannot be kept is not made.
-    if out is not None:
-        check_file(out, "out")
-    options.check_figure(figure)
-    options.check_report(report)
+    outputs = Outputs(
+        {"out": out, "figure": figure, "report": report},
+        sources={"the data": data, "the model": model, "the secrets": secrets},
+        ledger=ledger,
+        overwrite=overwrite,
+    )
+    believed, own = load_model(model), None if secrets is None else load_secrets(secrets)
     with options.progress(scanned) as progress:
-        result = make_release(
-            data,
-            model=load_model(model),
-            bins=bins,
-            id=id,
-            secrets=None if secrets is None else load_secrets(secrets),
-            delta=0.0 if delta is None else options.number("delta", delta),
-            **request,
-            progress=progress,
+        result = outputs.make(
+            lambda: make_release(
+                data,
+                model=believed,
+                bins=bins,
+                id=id,
+                secrets=own,
+                delta=0.0 if delta is None else options.number("delta", delta),
+                **request,
+                progress=progress,
+            )
         )
-        if out is not None:
-            options.write_json(out, result.to_dict())
-        if figure is not None:
-            from pufferdp.report.pages.answers import release_chart
+        content = result.to_dict()
+        with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
+            delivery.json("out", content)
+            delivery.show(
+                content,
+                lambda: f"{result}\n{options.balance_text(ledger, dataset)}{options.kept_text(out, delivery)}".rstrip(),
+                as_json,
+            )
+            progress("drawing")
+            delivery.write("figure", lambda path: _draw(content["certificate"], path))
+            progress("writing the report")
+            delivery.report(result)
 
-            release_chart(result.certificate.to_dict()).save(figure)
-    total = "" if as_json else options.balance_text(ledger, dataset)
-    where = f"Certificate: {out}" if out else "Keep the certificate with --out FILE."
-    options.show(result.to_dict(), f"{result}\n{total}{where}", as_json)
-    options.write_report(result, report)
+
+def _draw(certificate: dict[str, Any], path: Path) -> None:
+    from pufferdp.report.pages.answers import release_chart
+
+    release_chart(certificate).save(path)

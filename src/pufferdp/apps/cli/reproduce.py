@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
 
 
@@ -17,6 +18,7 @@ def reproduce(
         str | None, typer.Option("--data", envvar="PUFFERDP_DATA", help="Folder with the papers' data files.")
     ] = None,
     figure: options.FigureFile = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compute a paper's table or figure again, with our numbers beside the paper's."""
@@ -24,6 +26,7 @@ def reproduce(
 
     from pufferdp.papers import EXPERIMENTS, experiment, listing, to_dict
     from pufferdp.papers.base import Setting
+    from pufferdp.papers.page import experiment_panels
 
     if name is None or list_all:
         if name is not None or figure is not None:
@@ -31,15 +34,12 @@ def reproduce(
         options.show({"experiments": [entry.to_dict() for entry in EXPERIMENTS]}, listing(), as_json)
         return
     chosen = experiment(name)
-    options.check_figure(figure)
+    outputs = Outputs({"figure": figure}, sources={"the data": data}, overwrite=overwrite)
     with options.progress() as progress:
         progress(f"computing {chosen.name}")
         result = chosen.run(Setting(None if data is None else Path(data), progress))
         text = f"{chosen.paper}\n{chosen.name}: {chosen.about}\n\n{result}"
-        if figure is not None:
-            from pufferdp.papers.page import experiment_panels
-
-            progress("drawing")
-            experiment_panels(result, chosen.about).save(figure)
-            text += f"\n\nFigure: {figure}"
-    options.show(to_dict(chosen, result), text, as_json)
+        progress("drawing")
+        outputs.show(
+            to_dict(chosen, result), text, as_json, lambda path: experiment_panels(result, chosen.about).save(path)
+        )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
 
 
@@ -20,6 +21,7 @@ def robustness(
         typer.Option("--drift", help="FROM:TO, the transition probability that drifts in the figure."),
     ] = None,
     figure: options.FigureFile = None,
+    overwrite: options.Overwrite = False,
     secrets: options.SecretsFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -30,8 +32,13 @@ def robustness(
     from pufferdp.models.chain import series_of
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.secrets import load_secrets
+    from pufferdp.report.pages.assess import drift_chart
 
-    options.check_figure(figure)
+    outputs = Outputs(
+        {"figure": figure},
+        sources={"the model": model, "the belief": belief, "the secrets": secrets},
+        overwrite=overwrite,
+    )
     if figure is None and drift is not None:
         raise ParameterError("--drift says what the figure shows; give --figure as well")
     with options.progress() as progress:
@@ -45,12 +52,15 @@ def robustness(
         promised = options.number("epsilon", epsilon)
         own = None if secrets is None else load_secrets(secrets)
         result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
-        content, text = result.to_dict(), str(result)
+        content, words = result.to_dict(), ""
         if figure is not None and series is not None:
-            from pufferdp.report.pages.assess import drift_chart
-
             line = drift_towards(series, theirs, epsilon=promised, length=records, entry=drift, progress=progress)
             content["drift"] = line.to_dict()
-            drift_chart(content["drift"]).save(figure)
-            text += f"\nFigure: {figure}, as the probability of {line.state_from}:{line.state_to} drifts."
-    options.show(content, text, as_json)
+            words = f", as the probability of {line.state_from}:{line.state_to} drifts."
+        outputs.show(
+            content,
+            str(result),
+            as_json,
+            lambda path: drift_chart(content["drift"]).save(path),
+            words=lambda path: f"\nFigure: {path}{words}",
+        )

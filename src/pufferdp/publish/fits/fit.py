@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts
@@ -208,10 +208,16 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             if ledger.dataset(dataset).model is None:
                 ledger.adopt(dataset, model)
 
-        self.account.ask(adopt)
         unvisited = tuple(name for name in labels if name not in seen)
-        receipt = charged.receipt
-        return Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=problem.dp_epsilon, receipt=receipt)
+        receipt, spent = charged.receipt, problem.dp_epsilon
+        fit = Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=spent, receipt=receipt)
+        try:
+            self.account.ask(adopt)
+        except PufferdpError as error:
+            raise DeliveryError(
+                f"{charged.words}, but the ledger did not take its model: {error}", result=fit
+            ) from error
+        return fit
 
 
 def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:

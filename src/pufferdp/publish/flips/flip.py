@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -14,11 +15,18 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import BudgetError, DataError, NotApplicableError, ParameterError, PufferdpError
-from pufferdp.basics.files import check_file
+from pufferdp.basics.errors import (
+    BudgetError,
+    DataError,
+    DeliveryError,
+    NotApplicableError,
+    ParameterError,
+    PufferdpError,
+)
+from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.csv_stream import change_file, change_lines, check_lines, count_lines, is_plain
+from pufferdp.data.csv_stream import Passed, change_file, change_lines, check_lines, count_lines, is_plain
 from pufferdp.data.layout import Coding, Counts
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
@@ -33,6 +41,7 @@ from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
 from pufferdp.publish.reading import check_start, coding_of, histogram_of
+from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -81,6 +90,7 @@ def flip(
     optimise: bool = False,
     noise_chain: Model | None = None,
     out: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -103,6 +113,7 @@ def flip(
         noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
             a flip. Refused where it leaks more than ``epsilon``.
         out: write the sanitised series here (.csv, .csv.gz or .parquet); for files only.
+        overwrite: whether a file that is there already may be replaced.
         sampler: where randomness comes from; the operating system by default.
         ledger: where the series is charged before a record is flipped: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
@@ -120,12 +131,15 @@ def flip(
         "sampler": sampler or SystemSampler(),
         "progress": progress or silent,
     }
-    if isinstance(data, (str, os.PathLike)) and out is not None:
-        layout = options["reading"].check(options["model"])
-        check_file(out, "out", ENDINGS)
-        if is_plain(Path(data), Path(out), layout):
-            return FlipLines(**options, out=out).publish()
-    return FlipRows(**options, out=out).publish()
+    if out is None:
+        return FlipRows(**options).publish()
+    if not isinstance(data, (str, os.PathLike)):
+        raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
+    layout = options["reading"].check(options["model"])
+    file = SeriesFile(out, ENDINGS, data=data, account=options["account"], overwrite=overwrite)
+    if is_plain(Path(data), Path(out), layout):
+        return FlipLines(**options, out=file).publish()
+    return FlipRows(**options, out=file).publish()
 
 
 def flip_stream(
@@ -265,17 +279,7 @@ class _Flips:
 class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
     """The rows of a file or a frame, counted before they are flipped."""
 
-    out: str | os.PathLike[str] | None = None
-
-    def check(self) -> None:
-        """Refuse a file for what is no file, too."""
-        super().check()
-        if self.out is not None:
-            check_file(self.out, "out", ENDINGS)
-            if not isinstance(self.data, (str, os.PathLike)):
-                raise ParameterError(
-                    "out is for files; a frame's flipped values come as .values, in the order of its rows"
-                )
+    out: SeriesFile | None = None
 
     def read(self) -> tuple[Counts, FileRows | None]:
         """The counts of the states, and the rows of a file as they are written."""
@@ -289,6 +293,11 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         histogram_of(self.model, counts)
         return counts, file
 
+    def room(self, exact: tuple[Counts, FileRows | None]) -> AbstractContextManager[object]:
+        """For a file as large as the one that was read, or one where every record has the longest name."""
+        rows = exact[0].records + exact[0].missing
+        return nullcontext() if self.out is None else self.out.room(_text_size(rows, self.model))
+
     def problem(self, exact: tuple[Counts, FileRows | None]) -> FlipProblem:
         """For the longest chain that was read."""
         return self.problem_for(max(length for length, _ in exact[0].lengths))
@@ -299,23 +308,26 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         """Every row flipped, and written where a file is named."""
         self.progress("flipping")
         counts, file = exact
-        states, flipped = None, self.flipper(solution)
+        states = None
         if file is None:
-            states = flipped(row_codes(self.data, self.reading.layout, self.coding))
+            states = self.flipper(solution)(row_codes(self.data, self.reading.layout, self.coding))
         elif self.out is None:
+            flipped = self.flipper(solution)
             states = np.concatenate([flipped(codes) for codes in file.chunks(self.coding)])
         else:
-            file.write(self.out, self.coding, self.model.labels, flipped)
+            coding, labels, rows = self.coding, self.model.labels, file
+            self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
         facts = self.reading.facts(counts.lengths, counts.missing)
         made = self.made(self.model, facts, histogram_of(self.model, counts), charged)
-        return Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
+        flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
+        return flip if self.out is None else self.out.delivered(flip)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlipLines(FlipPublication[int]):
     """One chain in a text file: as many records as lines, in constant memory."""
 
-    out: str | os.PathLike[str]
+    out: SeriesFile
 
     def read(self) -> int:
         """How many lines there are; a file that cannot be flipped is not charged."""
@@ -325,25 +337,38 @@ class FlipLines(FlipPublication[int]):
             check_lines(path, self.reading.layout, self.coding, self.model.labels)
         return max(1, count_lines(path))
 
+    def room(self, exact: int) -> AbstractContextManager[object]:
+        """For a file where every record has the longest name."""
+        return self.out.room(_text_size(exact, self.model))
+
     def problem(self, exact: int) -> FlipProblem:
         """For as many records as there are lines."""
         return self.problem_for(exact)
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: int, charged: Charged) -> Flip:
         """Flip the file line by line, so that it need not fit into memory."""
-        names, flipped = self.coding.labels, self.flipper(solution)
+        names, source, layout = self.coding.labels, Path(str(self.data)), self.reading.layout
         tally = np.zeros(len(names), dtype=np.int64)
 
-        def change(codes: Codes) -> Codes:
-            tally[:] += np.bincount(codes, minlength=len(tally))
-            return flipped(codes)
+        def write(path: Path) -> Passed:
+            tally[:], flipped = 0, self.flipper(solution)
 
-        path, out, layout = Path(str(self.data)), Path(self.out), self.reading.layout
-        passed = change_file(path, out, layout, self.coding, self.model.labels, change)
+            def change(codes: Codes) -> Codes:
+                tally[:] += np.bincount(codes, minlength=len(tally))
+                return flipped(codes)
+
+            return change_file(source, path, layout, self.coding, self.model.labels, change)
+
+        passed = self.out.write(write, charged)
         counts = dict(zip(names, tally.tolist(), strict=True))
         facts = self.reading.facts(((passed.records, 1),), passed.missing)
         made = self.made(self.model, facts, [counts[name] for name in self.model.labels], charged)
-        return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
+        return self.out.delivered(Flip(design=solution, certificate=self.kind.certify(problem, solution, made)))
+
+
+def _text_size(records: int, model: SeriesModel) -> int:
+    """Bytes of a text file where every record has the longest name, without other columns."""
+    return (records + 1) * (max(len(label.encode()) for label in model.labels) + 3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,18 +400,41 @@ class FlipStream(FlipPublication[None]):
         return Charged()
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: None, charged: Charged) -> Flip:
-        """Charged when the first lines are there, then line by line."""
-        account = [charged]
-        passed = change_lines(
-            self.source,
-            self.sink,
-            self.reading.layout,
-            self.coding,
-            self.model.labels,
-            self.flipper(solution),
-            lambda: account.append(super(FlipStream, self).charge(problem, solution)),
-        )
-        receipt = account[-1]
+        """Charged when the first lines are there, then line by line; what ends it later leaves its certificate."""
+        passed, account = Passed(), [charged]
+
+        def begin() -> None:
+            with held():
+                account.append(super(FlipStream, self).charge(problem, solution))
+
+        broken: Exception | Interrupted | None = None
+        try:
+            # A stream may never end by itself, so Ctrl-C ends it.
+            with interruptible():
+                change_lines(
+                    self.source,
+                    self.sink,
+                    self.reading.layout,
+                    self.coding,
+                    self.model.labels,
+                    self.flipper(solution),
+                    begin,
+                    passed,
+                )
+        except (Exception, Interrupted) as error:
+            if not account[-1].words:
+                raise
+            broken = error
+        if broken is not None and not passed.records:
+            raise DeliveryError(f"{account[-1].words}; the stream ended before a record: {_why(broken)}") from broken
+        flip = self._certified(problem, solution, passed, account[-1])
+        if broken is None:
+            return flip
+        raise DeliveryError(
+            f"{account[-1].words}; the stream ended after {passed.records:,} records: {_why(broken)}", result=flip
+        ) from broken
+
+    def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
         facts = self.reading.facts(((passed.records, 1),), passed.missing)
         # Nobody has counted the states of a stream, so whether the model was fitted on them cannot be told.
         fitted = bool(self.model.fitted) and not receipt.fit_charged
@@ -394,6 +442,14 @@ class FlipStream(FlipPublication[None]):
         warnings = [*([self.sampler.warning] if self.sampler.warning else []), *doubt]
         made = Made(data=facts, warnings=warnings, ledger=receipt.row)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
+
+
+def _why(error: Exception | Interrupted) -> str:
+    if isinstance(error, Interrupted):
+        return "it was stopped"
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return str(error) if isinstance(error, PufferdpError) else type(error).__name__
 
 
 def _fitting(problem: FlipProblem, design: FlipDesign, left: float) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -15,8 +15,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
-from pufferdp.basics.errors import ParameterError
-from pufferdp.basics.files import check_file
+from pufferdp.basics.errors import DeliveryError, ParameterError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import FLOW_ENDINGS, PlacedRows, Placement, Span, rewrite_file, rewrite_frame
@@ -33,6 +32,7 @@ from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertifi
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.result import MARK, Redaction
+from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -137,6 +137,7 @@ def redact(
     private: Sequence[int],
     epsilon: float,
     out: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     method: str | None = None,
     adversary: str = "bdp",
     known: Sequence[int] = (),
@@ -162,6 +163,7 @@ def redact(
         private: the rows to hide, counted from 1 as the data has them; the value of each is always redacted.
         epsilon: the promise for each of them.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
+        overwrite: whether a file that is there already may be replaced.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
@@ -188,6 +190,7 @@ def redact(
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         out=out,
+        overwrite=overwrite,
         method=method,
         mark=mark,
         after=after if isinstance(after, dict) or after is None else after.to_dict(),
@@ -204,6 +207,8 @@ class Placed:
 
     placement: Placement
     rows: PlacedRows
+    marked: set[int] | None = None
+    """The rows that an earlier redaction marked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +222,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
     epsilon: float
     adversary: Adversary
     out: str | os.PathLike[str] | None
+    overwrite: bool
     method: str | None
     mark: str
     after: dict[str, Any] | None
@@ -241,12 +247,32 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         """The earlier redaction that this one is designed together with."""
         return None if self.after is None else Earlier.of(self.after, self.published, self.hiding)
 
+    @cached_property
+    def file(self) -> SeriesFile | None:
+        """Where the series goes; a file that could not be written is refused before anything is charged or drawn."""
+        if not isinstance(self.data, (str, os.PathLike)):
+            return None
+        if self.out is None:
+            raise ParameterError("no file is named for the redacted series; name one with --out")
+        return SeriesFile(
+            self.out,
+            FLOW_ENDINGS,
+            data=self.data,
+            account=self.account,
+            overwrite=self.overwrite,
+            published=self.published,
+        )
+
+    def room(self, exact: Placed) -> AbstractContextManager[object]:
+        """For a file as large as the one that was read."""
+        return nullcontext() if self.file is None else self.file.room()
+
     def check(self) -> None:
         """Refuse a promise, a mark, a file or an earlier redaction that does not go with the model."""
         chain = self.hiding.chain
         redaction_mechanism(self.method)
         check_mark(self.mark, chain)
-        _check_target(self.data, self.out)
+        _ = self.file
         _ = self.earlier
         self.reading.check(chain)
 
@@ -268,7 +294,10 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
-        return Placed(placement=placement, rows=placement.find([*self.private, *self.known]))
+        marked = None
+        if self.earlier is not None:
+            marked = marked_rows(self.published, self.reading.column, self.earlier.certificate.mark)
+        return Placed(placement=placement, rows=placement.find([*self.private, *self.known]), marked=marked)
 
     def problem(self, exact: Placed) -> RedactionRequest:
         """For the whole series; chains without private records are released as they are."""
@@ -300,18 +329,24 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         if self.earlier is None:
             spans = draw(blocks, placement, self.sampler)
         else:
-            marked = marked_rows(self.published, self.reading.column, self.earlier.certificate.mark)
-            spans = draw_again(blocks, self.earlier.design, placement, self.sampler, marked)
+            assert exact.marked is not None
+            spans = draw_again(blocks, self.earlier.design, placement, self.sampler, exact.marked)
         rows = dict(zip(exact.rows.positions, [*self.private, *self.known], strict=True))
         row_at = None if placement.plain else _rows_at(blocks, placement, rows)
-        frame = None
+        frame, lost = None, ""
         if isinstance(self.data, (str, os.PathLike)):
-            rewrite_file(self.data, self.reading.column, spans, self.mark, os.fspath(self.out or ""))
+            data, column, mark = self.data, self.reading.column, self.mark
+            assert self.file is not None
+            try:
+                self.file.write(lambda path: rewrite_file(data, column, spans, mark, path), charged)
+            except DeliveryError as error:
+                rows_by_hand = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
+                lost = f"{error}; put the mark into these rows yourself, and no others: {rows_by_hand or 'none'}"
         else:
             frame = rewrite_frame(self.data, self.reading.column, spans, self.mark)
         warnings = [self.sampler.warning] if self.sampler.warning else []
         made = Made(data=self.reading.facts((), 0), warnings=warnings, ledger=charged.row)
-        return Redaction(
+        redaction = Redaction(
             designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
             rows=exact.rows.count,
             missing=exact.rows.missing,
@@ -320,6 +355,9 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             certificate=self.kind.certify(problem, solution, made),
             data=frame,
         )
+        if lost:
+            raise DeliveryError(lost, result=redaction)
+        return redaction if self.file is None else self.file.delivered(redaction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,14 +407,3 @@ def _rows_at(blocks: Sequence[Block], placement: Placement, named_rows: dict[int
     rows, _ = placement.states_at(spans)
     row_at = named_rows | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
     return None if all(position == row for position, row in row_at.items()) else row_at
-
-
-def _check_target(data: object, out: str | os.PathLike[str] | None) -> None:
-    """Refuse a file that could not be written, before anything is charged or drawn."""
-    if not isinstance(data, (str, os.PathLike)):
-        return
-    if out is None:
-        raise ParameterError("no file is named for the redacted series; name one with --out")
-    check_file(out, "out", FLOW_ENDINGS)
-    if Path(out).resolve() == Path(data).resolve():
-        raise ParameterError(f"out is {str(out)!r}, the data itself; name another file", value=out)

@@ -7,12 +7,11 @@ import os
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import ParameterError
-from pufferdp.basics.files import check_file
+from pufferdp.basics.places import check_place
 from pufferdp.basics.words import number
 from pufferdp.report.layers import (
     Axis,
@@ -82,24 +81,21 @@ def drawing(theme: Theme = LIGHT) -> Iterator[type[Figure]]:
         yield Figure
 
 
+ENDINGS: Final = (".png", ".svg", ".pdf")
+
+
 def save(shown: FigureData, path: str | os.PathLike[str], theme: Theme) -> None:
     """Write a figure, whole or not at all."""
-    check_file(path, "figure", (".png", ".svg", ".pdf"))
     with drawing(theme) as figures:
         write(figure_of(shown, theme, figures), path)
 
 
 def write(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write what was drawn, whole or not at all."""
-    check_file(path, "figure", (".png", ".svg", ".pdf"))
-    target = Path(path)
-    beside = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
+    place = check_place(path, "figure", ENDINGS, overwrite=True)
     try:
-        figure.savefig(beside, dpi=150)
-        beside.replace(target)
+        place.fill(lambda beside: figure.savefig(beside, dpi=150))
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise ParameterError(f"figure {str(path)!r} cannot be written: {error.strerror}", value=path) from None
 
 

@@ -1,0 +1,114 @@
+"""Ctrl-C and its like, held back while what was charged is on its way to its owner."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+_SIGNALS: Final = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal that came where it may end what is going on."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class _Signals:
+    """Who holds signals back, and which have come. There is one: signals are a matter of the whole process."""
+
+    def __init__(self) -> None:
+        self.holding: list[bool] = []
+        """For each block that is open, innermost last: whether it holds signals back, or lets them end it."""
+        self.prolonged = False
+        self.pending: list[int] = []
+        self._previous: dict[int, Any] = {}
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        if self.holding and not self.holding[-1]:
+            raise Interrupted(number)
+        self.pending.append(number)
+
+    def install(self) -> None:
+        for number in _SIGNALS if not self._previous else ():
+            # What is ignored stays so, as under nohup; a handler that Python has not set could not be put back.
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):
+                self._previous[number] = signal.signal(number, self.handle)
+
+    def restore(self) -> list[int]:
+        """Put the handlers back; the signals that have come."""
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        came = self.pending
+        self.pending, self._previous = [], {}
+        return came
+
+
+_STATE: Final = _Signals()
+
+
+def _elsewhere() -> bool:
+    """Whether this is a thread that gets no signals."""
+    return threading.current_thread() is not threading.main_thread()
+
+
+def _end_where_allowed() -> None:
+    """Raise a signal that was held back until now, where it may end what is going on."""
+    if _STATE.holding and not _STATE.holding[-1] and _STATE.pending:
+        raise Interrupted(_STATE.pending.pop(0))
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Hold signals back until the end of the block, or of the ``until_delivered`` that it stands in."""
+    if _elsewhere():
+        yield
+        return
+    _STATE.install()
+    _STATE.holding.append(True)
+    try:
+        yield
+    finally:
+        _STATE.holding.pop()
+        if not _STATE.holding and not _STATE.prolonged:
+            for number in _STATE.restore()[:1]:
+                signal.raise_signal(number)
+    _end_where_allowed()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Inside ``held``: a signal raises Interrupted here, one that has come already at once."""
+    if _elsewhere() or not _STATE.holding:
+        yield
+        return
+    _STATE.holding.append(False)
+    try:
+        _end_where_allowed()
+        yield
+    finally:
+        _STATE.holding.pop()
+
+
+@contextmanager
+def until_delivered() -> Iterator[list[int]]:
+    """What is held inside this block is held until its end; the signals are then in the list, and not raised.
+
+    Nothing is held before the first ``held``: as long as nothing is charged Ctrl-C ends at once.
+    """
+    came: list[int] = []
+    if _elsewhere() or _STATE.prolonged:
+        yield came
+        return
+    _STATE.prolonged = True
+    try:
+        yield came
+    finally:
+        _STATE.prolonged = False
+        came += _STATE.restore()

@@ -1,0 +1,352 @@
+"""Places that will be written: tried before the work that fills them, filled whole, never replaced unasked."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pufferdp.basics.errors import ParameterError
+
+_LEDGER_FILES: Final = ("", "-wal", "-shm", "-journal")
+"""What SQLite has beside a database."""
+_UNLINKABLE: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+"""How a file system says that it has no hard links."""
+_BLOCK: Final = 1 << 20
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where one output goes. ``check_place`` makes it."""
+
+    name: str
+    """The option that named it."""
+    path: str
+    """As it was given."""
+    target: Path
+    """The file itself: links are followed."""
+    overwrite: bool = False
+    device: bool = False
+    """/dev/null or a terminal: written to, and never moved over."""
+    reserved: Path | None = field(default=None, repr=False)
+    """A file beside it that holds the room until it is filled."""
+
+    def fill(self, write: Callable[[Path], T]) -> T:
+        """Let ``write`` make a file beside the place, and move it there: whole or not at all.
+
+        Raises OSError; FileExistsError where a file has come to the place in the meantime.
+        """
+        if self.device:
+            with tempfile.TemporaryDirectory(prefix="pufferdp-") as folder:
+                made = Path(folder) / f"output{_endings(self.path)}"
+                result = write(made)
+                with made.open("rb") as source, self.target.open("wb") as sink:
+                    shutil.copyfileobj(source, sink)
+            return result
+        beside = self.reserved or _beside(self.target)
+        try:
+            result = write(beside)
+            sync(beside)
+            move(beside, self.target, self.overwrite)
+            return result
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+
+    @contextmanager
+    def with_room(self, size: int) -> Iterator[Place]:
+        """The same place, with room for so many bytes kept for it until the end of the block."""
+        if self.device:
+            yield self
+            return
+        beside = _beside(self.target)
+        try:
+            with beside.open("xb") as file:
+                _allocate(file.fileno(), size)
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            raise ParameterError(
+                f"{self.name} is {self.path!r}, and there is no room for about {size:,} bytes: {error.strerror}; make "
+                "room, or name another folder",
+                value=self.path,
+            ) from None
+        try:
+            yield replace(self, reserved=beside)
+        finally:
+            with suppress(OSError):
+                beside.unlink()
+
+
+def check_place(
+    path: str | os.PathLike[str],
+    name: str,
+    endings: tuple[str, ...] = (),
+    *,
+    overwrite: bool = False,
+    sources: Mapping[str, Sequence[str]] | None = None,
+    ledger: str | None = None,
+    device: bool = True,
+) -> Place:
+    """Refuse a place that cannot be written, or must not be; really try, with a file beside it.
+
+    Args:
+        path: where the output goes.
+        name: the option that says so.
+        endings: what its name may end in; anything where there are none.
+        overwrite: whether a file that is there may be replaced.
+        sources: files that are read, by what they are; never replaced.
+        ledger: the file of the ledger; neither it nor what lies beside it is ever replaced.
+        device: whether it may be a device, such as /dev/null.
+    """
+    text = os.fspath(path)
+    try:
+        place = _place(text, name, endings, overwrite, device)
+        _refuse_sources(place, sources or {}, ledger)
+        if not place.device:
+            _try_folder(place)
+        return place
+    except OSError as error:
+        reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
+        raise ParameterError(f"{name} is {_cut(text)}, which cannot be written: {reason}", value=path) from None
+    except ValueError:
+        raise ParameterError(f"{name} is {_cut(text)}, which no file can be called", value=path) from None
+
+
+def check_apart(places: Sequence[Place]) -> None:
+    """Refuse two outputs in one file."""
+    for n, place in enumerate(places):
+        for other in places[:n]:
+            if not place.device and _same_place(place.target, other.target):
+                raise ParameterError(
+                    f"{place.name} and {other.name} are one file, {place.path!r}; name two", value=place.path
+                )
+
+
+def check_streams(sources: Mapping[str, Sequence[str]], ledger: str | None) -> None:
+    """Refuse a stdout or stderr that goes into a file that is read, as with >> books.db."""
+    for handle, name in ((1, "stdout"), (2, "stderr")):
+        try:
+            there = os.fstat(handle)
+        except OSError:
+            continue
+        for what, files in {**sources, "the ledger": _ledger_files(ledger)}.items():
+            for file in files if stat.S_ISREG(there.st_mode) else ():
+                status = _status(Path(file))
+                if status is not None and os.path.samestat(there, status):
+                    raise ParameterError(f"{name} goes into {what} itself, {file!r}; send it elsewhere", value=file)
+
+
+def named_files(source: object) -> list[str]:
+    """The files that a data source stands for: a file, a folder or a pattern of them, or a table of a SQLite file."""
+    if not isinstance(source, (str, os.PathLike)):
+        return []
+    text = os.fspath(source)
+    if "://" in text or text == "-":
+        return []
+    with suppress(OSError, ValueError):
+        if os.path.isdir(text):
+            return [os.path.join(folder, file) for folder, _, files in os.walk(text) for file in files]
+        if os.path.lexists(text):
+            return [text]
+        database, mark, _ = text.partition("::")
+        if mark and os.path.lexists(database):
+            return [database + more for more in _LEDGER_FILES]
+        if glob.has_magic(text):
+            return sorted(glob.glob(text, recursive=True))
+    return []
+
+
+def move(source: Path, target: Path, overwrite: bool) -> None:
+    """Move a file to its place in the same folder; where it must not replace anything, to a free one only."""
+    if overwrite:
+        source.replace(target)
+    else:
+        try:
+            os.link(source, target)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            if error.errno not in _UNLINKABLE:
+                raise
+            # No hard links here. The name is taken first, so that whoever comes in between is refused.
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            try:
+                source.replace(target)
+            except OSError:
+                target.unlink()
+                raise
+        else:
+            source.unlink()
+    with suppress(OSError):  # not every system opens folders
+        sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Have it on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def ignores_case(folder: Path) -> bool:
+    """Whether a folder takes A and a for one name."""
+    probe = folder / f".pufferdp-{secrets.token_hex(8)}-a"
+    try:
+        probe.open("xb").close()
+        return os.path.lexists(folder / probe.name.upper())
+    except OSError:
+        return False
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+def folded(name: str) -> str:
+    """One spelling for all that a file system may take for the same name."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, device: bool) -> Place:
+    given = Path(text)
+    if not text or not given.name or text.endswith(("/", os.sep)) or given.is_dir():
+        raise ParameterError(
+            f"{name} is {_cut(text)}, which is not a file name but a folder; name a file in it", value=text
+        )
+    if endings and not given.name.lower().endswith(endings):
+        raise ParameterError(f"{name} is {_cut(text)}; its name must end in one of {', '.join(endings)}", value=text)
+    there = _status(given)
+    if there is not None and not stat.S_ISREG(there.st_mode):
+        if not stat.S_ISCHR(there.st_mode) or not device:
+            raise ParameterError(
+                f"{name} is {_cut(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or take --json "
+                "from stdout",
+                value=text,
+            )
+        if not os.access(given, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return Place(name=name, path=text, target=given, overwrite=overwrite, device=True)
+    if there is not None and _is_stream(there):
+        raise ParameterError(
+            f"{name} is {_cut(text)}, where stdout or stderr goes; name another file, or take --json from stdout",
+            value=text,
+        )
+    target = Path(os.path.realpath(given))
+    if not target.parent.is_dir():
+        raise ParameterError(
+            f"{name} is {_cut(text)}, but there is no folder {_cut(str(target.parent))}; make it first", value=text
+        )
+    return Place(name=name, path=text, target=target, overwrite=overwrite)
+
+
+def _refuse_sources(place: Place, sources: Mapping[str, Sequence[str]], ledger: str | None) -> None:
+    if place.device:
+        return
+    there = _status(place.target)
+    for what, files in sources.items():
+        if any(_is_file(place.target, there, file) for file in files):
+            raise ParameterError(f"{place.name} is {_cut(place.path)}, which is {what} itself; name another file")
+    if any(_is_file(place.target, there, file) for file in _ledger_files(ledger)):
+        raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
+    if there is not None and not place.overwrite:
+        raise ParameterError(
+            f"{place.name} is {_cut(place.path)}, which is there already; name another file, or say --overwrite",
+            value=place.path,
+        )
+
+
+def _ledger_files(ledger: str | None) -> list[str]:
+    """The ledger and what SQLite has beside it, by the name that was given and by that of the file."""
+    names = [] if ledger is None else [ledger, os.path.realpath(ledger)]
+    return [name + more for name in names for more in _LEDGER_FILES]
+
+
+def _is_file(target: Path, there: os.stat_result | None, file: str) -> bool:
+    """Whether a place is this file: by what it is, and where it is not there yet by where it would be."""
+    other = _status(Path(file))
+    if there is not None and other is not None:
+        return os.path.samestat(there, other)
+    return there is None and other is None and _same_place(target, _real(file))
+
+
+def _same_place(one: Path, other: Path) -> bool:
+    """Whether two names stand for one file, also where there is none yet."""
+    first, second = _status(one), _status(other)
+    if first is not None and second is not None:
+        return os.path.samestat(first, second)
+    if one == other:
+        return True
+    if folded(one.name) != folded(other.name):
+        return False
+    above, below = _status(one.parent), _status(other.parent)
+    same_folder = above is not None and below is not None and os.path.samestat(above, below)
+    return same_folder and (one.name == other.name or ignores_case(one.parent))
+
+
+def _try_folder(place: Place) -> None:
+    probe = _beside(place.target)
+    probe.open("xb").close()
+    probe.unlink()
+
+
+def _beside(target: Path) -> Path:
+    """A new name in the same folder; it stays short, and keeps the ending: some writers go by it."""
+    return target.with_name(f".pufferdp-{secrets.token_hex(8)}{_endings(target.name)}")
+
+
+def _endings(name: str) -> str:
+    return "".join(Path(name).suffixes[-2:])[-16:]
+
+
+def _allocate(handle: int, size: int) -> None:
+    """Have so many bytes of a new file on disk."""
+    if size <= 0:
+        return
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, size)
+        return
+    for begin in range(0, size, _BLOCK):
+        os.write(handle, bytes(min(_BLOCK, size - begin)))
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is there, links followed; None where nothing is."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_stream(status: os.stat_result) -> bool:
+    for handle in (1, 2):
+        with suppress(OSError):
+            if os.path.samestat(status, os.fstat(handle)):
+                return True
+    return False
+
+
+def _real(path: str) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= 200 else text[:200] + "…")
