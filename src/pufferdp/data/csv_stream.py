@@ -18,6 +18,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Coding, Layout, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS
+from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, read_last, read_moment
 from pufferdp.data.rewrite import Codes
 
 _BLOCK: Final = 1 << 22
@@ -41,13 +42,14 @@ def change_lines(
     coding: Coding,
     labels: Sequence[str],
     change: Callable[[Codes], Codes],
-    begin: Callable[[], None] = lambda: None,
+    begin: Callable[[Ranges], None] = lambda ranges: None,
     passed: Passed | None = None,
 ) -> Passed:
     """Read CSV lines, change the states and write them with the columns that say whose and when they are.
 
-    ``begin`` is called once the first block was read and nothing was wrong with it, before anything is written.
-    ``passed`` is kept up to date for whoever wants to know how far a stream came that was broken off.
+    Lines outside the stretch of the layout are passed over. ``begin`` is called with the records that may come, once
+    the first of them were read and nothing was wrong with them, before anything is written. ``passed`` is kept up to
+    date for whoever wants to know how far a stream came that was broken off.
     """
     header = source.readline()
     if not header.strip():
@@ -63,17 +65,27 @@ def change_lines(
     places, passed = [names.index(name) for name in wanted], passed or Passed()
     coder, texts = _Coder(coding, layout), [*labels, "", ""]
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
-    for columns in _columns(source, len(names), passed):
-        codes = coder(columns[places[-1]], passed)
-        if passed.line == 1:
-            begin()
+    stretch = _Stretch(layout) if layout.is_part else None
+    begun = False
+    for block in _columns(source, len(names), passed):
+        columns, lines = block, None
+        if stretch is not None:
+            lines = stretch.lines(block[names.index(str(layout.order))], passed)
+            columns = [[column[n] for n in lines] for column in block]
+        if not columns[0]:
+            passed.line += len(block[0])
+            continue
+        codes = coder(columns[places[-1]], passed, lines)
+        if not begun:
+            begun = True
+            begin(EVERYTHING if stretch is None else stretch.ranges)
             out = io.StringIO()
             csv.writer(out, lineterminator="\n").writerow(wanted)
             sink.write(out.getvalue().encode())
         missing = int(np.count_nonzero(codes < 0))
         passed.missing += missing
         passed.records += len(codes) - missing
-        passed.line += len(codes)
+        passed.line += len(block[0])
         changed = map(texts.__getitem__, change(codes).tolist())
         if plain and len(places) == 1:
             sink.write(("\n".join(changed) + "\n").encode())
@@ -85,7 +97,8 @@ def change_lines(
         sink.write(out.getvalue().encode())
         sink.flush()
     if not passed.records:
-        raise DataError("the stream has no records; at least one is needed")
+        where = f" with {layout.order!r} {layout.stretch}" if layout.is_part else ""
+        raise DataError(f"the stream has no records{where}; at least one is needed")
     return passed
 
 
@@ -181,6 +194,52 @@ def _text(block: bytes, passed: Passed) -> str:
         raise DataError(f"the stream is not UTF-8 text after line {passed.line}") from None
 
 
+class _Stretch:
+    """Finds the lines of a stretch. What the order is measured in is told by its first text."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._unit = ""
+        self._first: Moment | None = None
+        self._last: Moment | None = None
+
+    @property
+    def ranges(self) -> Ranges:
+        """The records that may come: the stretch that was asked for, of everybody."""
+        part = Range(first=self._first, last=self._last)
+        return Ranges(unit=self._unit, order=self._layout.order, by=self._layout.by, parts=(part,))
+
+    def lines(self, texts: Sequence[str], passed: Passed) -> list[int]:
+        """The numbers of the lines inside, counted from 0 in this block."""
+        if not self._unit and len(texts):
+            self._begin(texts[0])
+        inside = []
+        for n, text in enumerate(texts):
+            try:
+                place = read_moment(text, self._unit)
+            except DataError as error:
+                raise DataError(f"{self._layout.order!r} on line {passed.line + n + 1}: {error}", value=text) from None
+            assert place is not None
+            if (self._first is None or place >= self._first) and (self._last is None or place <= self._last):
+                inside.append(n)
+        return inside
+
+    def _begin(self, text: str) -> None:
+        layout = self._layout
+        for unit in UNITS:
+            try:
+                read_moment(text, unit)
+            except DataError:
+                continue
+            self._unit = unit
+            break
+        else:
+            raise DataError(f"{layout.order!r} begins with {shown(text)}, which is no number, date or time", value=text)
+        self._first, self._last = read_moment(layout.first, self._unit), read_last(layout.last, self._unit)
+        if self._first is not None and self._last is not None and self._first > self._last:
+            raise DataError(f"the stretch goes {layout.stretch}; its first place must come first", value=layout.stretch)
+
+
 class _Codes(dict[str, int]):
     """A text that is no state has a code as well."""
 
@@ -196,22 +255,25 @@ class _Coder:
         self._codes = _Codes() if coding.bins is not None else _Codes(keys_of(coding.labels, text=True))
         self._codes.update(dict.fromkeys(MISSING_TEXTS, _MISSING))
 
-    def __call__(self, texts: Sequence[str], passed: Passed) -> Codes:
-        """One code a text; refuses what is no state, and missing ones where they are refused."""
+    def __call__(self, texts: Sequence[str], passed: Passed, lines: Sequence[int] | None) -> Codes:
+        """One code a text; refuses what is no state, and missing ones where they are refused.
+
+        ``lines`` says which lines of the block the texts are from; None: all of them.
+        """
         get = self._codes.__getitem__ if self._coding.bins is None else self._bin
         codes = np.fromiter(map(get, texts), dtype=np.int16, count=len(texts))
         least = int(codes.min(initial=0))
         if least == _UNKNOWN:
             n = int(np.argmax(codes == _UNKNOWN))
             raise DataError(
-                f"{shown(texts[n])} on line {passed.line + n + 1} is not a state; "
+                f"{shown(texts[n])} on line {passed.line + (n if lines is None else lines[n]) + 1} is not a state; "
                 f"the states are {shorten(self._coding.labels)}",
                 value=texts[n],
             )
         if least == _MISSING and self._layout.missing == "refuse":
             n = int(np.argmax(codes == _MISSING))
             raise DataError(
-                f"{self._layout.column!r} is missing on line {passed.line + n + 1}; "
+                f"{self._layout.column!r} is missing on line {passed.line + (n if lines is None else lines[n]) + 1}; "
                 "to start a new chain after each, use --missing break"
             )
         return codes

@@ -20,6 +20,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data import files
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.parts import identifier, literal
+from pufferdp.data.pushdown import typed_condition, untyped_condition
 
 Load = Callable[[], duckdb.DuckDBPyRelation]
 _SERVERS: Final = ("postgresql://", "postgres://")
@@ -66,7 +67,8 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             check_columns(list(kinds), columns)
             types = {role: _type_of(role, column, kinds[column]) for role, column in columns.roles.items()}
             picked = (_cast(identifier(column), types[role]) for role, column in columns.roles.items())
-            order = f"COPY (SELECT {', '.join(picked)} FROM {name}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
+            rows = f"SELECT {', '.join(picked)} FROM {name}{typed_condition(columns, types.get('order', ''))}"
+            order = f"COPY ({rows}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)"
             with _through_a_file(types) as (file, load), server.cursor() as cursor:
                 with cursor.copy(order) as stream:
                     for chunk in stream:
@@ -153,7 +155,8 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             picked = ", ".join(identifier(column) for column in columns.roles.values())
             # A column of SQLite has no type: all come as text, and the order gets the type that fits.
             with _through_a_file(dict.fromkeys(columns.roles, "VARCHAR"), untyped=True) as (file, load):
-                file.writelines(_lines(database.execute(f"SELECT {picked} FROM {identifier(table)}"), columns))
+                query = f"SELECT {picked} FROM {identifier(table)}{untyped_condition(columns)}"
+                file.writelines(_lines(database.execute(query), columns))
                 return load()
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise DataError(

@@ -17,6 +17,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan
+from pufferdp.data.pushdown import typed_condition
 from pufferdp.data.spark import is_spark_error
 
 _latest: list[weakref.ref[Any]] = []
@@ -92,7 +93,11 @@ def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
     connection, scan, parts = _scan(path, columns)
     if parts.text:
         return _load_csv(connection, parts, columns)
-    return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}")
+    where = ""
+    if columns.first is not None or columns.last is not None:
+        kinds = connection.sql(f"SELECT {identifier(columns.roles['order'])} FROM {scan}").types
+        where = typed_condition(columns, str(kinds[0]))
+    return connection.sql(f"SELECT {picked_columns(columns)} FROM {scan}{where}")
 
 
 def open_memory(source: MemoryFile, columns: Columns) -> duckdb.DuckDBPyRelation:

@@ -7,9 +7,11 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from fractions import Fraction
 
 from pufferdp.basics.errors import DataError
+from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
 
 _MICROSECONDS = {
     "us": 1,
@@ -57,6 +59,10 @@ def read_gap(gap: str | float) -> Gap:
     return Gap(amount=amount, is_duration=match is not None, text=text)
 
 
+Place = str | float | date
+"""A place on the order column as somebody names it: a number, a date or a time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """Which columns of a table are read, and as what."""
@@ -67,6 +73,10 @@ class Columns:
     """The role that tells rows apart, order or id; a table without that column is read in its row order."""
     rows: bool = False
     """Whether the column row says which row of the source each one is, counted from 1, whatever the order."""
+    first: Place | None = None
+    """Rows before this place of the order may be left where they are."""
+    last: Place | None = None
+    """Rows after this place may be left where they are."""
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}
@@ -103,6 +113,10 @@ class Layout:
     """A step larger than this starts a new chain: ``"10min"``, or a number in the order column's unit."""
     missing: str = "refuse"
     """``"refuse"``, or ``"break"``: a missing value splits the chain and is dropped."""
+    first: Place | None = None
+    """Read from this place of the order column on, itself included; rows outside are not looked at."""
+    last: Place | None = None
+    """Read up to this place, itself included: a number, a time, or a date, which is the whole day."""
 
     def __post_init__(self) -> None:
         columns_of(self)
@@ -118,13 +132,30 @@ class Layout:
                     f"gap is {self.gap!r} but no order column is given; name the column that says when, with --order",
                     value=self.gap,
                 )
+        if self.is_part and self.order is None:
+            raise DataError(
+                f"a stretch {self.stretch} is asked for, but no order column is given; name the column that says when, "
+                "with --order",
+                value=self.stretch,
+            )
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a stretch of the series is read, which goes on before and after it."""
+        return self.first is not None or self.last is not None
+
+    @property
+    def stretch(self) -> str:
+        """The stretch in words, as it was asked for."""
+        return stretch_words(self.first, self.last)
 
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:
     """The columns of a series; with ``rows`` also the number of each row."""
     others = {"order": layout.order, "person": layout.by}
     named = {role: name for role, name in others.items() if name is not None}
-    return Columns(roles={"value": layout.column, **named}, key="order", rows=rows)
+    roles = {"value": layout.column, **named}
+    return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +198,8 @@ class Counts:
     """EXACT: records in each state."""
     transitions: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
     """EXACT: consecutive pairs (from, to) inside chains; None when not asked for."""
+    ranges: Ranges = field(default=EVERYTHING, repr=False)
+    """Which records were read, where it was asked for: public."""
     clipped: Fraction | None = field(default=None, repr=False)
     """EXACT: sum of the clipped numbers, each rounded to 2^-30 of the clip range; None when not asked for."""
 

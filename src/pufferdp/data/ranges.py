@@ -7,8 +7,10 @@ known by its person and its value in the order column; both are public.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from pufferdp.basics.errors import DataError
@@ -18,6 +20,11 @@ UNITS: Final = ("number", "time", "utc")
 are time stamps at midnight."""
 Moment = int | float
 """A place on the order column: a number, or nanoseconds since 1970."""
+MOST_PARTS: Final = 10_000
+"""Different stretches of people that are told apart."""
+_DAY: Final = 86_400 * 10**9
+_TIME: Final = re.compile(r"(.+?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)?")
+"""A date or a time without its fraction, the digits of the fraction, and the time zone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,20 +134,16 @@ def read_moment(text: Any, unit: str) -> Moment | None:
         return None
     if unit == "number":
         try:
-            number = text if isinstance(text, int) and not isinstance(text, bool) else float(text)
+            number = float(text) if isinstance(text, float) else _number(text)
         except (TypeError, ValueError):
             raise DataError(f"{text!r} is not a number, and the order column holds numbers", value=text) from None
         if isinstance(text, bool) or not math.isfinite(number):
             raise DataError(f"{text!r} is not a finite number", value=text)
         return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
-    whole, dot, fraction = str(text).strip().removesuffix("Z").partition(".")
-    zone = str(text).strip().endswith("Z")
+    parts = _TIME.fullmatch(str(text).strip())
+    whole, fraction, zone = ("", "", None) if parts is None else (parts[1], parts[2] or "", parts[3])
     try:
-        if dot and not (fraction.isdecimal() and len(fraction) <= 9):
-            raise ValueError
-        time = datetime.fromisoformat(whole)
-        if zone and (time.tzinfo is not None or unit == "time"):
-            raise ValueError
+        time = datetime.fromisoformat(whole + (zone or ""))
         if time.tzinfo is not None and unit == "time":
             raise ValueError
     except ValueError:
@@ -152,3 +155,47 @@ def read_moment(text: Any, unit: str) -> Moment | None:
         ) from None
     span = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (span.days * 86_400 + span.seconds) * 10**9 + int(fraction.ljust(9, "0") or 0)
+
+
+def _number(text: Any) -> Moment:
+    """A number with all its digits where it is whole: a double would round a count of nanoseconds."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def read_last(text: Any, unit: str) -> Moment | None:
+    """The last place of a stretch: of a bare date the last moment of that day."""
+    moment = read_moment(text, unit)
+    if moment is None or unit == "number":
+        return moment
+    try:
+        date.fromisoformat(str(text).strip())
+    except ValueError:
+        return moment
+    return moment + _DAY - 1
+
+
+def stretch_words(first: Any, last: Any) -> str:
+    """A stretch in a message, as it was asked for."""
+    return " ".join([*([] if first is None else [f"from {first}"]), *([] if last is None else [f"to {last}"])])
+
+
+def ranges_of_people(
+    stretches: Mapping[tuple[Moment | None, Moment | None], Iterable[str]], *, unit: str, order: str | None, by: str
+) -> Ranges:
+    """The ranges of people, by their stretches; those with the same one together.
+
+    More different stretches than ``MOST_PARTS`` become the one that covers all of them: it is charged for more records
+    than were read, never for fewer, and certificates and ledgers stay small.
+    """
+    if len(stretches) > MOST_PARTS:
+        low = min(first for first, _ in stretches if first is not None)
+        high = max(last for _, last in stretches if last is not None)
+        stretches = {(low, high): [name for names in stretches.values() for name in names]}
+    parts = tuple(
+        Range(first=first, last=last, people=tuple(sorted(set(names))))
+        for (first, last), names in sorted(stretches.items(), key=lambda item: (item[0][0] or 0, item[0][1] or 0))
+    )
+    return Ranges(unit=unit, order=order, by=by, parts=parts)

@@ -25,7 +25,7 @@ from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.series import Series
 from pufferdp.data.sources import Frame, Source, integers, open_source
-from pufferdp.data.tables import Table, table_of
+from pufferdp.data.tables import Table, open_table, table_of
 
 Codes = npt.NDArray[np.int16]
 CHUNK: Final = 1 << 20
@@ -34,8 +34,12 @@ ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 
 
 def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
-    """The state of each row of a frame; negative where it is missing. A table without row order is sorted first."""
+    """The state of each row that is read; negative where it is missing. A table without row order is sorted first."""
     by_order = isinstance(source, duckdb.DuckDBPyRelation)
+    if layout.is_part and not by_order:
+        frame = coded(table_of(open_source(source, columns_of(layout, rows=True)), layout), coding)
+        (codes,) = integers(frame.sort("row").select("code"))
+        return codes.astype(np.int16)
     columns = columns_of(layout) if by_order else Columns(roles={"value": layout.column}, key="order")
     plain = layout if by_order else Layout(column=layout.column, missing=layout.missing)
     frame = coded(table_of(open_source(source, columns), plain), coding)
@@ -62,6 +66,8 @@ class FileRows:
             key="order",
         )
         connection = files.load_files(Path(path), columns)
+        if layout.is_part:
+            _keep_rows(connection, integers(open_table(path, layout, rows=True).frame.select("row"))[0])
         plain = Layout(column=layout.column, missing=layout.missing)
         table = table_of(nw.from_native(connection.table("series")), plain)
         return cls(connection=connection, table=table, layout=layout)
@@ -101,6 +107,17 @@ class FileRows:
         column = f"CASE WHEN code < 0 THEN NULL ELSE ([{literals}])[code + 1] END AS {name}"
         query = f"SELECT {', '.join([*row_keys, column])} FROM series POSITIONAL JOIN changed"
         _copy(self.connection, query, Path(path))
+
+
+def _keep_rows(connection: duckdb.DuckDBPyConnection, rows: NDArray[np.int64]) -> None:
+    """Drop all rows of the table ``series`` but these, and number those that are left from 1."""
+    wanted: dict[str, Any] = {"row": rows}
+    connection.register("wanted", wanted)
+    connection.execute(
+        'CREATE OR REPLACE TEMP TABLE series AS SELECT * REPLACE (row_number() OVER (ORDER BY "order") AS "order") '
+        'FROM series WHERE "order" IN (SELECT "row" FROM wanted) ORDER BY "order"'
+    )
+    connection.unregister("wanted")
 
 
 Span = tuple[int, int]

@@ -16,11 +16,13 @@ from pufferdp.data.expressions import MISSING, UNKNOWN, chains, check_gap, coded
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, read_gap, shorten
 from pufferdp.data.matching import plain, shown
+from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, integers, rows
-from pufferdp.data.tables import Table, open_table
+from pufferdp.data.tables import Table, lost_order, open_table
 
 MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""
+_ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias("last_place")
 
 
 def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
@@ -41,9 +43,20 @@ class Series:
         return f"Series({self.table.layout})"
 
     @reading()
-    def counts(self, coding: Coding, *, clip: tuple[float, float] | None = None, transitions: bool = False) -> Counts:
-        """Count records, chains and states; with ``clip`` also sum the numbers, with ``transitions`` count pairs."""
-        frame, tally, total = self._tally(coding, clip)
+    def counts(
+        self,
+        coding: Coding,
+        *,
+        clip: tuple[float, float] | None = None,
+        transitions: bool = False,
+        ranges: bool = False,
+    ) -> Counts:
+        """Count records, chains and states.
+
+        With ``clip`` also sum the numbers, with ``transitions`` count pairs, with ``ranges`` say which records were
+        read.
+        """
+        frame, tally, total, ends = self._tally(coding, clip)
         missing = tally.pop(MISSING, 0)
         records = sum(tally.values())
         size = len(coding.labels)
@@ -57,18 +70,21 @@ class Series:
             gaps=gaps,
             histogram=tuple(tally.get(code, 0) for code in range(size)),
             transitions=None if pairs is None else tuple(tuple(row) for row in pairs),
+            ranges=self._ranges(ends) if ranges else EVERYTHING,
             clipped=None if clip is None else unscaled(total, records, *clip),
         )
 
     @reading()
     def people(self, coding: Coding, *, clip: tuple[float, float] | None = None) -> dict[str, Counts]:
         """Count records, chains and states of each person, by name and in sorted order. Without transitions."""
-        frame, _, _ = self._tally(coding, clip)
+        frame, *_ = self._tally(coding, clip)
         sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
-        sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum())
+        sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum(), *_ENDS)
         tallies: dict[str, dict[int, tuple[int, int]]] = {}
-        for person, code, count, total in rows(sums):
+        ends: dict[str, list[Any]] = {}
+        for person, code, count, total, low, high in rows(sums):
             tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
+            ends.setdefault(_name(person), []).extend((low, high))
         each = self._chains(frame).group_by("person", "length").agg(nw.len().alias("chains"), nw.col("twin").sum())
         lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
         chain_rows = rows(each)
@@ -88,6 +104,7 @@ class Series:
                 missing=tally.get(MISSING, (0, 0))[0],
                 gaps=max(0, sum(count for _, count in mine) - 1),
                 histogram=tuple(tally.get(code, (0, 0))[0] for code in range(len(coding.labels))),
+                ranges=self._of_people({self._stretch(min(ends[person]), max(ends[person])): [person]}),
                 clipped=None if clip is None else unscaled(total, records, *clip),
             )
         return out
@@ -95,7 +112,7 @@ class Series:
     @reading()
     def states(self, coding: Coding) -> list[NDArray[np.int64]]:
         """The state indices of each chain, people in sorted order. The only call that brings records to Python."""
-        frame, tally, _ = self._tally(coding, None)
+        frame, tally, *_ = self._tally(coding, None)
         if not self._is_one_chain(tally.get(MISSING, 0)):
             self._lengths(frame)  # refuses duplicates, which have no order
         people = [] if self.table.layout.by is None else ["person"]
@@ -139,8 +156,36 @@ class Series:
         for value, where in self._first(strange):
             raise DataError(f"{shown(value)} at {where} is not a finite number, and {why}; correct it or drop it")
 
-    def _tally(self, coding: Coding, clip: tuple[float, float] | None) -> tuple[Frame, dict[int, int], int]:
-        """First pass, no sorting: rows a code and the clipped total, after every refusal that needs no order."""
+    def _ranges(self, ends: tuple[Any, Any]) -> Ranges:
+        """Which records were read: the first and the last place, each person's own where people are told apart."""
+        layout = self.table.layout
+        if layout.by is None:
+            first, last = self._stretch(*ends)
+            return EVERYTHING if layout.order is None else self._in_order(Range(first=first, last=last))
+        stretches: dict[tuple[Moment | None, Moment | None], list[str]] = {}
+        for person, low, high in rows(self.table.frame.group_by("person").agg(*_ENDS)):
+            stretches.setdefault(self._stretch(low, high), []).append(_name(person))
+        return self._of_people(stretches)
+
+    def _stretch(self, low: Any, high: Any) -> tuple[Moment | None, Moment | None]:
+        """The ends of a stretch as ranges have them; none where rows have no order but their own."""
+        return (None, None) if self.table.layout.order is None else (self.table.moment(low), self.table.moment(high))
+
+    def _in_order(self, part: Range) -> Ranges:
+        return Ranges(unit=self.table.unit, order=self.table.layout.order, parts=(part,))
+
+    def _of_people(self, stretches: dict[tuple[Moment | None, Moment | None], list[str]]) -> Ranges:
+        layout = self.table.layout
+        assert layout.by is not None
+        return ranges_of_people(stretches, unit=self.table.unit, order=layout.order, by=layout.by)
+
+    def _tally(
+        self, coding: Coding, clip: tuple[float, float] | None
+    ) -> tuple[Frame, dict[int, int], int, tuple[Any, Any]]:
+        """First pass, no sorting: rows a code, the clipped total, and the first and the last place.
+
+        After every refusal that needs no order.
+        """
         table, layout = self.table, self.table.layout
         frame = coded(table, coding)
         if clip is not None:
@@ -149,21 +194,18 @@ class Series:
             low, high = clip
             if not (low < high and math.isfinite(low) and math.isfinite(high - low)):
                 raise DataError(f"clip is [{low:g}, {high:g}]; it must be two finite numbers, the lower first")
-        lost = nw.col("order").is_null()
-        if not table.exact:
-            lost = lost | ~nw.col("order").is_finite().fill_null(False)
         nobody = nw.lit(False) if layout.by is None else nw.col("person").is_null()
         by_code = rows(
             frame.with_columns(
                 total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip),
-                lost=lost.cast(nw.Int64),
+                lost=lost_order(table.exact).cast(nw.Int64),
                 nobody=nobody.cast(nw.Int64),
             )
             .group_by("code")
-            .agg(nw.len().alias("rows"), nw.col("total").sum(), nw.col("lost").sum(), nw.col("nobody").sum())
+            .agg(nw.len().alias("rows"), nw.col("total").sum(), nw.col("lost").sum(), nw.col("nobody").sum(), *_ENDS)
         )
         if not by_code:
-            raise DataError("the data has no rows; at least one record is needed")
+            raise self._nothing_there()
         tally = {int(code): int(count) for code, count, *_ in by_code}
         if any(row[3] for row in by_code):
             raise DataError(
@@ -186,7 +228,8 @@ class Series:
                 raise DataError(_unknown(value, where, coding), value=value)
         if not any(code >= 0 for code in tally):
             raise self._nothing()
-        return frame, tally, sum(int(row[2] or 0) for row in by_code if row[0] >= 0)
+        ends = min(row[5] for row in by_code), max(row[6] for row in by_code)
+        return frame, tally, sum(int(row[2] or 0) for row in by_code if row[0] >= 0), ends
 
     def _linked(self, frame: Frame) -> Frame:
         gap = self.table.layout.gap
@@ -230,8 +273,19 @@ class Series:
         first = rows(frame.select(*names).sort(*names[1:]).head(1))
         return [(value, self.table.place(*where)) for value, *where in first]
 
+    def _nothing_there(self) -> DataError:
+        layout = self.table.layout
+        if not layout.is_part:
+            return DataError("the data has no rows; at least one record is needed")
+        return DataError(
+            f"there is no record with {layout.order!r} {layout.stretch}; choose a stretch with at least one record",
+            value=layout.stretch,
+        )
+
     def _nothing(self) -> DataError:
-        return DataError(f"every value of {self.table.layout.column!r} is missing; at least one record is needed")
+        layout = self.table.layout
+        where = f" {layout.stretch}" if layout.is_part else ""
+        return DataError(f"every value of {layout.column!r}{where} is missing; at least one record is needed")
 
 
 def _name(person: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Layout, columns_of
 from pufferdp.data.matching import comparable, person_of, words
+from pufferdp.data.ranges import Moment, read_last, read_moment
 from pufferdp.data.sources import Frame, Source, open_source
 
 
@@ -33,6 +35,18 @@ class Table:
     """Whether the time stamps had a time zone."""
     exact: bool
     """Whether order is an integer."""
+
+    @property
+    def unit(self) -> str:
+        """What ranges of the order are measured in: one of ``ranges.UNITS``."""
+        return _unit(self.ticks, self.aware)
+
+    def moment(self, order: Any) -> Moment:
+        """An order value as ranges have it."""
+        if self.ticks in ("us", "ns"):
+            return int(order) * (1000 if self.ticks == "us" else 1)
+        whole = self.exact or (float(order).is_integer() and abs(order) < 2**53)
+        return int(order) if whole else float(order)
 
     def place(self, order: Any, person: Any = None) -> str:
         """Where a record is, in words."""
@@ -88,12 +102,51 @@ def table_of(frame: Frame, layout: Layout) -> Table:
         picked.append(person_of(schema["person"]).alias("person"))
     if "row" in schema:
         picked.append(nw.col("row").cast(nw.Int64))
+    rows = frame.select(*picked)
+    aware = order.endswith("_utc")
+    if layout.is_part:
+        rows = rows.filter(_inside(layout, ticks, aware, exact))
     return Table(
-        frame=frame.select(*picked),
+        frame=rows,
         layout=layout,
         text=value.text,
         numeric=number is not None,
         ticks="row" if layout.order is None else ticks,
-        aware=order.endswith("_utc"),
+        aware=aware,
         exact=exact,
     )
+
+
+def lost_order(exact: bool) -> nw.Expr:
+    """Whether a row has no order, or none that is finite."""
+    lost = nw.col("order").is_null()
+    return lost if exact else lost | ~nw.col("order").is_finite().fill_null(False)
+
+
+def _unit(ticks: str, aware: bool) -> str:
+    return "number" if ticks not in ("us", "ns") else "utc" if aware else "time"
+
+
+def _inside(layout: Layout, ticks: str, aware: bool, exact: bool) -> nw.Expr:
+    """Whether a row lies in the stretch that is read. One without a place is refused later, wherever it belongs."""
+    unit = _unit(ticks, aware)
+    first, last = read_moment(layout.first, unit), read_last(layout.last, unit)
+    if first is not None and last is not None and first > last:
+        raise DataError(f"the stretch goes {layout.stretch}; its first place must come first", value=layout.stretch)
+    step = 1000 if ticks == "us" else 1
+    inside = nw.lit(True)
+    if first is not None:
+        # Whole ticks at or after it: the nearest one above.
+        low = (math.ceil(first) if step == 1 else -(-int(first) // step)) if exact else float(first)
+        inside = inside & _compared(low, exact, above=True)
+    if last is not None:
+        high = (math.floor(last) if step == 1 else int(last) // step) if exact else float(last)
+        inside = inside & _compared(high, exact, above=False)
+    return lost_order(exact) | inside
+
+
+def _compared(bound: float, exact: bool, *, above: bool) -> nw.Expr:
+    """Whether the order is at least, or at most, a bound, which may lie beyond what 64 bits hold."""
+    if exact and not -(2**63) <= bound < 2**63:
+        return nw.lit((bound < 0) == above)
+    return nw.col("order") >= bound if above else nw.col("order") <= bound

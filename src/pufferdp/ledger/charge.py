@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.errors import LedgerError, ParameterError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -204,6 +204,8 @@ def additive(
     lengths: Sequence[Sequence[int]],
     framework: Mapping[str, Any] | None,
     numbers: bool,
+    part: bool = False,
+    ranges: Ranges = EVERYTHING,
     approximate: Mapping[str, float] | None = None,
 ) -> Charge:
     """Noise on an answer, as a certificate describes it.
@@ -221,6 +223,8 @@ def additive(
         lengths: pairs of a chain length and how many chains have it.
         framework: secrets of one's own.
         numbers: whether records are real numbers.
+        part: whether the chains are parts of series that go on before and after what was read.
+        ranges: which records were read.
         approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
     """
     return Charge(
@@ -228,7 +232,7 @@ def additive(
         dp_loss=loss_of(sigma) if approximate is None else approximate["dp_loss"],
         dp_delta=0.0 if approximate is None else approximate["dp_delta"],
         delta=0.0 if approximate is None else approximate["delta"],
-        longest=max((length for length, _ in lengths), default=1),
+        longest=MOST_RECORDS if part else max((length for length, _ in lengths), default=1),
         # A promise about secrets of one's own says nothing about single records, which a ledger is about.
         epsilon=epsilon if framework is None else None,
         width=clip[1] - clip[0] if numbers and clip is not None else None,
@@ -243,9 +247,11 @@ def additive(
             "lengths": [list(pair) for pair in lengths],
             "framework": None if framework is None else dict(framework),
             **({} if approximate is None else {"delta": approximate["delta"], "euclidean": approximate["move"]}),
+            **({"part": True} if part else {}),
         },
         model=model,
         adversary=adversary,
+        ranges=ranges,
     )
 
 
@@ -266,6 +272,7 @@ def flip_charge(
     epsilon: float | None = None,
     model: str | None = None,
     adversary: str | None = None,
+    ranges: Ranges = EVERYTHING,
 ) -> Charge:
     """A series each of whose records went through a channel: P(out | in), one row for each state."""
     rows = [[float(p) for p in row] for row in channel]
@@ -277,6 +284,7 @@ def flip_charge(
         facts={"channel": rows},
         model=model,
         adversary=adversary,
+        ranges=ranges,
     )
 
 

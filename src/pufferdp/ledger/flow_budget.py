@@ -19,6 +19,7 @@ from typing import Any, Final
 from pufferdp.basics import checks
 from pufferdp.basics.errors import BudgetError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.orbits import Privacy, our_noise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.hash_chain import digest
@@ -82,6 +83,8 @@ def flow_charge(
     kappa: float | None,
     sigma: float,
     lengths: Sequence[Sequence[int]],
+    part: bool = False,
+    ranges: Ranges = EVERYTHING,
 ) -> Charge:
     """What a transition flow charges, as its certificate describes it.
 
@@ -93,8 +96,11 @@ def flow_charge(
         kappa: of the repair ``log``.
         sigma: standard deviation of the noise for the flow itself.
         lengths: pairs of a chain length and how many chains have it.
+        part: whether the chains are parts of series that go on; flows of other parts are flows of other records.
+        ranges: which records were read.
     """
     facts = {"promise": promise.to_dict(), "sum": add, "mechanism": mechanism, "kappa": kappa, "sigma": sigma}
+    facts |= {"stretch": digest(canonical_json(ranges.to_dict()))} if part else {}
     return Charge(
         kind=FLOW,
         dp_loss=math.inf,
@@ -102,12 +108,14 @@ def flow_charge(
         longest=max(length for length, _ in lengths),
         facts={**facts, "lengths": [list(pair) for pair in lengths]},
         model=model,
+        ranges=ranges,
     )
 
 
 def reading_of(facts: Mapping[str, Any]) -> str:
-    """Which records a flow is of, as far as is public: digest of the lengths of its chains."""
-    return digest(canonical_json({"lengths": facts.get("lengths")}))
+    """Which records a flow is of, as far as is public: digest of the lengths of its chains, and of its stretch."""
+    stretch = {"stretch": facts["stretch"]} if "stretch" in facts else {}
+    return digest(canonical_json({"lengths": facts.get("lengths"), **stretch}))
 
 
 def add_taus(a: float, b: float) -> float:

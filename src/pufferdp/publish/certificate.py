@@ -7,9 +7,9 @@ import json
 import os
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import canonical_json, found_text
@@ -25,6 +25,12 @@ SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )
+
+
+GOES_ON: Final = "The series goes on before and after what was read, and the promise holds for every record of it."
+"""What a promise says that was made from a part of a series."""
+_LATER: Final = ("ranges", "part")
+"""Fields of ``data`` that earlier certificates do not have."""
 
 
 class CertificatePart(BaseModel):
@@ -70,6 +76,23 @@ class AccuracyPart(CertificatePart):
     beta: float
 
 
+class RangePart(CertificatePart):
+    """A stretch of the order column, both ends included."""
+
+    from_: str | int | float | None = Field(alias="from", description="first place; null: no column says the order")
+    to: str | int | float | None = Field(description="last place")
+    by: list[str] | None = Field(description="the people whose stretch it is, sorted; null: everybody's")
+
+
+class RangesPart(CertificatePart):
+    """Which records were read."""
+
+    order: str | None
+    unit: str = Field(description="number, time (no time zone) or utc")
+    by: str | None
+    parts: list[RangePart]
+
+
 class DataPart(CertificatePart):
     """What was read, and how. All of it is public."""
 
@@ -82,6 +105,17 @@ class DataPart(CertificatePart):
     records: int
     lengths: list[list[int]] = Field(description="chain length, how many chains")
     dropped: int = Field(ge=0, description="records dropped because their value is missing")
+    ranges: RangesPart | None = Field(
+        default=None, description="which records were read; only where a column says the order or whose they are"
+    )
+    part: Literal[True] | None = Field(
+        default=None, description="only where the series goes on before and after what was read"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Certificates of earlier versions have neither, and no null in their place."""
+        return {key: value for key, value in content(self).items() if key not in _LATER or value is not None}
 
 
 class LedgerPart(CertificatePart):

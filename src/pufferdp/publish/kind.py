@@ -23,6 +23,7 @@ from pufferdp.basics.errors import CertificateError, PufferdpError
 from pufferdp.basics.files import canonical_json, found_text
 from pufferdp.basics.plugins import plugins
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import link
 from pufferdp.models.base import Model
@@ -248,6 +249,8 @@ UNPROVABLE: Final = {
     "data.gap": "how the data was read; it must go with the model and the other columns",
     "data.missing": "how the data was read; it must go with the model",
     "data.id": "the name of a column",
+    "data.ranges": "which records were read; they must go with the columns and the chains, and be those charged",
+    "data.part": "whether the series goes on before and after what was read; the noise must be enough for it",
     "data.dropped": "how many values were missing; 0 where they were refused",
     "warnings": "where the model and the noise came from; what follows from the rest must be there",
     "ledger": "which row it was charged as; its hash must be that of a row that charges this very publication",
@@ -390,6 +393,42 @@ def stated_lengths(lengths: Sequence[Sequence[int]]) -> tuple[tuple[int, int], .
             f"data.lengths is {found_text(lengths)}; it must be pairs: a chain length and how many chains have it"
         )
     return tuple((pair[0], pair[1]) for pair in lengths)
+
+
+def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
+    """Which records were read, as the part ``data`` of a certificate states it; refused where it cannot be so.
+
+    Certificates of earlier versions do not say: everything may have been read. With ``asked`` the stretch may be the
+    one that was asked for, which a stream states before it has been read.
+    """
+    if data.ranges is None:
+        return EVERYTHING
+    stated = data.ranges.model_dump(by_alias=True)
+    ranges = Ranges.from_dict(stated)
+    if ranges == EVERYTHING or canonical_json(ranges.to_dict()) != canonical_json(stated):
+        raise CertificateError("data.ranges is not written as a publication writes it")
+    if (ranges.order, ranges.by) != (data.order, data.by):
+        raise CertificateError("data.ranges is about other columns than data.order and data.by")
+    if ranges.order is None and ranges.unit != "number":
+        raise CertificateError(f"data.ranges has the unit {ranges.unit!r}, and no column that is measured in it")
+    if not asked and ranges.order is not None:
+        for part in ranges.parts:
+            if part.first is None or part.last is None:
+                raise CertificateError("data.ranges has a stretch without ends, and a column says the order")
+        single = ranges.by is None and ranges.parts[0].first == ranges.parts[0].last
+        if single != (data.records + data.dropped == 1) and ranges.by is None:
+            raise CertificateError(f"data.ranges does not go with {data.records} records in one order")
+    if ranges.by is not None and not asked and any(part.people is None for part in ranges.parts):
+        raise CertificateError("data.ranges does not say whose stretches they are, and a column tells people apart")
+    listed = [name for part in ranges.parts for name in part.people or ()]
+    if len(listed) != len(set(listed)):
+        raise CertificateError("data.ranges names a person twice; each has one stretch")
+    if not listed and len(ranges.parts) > 1:
+        raise CertificateError("data.ranges has several stretches, and no column tells people apart")
+    chains = sum(count for _, count in stated_lengths(data.lengths))
+    if len(listed) > chains + data.dropped:
+        raise CertificateError(f"data.ranges names {len(listed)} people; there are {chains} chains")
+    return ranges
 
 
 def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]]) -> dict[str, Claim | Claims]:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pufferdp.basics.errors import CertificateError, DeliveryError, PufferdpError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Layout
+from pufferdp.data.layout import Layout, Place
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
 from pufferdp.publish.fingerprint import fitted_warning
@@ -46,6 +47,10 @@ class Reading:
     gap: str | float | None = None
     missing: str = "refuse"
     id: str | None = None
+    first: Place | None = None
+    """Read a stretch of the order column, from this place on; the series goes on before it."""
+    last: Place | None = None
+    """Read up to this place; the series goes on behind it."""
 
     @classmethod
     def stated(cls, data: Any) -> Reading:
@@ -56,11 +61,28 @@ class Reading:
     @property
     def layout(self) -> Layout:
         """Where the series is in its table; refuses a way of reading that there is not."""
-        return Layout(column=self.column, order=self.order, by=self.by, gap=self.gap, missing=self.missing)
+        return Layout(
+            column=self.column,
+            order=self.order,
+            by=self.by,
+            gap=self.gap,
+            missing=self.missing,
+            first=self.first,
+            last=self.last,
+        )
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a stretch of a longer series is read."""
+        return self.first is not None or self.last is not None
 
     def check(self, model: Model) -> Layout:
         """Refuse a way of reading that does not go with the model, before any data is read."""
-        check_reading(model, {"order": self.order, "by": self.by, "gap": self.gap}, self.missing, self.id)
+        layout: dict[str, str | float | None] = {"order": self.order, "by": self.by, "gap": self.gap}
+        for name, place in (("from", self.first), ("to", self.last)):
+            if place is not None:
+                layout[name] = str(place)
+        check_reading(model, layout, self.missing, self.id)
         return self.layout
 
     def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = ()) -> None:
@@ -71,9 +93,9 @@ class Reading:
         except PufferdpError as error:
             raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
-    def facts(self, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+    def facts(self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING) -> dict[str, Any]:
         """How the data was read, as a certificate says it."""
-        return facts_of(self.layout, self.id, lengths, dropped)
+        return facts_of(self.layout, self.id, lengths, dropped, ranges)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pufferdp.basics.errors import DataError, NotApplicableError
 from pufferdp.data.families import read_families
 from pufferdp.data.layout import Coding, Counts, Layout
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
@@ -39,6 +40,8 @@ class Exact:
     """The records themselves, for a function of one's own."""
     facts: dict[str, Any]
     """How the data was read: public."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read: public."""
 
     def __repr__(self) -> str:
         return f"Exact({self.facts})"
@@ -103,7 +106,7 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
 def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exact:
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
-    counts = series.counts(coding, clip=query.clip if numbers else None)
+    counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
     return exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
 
 
@@ -122,7 +125,8 @@ def exact_of(
         histogram=() if only_numbers else histogram_of(model, counts),
         clipped=counts.clipped,
         states=states,
-        facts=facts_of(layout, None, counts.lengths, counts.missing),
+        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges),
+        ranges=counts.ranges,
     )
 
 
@@ -136,6 +140,8 @@ class ExactFlow:
     histogram: tuple[int, ...]
     facts: dict[str, Any]
     """How the data was read: public."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read: public."""
 
     def __repr__(self) -> str:
         return f"ExactFlow({self.facts})"
@@ -144,7 +150,7 @@ class ExactFlow:
 def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
     """Count the transitions of all chains; none leads across a gap or a missing value."""
     coding = coding_of(model)
-    counts = open_series(data, layout).counts(coding, transitions=True)
+    counts = open_series(data, layout).counts(coding, transitions=True, ranges=True)
     check_start(model, counts)
     histogram = histogram_of(model, counts)
     assert counts.transitions is not None
@@ -153,11 +159,18 @@ def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
         transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(indices, indices)],
         lengths=counts.lengths,
         histogram=histogram,
-        facts=facts_of(layout, None, counts.lengths, counts.missing),
+        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges),
+        ranges=counts.ranges,
     )
 
 
-def facts_of(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]], dropped: int) -> dict[str, Any]:
+def facts_of(
+    layout: Layout,
+    id: str | None,
+    lengths: Sequence[tuple[int, int]],
+    dropped: int,
+    ranges: Ranges = EVERYTHING,
+) -> dict[str, Any]:
     """How the data was read: public."""
     return {
         "column": layout.column,
@@ -169,6 +182,8 @@ def facts_of(layout: Layout, id: str | None, lengths: Sequence[tuple[int, int]],
         "records": sum(length * count for length, count in lengths),
         "lengths": [list(pair) for pair in lengths],
         "dropped": dropped,
+        **({} if ranges == EVERYTHING else {"ranges": ranges.to_dict()}),
+        **({"part": True} if layout.is_part else {}),
     }
 
 

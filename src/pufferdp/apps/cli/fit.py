@@ -20,6 +20,8 @@ def fit(
     by: options.By = None,
     gap: options.Gap = None,
     missing: options.Missing = "refuse",
+    first: options.First = None,
+    last: options.Last = None,
     bins: options.Bins = None,
     start: Annotated[str, typer.Option("--start", help="Start of the fitted chain: stationary or any.")] = "stationary",
     states: Annotated[
@@ -52,6 +54,8 @@ def fit(
                 by=by,
                 gap=options.gap_of(gap),
                 missing=missing,
+                first=first,
+                last=last,
                 bins=bins,
                 confidence=None if confidence is None else options.number("confidence", confidence),
                 start=start,

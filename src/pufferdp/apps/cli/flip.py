@@ -27,6 +27,8 @@ def flip(
     by: options.By = None,
     gap: options.Gap = None,
     missing: options.Missing = "refuse",
+    first: options.First = None,
+    last: options.Last = None,
     bins: options.Bins = None,
     optimise: Annotated[
         bool, typer.Option("--optimise", help="More than two states: search for a better channel; takes a while.")
@@ -102,6 +104,8 @@ def flip(
                 order=order,
                 by=by,
                 missing=missing,
+                first=first,
+                last=last,
                 bins=bins,
                 optimise=optimise,
                 noise_chain=noise,
@@ -143,6 +147,8 @@ def flip(
                 by=by,
                 gap=options.gap_of(gap),
                 missing=missing,
+                first=first,
+                last=last,
                 bins=bins,
                 optimise=optimise,
                 noise_chain=noise,

@@ -26,6 +26,16 @@ Order = Annotated[
 ]
 By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
 Gap = Annotated[str | None, typer.Option("--gap", help="A longer step starts a new chain: 10min, or a number.")]
+First = Annotated[
+    str | None,
+    typer.Option(
+        "--from", help="Read only from this place of --order on: a number, a date or a time. The series goes on before."
+    ),
+]
+Last = Annotated[
+    str | None,
+    typer.Option("--to", help="Read only up to this place of --order, itself included; a date is the whole day."),
+]
 Missing = Annotated[str, typer.Option("--missing", help="refuse, or break: a missing value ends a chain.")]
 Bins = Annotated[
     str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")

@@ -29,6 +29,10 @@ def plan(
     lengths: Annotated[
         str | None, typer.Option("--lengths", help="Records in each of several chains: 288,288,…")
     ] = None,
+    part: Annotated[
+        bool,
+        typer.Option("--part", help="The chains are parts of series that go on, as with --from and --to of release."),
+    ] = False,
     adversary: options.AdversaryName = "bdp",
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
@@ -95,6 +99,7 @@ def plan(
             clip=options.pair(clip),
             secrets=None if secrets is None else load_secrets(secrets),
             delta=0.0 if delta is None else options.number("delta", delta),
+            part=part,
             progress=progress,
         )
         _deliver(outputs, result, lambda: f"{result}\n\n{result.chart()}", as_json, progress)

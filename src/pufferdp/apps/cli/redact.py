@@ -41,6 +41,8 @@ def redact(
     ] = None,
     mark: Annotated[str, typer.Option("--mark", help="Word that stands for a redacted record; no state.")] = "*",
     missing: options.Missing = "refuse",
+    first: options.First = None,
+    last: options.Last = None,
     bins: options.Bins = None,
     after: Annotated[
         str | None, typer.Option("--after", help="Certificate of an earlier redaction, whose records stay hidden.")
@@ -137,6 +139,8 @@ def redact(
                     by=by,
                     gap=options.gap_of(gap),
                     missing=missing,
+                    first=first,
+                    last=last,
                     bins=bins,
                     mark=mark,
                     after=None if after is None else read_certificate(after),

@@ -67,6 +67,8 @@ def release(
     by: options.By = None,
     gap: options.Gap = None,
     missing: options.Missing = "refuse",
+    first: options.First = None,
+    last: options.Last = None,
     bins: options.Bins = None,
     id: Annotated[
         str | None, typer.Option("--id", help="Column that says which record a row is, for models that are not chains.")
@@ -113,6 +115,8 @@ def release(
         "by": by,
         "gap": options.gap_of(gap),
         "missing": missing,
+        "first": first,
+        "last": last,
         "clip": options.pair(clip),
         "mechanism": mechanism,
         "beta": options.number("beta", beta),

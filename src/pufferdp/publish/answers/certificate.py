@@ -7,8 +7,10 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
+from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import (
+    GOES_ON,
     SECRETS,
     AccuracyPart,
     CertificatePart,
@@ -160,6 +162,8 @@ def _width(problem: Problem) -> str:
 def public_facts(problem: Problem) -> list[str]:
     """What a release takes to be known to everyone."""
     facts = problem.model.public_facts(problem.records)
+    if problem.part:
+        facts.append("which stretch of the series was read")
     facts.append("the model, the query and every number in this certificate but the records")
     if problem.model.bins is not None and problem.bound.range is not None:
         facts.append("given its state, a number is taken to be independent of all other records")
@@ -167,7 +171,12 @@ def public_facts(problem: Problem) -> list[str]:
 
 
 def statement(problem: Problem, delta: float = 0.0) -> str:
-    """The promise in one sentence."""
+    """The promise in one sentence; of a part of a series a second one says that it goes on."""
+    goes_on = problem.part and series_of(problem.model) is not None
+    return _promise(problem, delta) + (f" {GOES_ON}" if goes_on else "")
+
+
+def _promise(problem: Problem, delta: float) -> str:
     several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"

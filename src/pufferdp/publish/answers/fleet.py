@@ -15,16 +15,15 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Coding, Counts
+from pufferdp.data.layout import Coding, Counts, Place
 from pufferdp.data.series import open_series
-from pufferdp.leakage.curves import curve
 from pufferdp.leakage.quilts.fleet import worst_of_each
 from pufferdp.leakage.tight.fleet import losses_of_each
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
 from pufferdp.models.files.json import model_digest
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
-from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord
+from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord, problem_curve
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Calibrated, Calibration
@@ -66,6 +65,8 @@ def release_fleet(
     order: str | None = None,
     gap: str | float | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
@@ -87,6 +88,8 @@ def release_fleet(
         order: the column to sort by; without it a file is taken in row order.
         gap: a longer step in ``order`` starts a new chain.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        first: read only the records from this place of ``order`` on, itself included.
+        last: read only those up to this place, itself included; a date is the whole day.
         clip: range of the numbers of a sum or mean.
         mechanism: a mechanism by name; by default the best that applies to each person. Chains of two states are
             calibrated in one pass where their best is known beforehand, and so are those of two states with
@@ -104,7 +107,7 @@ def release_fleet(
     each = AnswerPublication(
         data=data,
         model=next(iter(models.values())),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
         query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -299,14 +302,17 @@ def _tight_noises(problems: Each, mechanism: str | None) -> Noises:
     if not chains:
         return {}
     first = problems[next(iter(chains))].problem
-    lengths = [problems[person].problem.longest for person in chains]
+    lengths = [problems[person].problem.series_length for person in chains]
     tables = np.stack([chain.transition for chain in chains.values()])
     losses = losses_of_each(tables, np.array(lengths), min(first.epsilon, LARGEST), first.adversary)
-    theorem = curve("tight", first.model, first.longest, first.adversary).theorem
+    theorem = problem_curve("tight", first).theorem
+    # Of a short part of a series group privacy may ask for less: it counts the records that are read alone.
+    short = first.endless and mechanism is None
+    least = {p: first.epsilon / problems[p].problem.longest if short else 0.0 for p in chains}
     return {
         person: _noise(problems[person], _TIGHT.with_loss(problems[person].problem, loss, theorem))
         for person, loss in zip(chains, losses.tolist(), strict=True)
-        if loss > 0
+        if loss > least[person]
     }
 
 
@@ -322,7 +328,7 @@ def _quilt_noises(problems: Each) -> Noises:
         return {}
     first = problem_of[next(iter(chains))]
     adversary = Adversary.PUFFERFISH if first.adversary is Adversary.PUFFERFISH else Adversary.BDP
-    lengths = [problem_of[person].longest for person in chains]
+    lengths = [problem_of[person].series_length for person in chains]
     out = {}
     for person, worst in zip(
         chains, worst_of_each(list(chains.values()), lengths, first.epsilon, adversary), strict=True

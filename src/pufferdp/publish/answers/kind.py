@@ -11,6 +11,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
 from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge, additive
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
@@ -43,6 +44,7 @@ from pufferdp.publish.kind import (
     data_claims,
     model_claims,
     stated_lengths,
+    stated_ranges,
 )
 from pufferdp.publish.noise import Accuracy
 from pufferdp.publish.pipeline import Reading
@@ -57,6 +59,8 @@ class AnswerProblem:
     """By name; the best that applies where none is named."""
     beta: float = 0.05
     """Accuracy is certified at probability 1−beta."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +91,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         "calibration.quilt.node": "in a series any record may stand for those whose quilt is as good",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
         "facts.query": "the noise is often the same for several queries",
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
         "facts.coordinates": "of a function of one's own: its author's word; otherwise it follows from the query",
@@ -118,9 +123,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
             independent_noise=c.noise.balanced is None,
             delta=c.guarantee.delta or 0.0,
+            part=c.data.part is True,
         )
         Reading.stated(c.data).check_stated(model, lengths)
-        return AnswerProblem(problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta)
+        return AnswerProblem(
+            problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta, ranges=stated_ranges(c.data)
+        )
 
     def solve(self, problem: AnswerProblem, progress: Progress) -> AnswerNoise:
         """The noise of the mechanism that is named, or of the best."""
@@ -214,6 +222,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             lengths=query_problem.lengths,
             framework=None if query_problem.secrets is None else query_problem.secrets.to_dict(),
             numbers=query_problem.model.real_valued,
+            part=query_problem.part,
+            ranges=problem.ranges,
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
@@ -229,8 +239,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             epsilon=facts["epsilon"],
             adversary=checks.adversary(charge.adversary),
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
+            part=facts.get("part") is True,
         )
-        problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"])
+        problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)
         return self.charge(problem, self.solve(problem, silent))
 
 

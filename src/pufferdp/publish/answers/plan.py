@@ -11,13 +11,13 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
-from pufferdp.leakage.curves import curve, small_loss_slopes
+from pufferdp.leakage.curves import small_loss_slopes
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
-from pufferdp.publish.answers.mechanisms.baselines import PerRecord
-from pufferdp.publish.answers.problem import Calibration, Mechanism, Problem
+from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
+from pufferdp.publish.answers.problem import PART, Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
@@ -123,8 +123,7 @@ class Plan(Ranking[Candidate]):
         """By how much correlation multiplies a small epsilon, by curve; empty where no such number is known."""
         p = self.problem
         names = ("independent", "general", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
-        longest = p.longest if p.lengths else None
-        return small_loss_slopes({name: curve(name, p.model, longest, p.adversary) for name in names})
+        return small_loss_slopes({name: problem_curve(name, p) for name in names})
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp plan --json`` prints."""
@@ -135,6 +134,7 @@ class Plan(Ranking[Candidate]):
             "longest_chain": p.longest if p.records else None,
             "epsilon": p.epsilon,
             **({"delta": p.delta} if p.delta else {}),
+            **({"part": True} if p.part else {}),
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
@@ -179,6 +179,7 @@ def plan(
     clip: tuple[float, float] | None = None,
     secrets: Secrets | None = None,
     delta: float = 0.0,
+    part: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
@@ -194,6 +195,7 @@ def plan(
         clip: range of the numbers of a sum or mean.
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
+        part: whether the chains are parts of series that go on before and after them, as for a release from a stretch.
         progress: called with a few words before each mechanism.
     """
     problem = Problem(
@@ -204,6 +206,7 @@ def plan(
         adversary=checks.adversary(adversary),
         secrets=secrets,
         delta=delta,
+        part=part,
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
@@ -234,6 +237,8 @@ def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     try:
+        if problem.endless and not mechanism.holds_for_parts(problem):
+            raise NotApplicableError(PART)
         calibration, reason = mechanism.calibrate(problem), None
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):

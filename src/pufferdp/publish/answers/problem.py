@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model, records_of
+from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
@@ -35,6 +38,9 @@ class Problem:
     and their certificates say so by saying nothing else."""
     delta: float = 0.0
     """What mechanisms with approximate promises may add to every probability; the others do without."""
+    part: bool = False
+    """Whether the records are a part of a series that goes on before and after them: the promise is then about every
+    record of the series, and the adversary may know those outside."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -65,8 +71,30 @@ class Problem:
 
     @property
     def longest(self) -> int:
-        """Records in the longest chain. Noise never falls as a chain grows, so it decides."""
+        """Records in the longest chain that is read. Noise never falls as a chain grows, so it decides."""
         return max(length for length, _ in self.lengths)
+
+    @cached_property
+    def endless(self) -> bool:
+        """Whether noise must be enough for a series of any length, of which the chains are a part.
+
+        Not for somebody who knows no record, where chains start in their stationary law or in any: the part is such a
+        chain itself then, and records outside show in the answer through its first or its last record only
+        (docs/theory/parts.md).
+        """
+        series = series_of(self.model)
+        if not self.part or series is None:
+            return False
+        given = any(chain.given_start is not None for chain in series.chains)
+        return given or self.adversary is not Adversary.PUFFERFISH
+
+    @property
+    def series_length(self) -> int:
+        """Records of the longest series that the promise is for: those read, or as many as there may be at all.
+
+        Curves and quilts never fall as a series grows, so the longest decides for all.
+        """
+        return MOST_RECORDS if self.endless else self.longest
 
     @cached_property
     def bound(self) -> BoundQuery:
@@ -201,6 +229,13 @@ class Mechanism(ABC):
     approximate: bool = False
     """Whether its promise has a delta; it is tried where one is allowed."""
 
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """Whether its noise is enough where the records are a part of an endless series (``Problem.endless``).
+
+        It is where ``find`` looks at ``series_length`` and no other length, or lets all records change that are read.
+        """
+        return False
+
     @abstractmethod
     def find(self, problem: Problem) -> Calibrated:
         """σ and what it rests on. Raises NotApplicableError when there is no guarantee."""
@@ -221,6 +256,10 @@ class Mechanism(ABC):
             quilt=finding.quilt,
             transport=finding.transport,
         )
+
+
+PART: Final = "holds for the records read alone, and the series goes on before and after them"
+"""Why a mechanism does not apply to a part of a series."""
 
 
 def refuse_known_records(problem: Problem) -> None:

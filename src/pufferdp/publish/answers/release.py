@@ -15,6 +15,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError, QueryError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.layout import Place
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
@@ -68,6 +69,8 @@ def release(
     by: str | None = None,
     gap: str | float | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     bins: str | None = None,
     id: str | None = None,
     secrets: Secrets | None = None,
@@ -94,6 +97,9 @@ def release(
         by: the column that tells people apart: one independent chain each.
         gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
+        last: read only those up to this place, itself included; a date is the whole day. With either, the series goes
+            on before and after what is read, and the promise is for all of it.
         bins: edges that turn numbers into states, where the model has none.
         id: for models that are not chains, the column that says which record a row is.
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
@@ -109,7 +115,7 @@ def release(
     return AnswerPublication(
         data=data,
         model=with_bins(model, bins),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, id=id),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, id=id, first=first, last=last),
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -165,7 +171,8 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def problem(self, exact: Exact) -> AnswerProblem:
         """For the chains that were read."""
-        return AnswerProblem(problem=self._problem_for(exact.lengths), mechanism=self.mechanism, beta=self.beta)
+        problem = self._problem_for(exact.lengths)
+        return AnswerProblem(problem=problem, mechanism=self.mechanism, beta=self.beta, ranges=exact.ranges)
 
     def _problem_for(self, lengths: tuple[tuple[int, int], ...]) -> Problem:
         return Problem(
@@ -176,6 +183,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
             adversary=self.adversary,
             secrets=self.secrets,
             delta=self.delta,
+            part=self.reading.is_part,
         )
 
     def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
+from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Coding, Counts
+from pufferdp.data.layout import Coding, Counts, Place
 from pufferdp.data.series import open_series
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
@@ -54,6 +55,8 @@ def fit(
     by: str | None = None,
     gap: str | float | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     bins: str | None = None,
     confidence: float | None = None,
     start: str = "stationary",
@@ -73,6 +76,8 @@ def fit(
         by: the column that tells people apart.
         gap: a longer step in ``order`` starts a new chain.
         missing: ``"refuse"`` or ``"break"``.
+        first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
+        last: read only those up to this place, itself included; a date is the whole day.
         bins: edges that turn numbers into states.
         confidence: probability that the class contains the truth, over all entries together.
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
@@ -85,7 +90,7 @@ def fit(
     """
     return FitPublication(
         data=data,
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
         bins=bins,
         confidence=confidence,
         start=start,
@@ -152,7 +157,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             coding = Coding(labels=bin_names(edges), bins=edges)
         else:
             coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
-        counts = series.counts(coding, transitions=True)
+        counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         return Counted(counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64))
 
     def problem(self, exact: Counted) -> FitProblem:
@@ -160,8 +165,9 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         return FitProblem(
             dp_epsilon=None if self.dp_epsilon is None else checks.epsilon(self.dp_epsilon, "dp_epsilon"),
             confidence=None if self.confidence is None else checks.probability(self.confidence, "confidence"),
-            longest=max(length for length, _ in exact.counts.lengths),
+            longest=MOST_RECORDS if self.reading.is_part else max(length for length, _ in exact.counts.lengths),
             states=len(exact.moves),
+            ranges=exact.counts.ranges,
         )
 
     def charge(self, problem: FitProblem, solution: float) -> Charged:

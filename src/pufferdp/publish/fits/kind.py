@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.publish.fits.bounds import TRANSITIONS_MOVE, transition_scale
@@ -23,9 +24,11 @@ class FitProblem:
     confidence: float | None = None
     """Of a class: the probability that it contains the truth."""
     longest: int = 1
-    """Records in the longest chain."""
+    """Records in the longest chain; as many as there may be where it is a part of a longer series."""
     states: int | None = None
     """Whose transitions are counted; None where a charge does not say."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read, where it is charged."""
 
 
 class FitKind(Kind[FitProblem, float, Fitted]):
@@ -43,6 +46,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         "left_out": "which states were never left",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
         "longest": "how long the longest chain is",
         "facts.states": "how many states were counted",
     }
@@ -72,12 +76,14 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         assert problem.dp_epsilon is not None
         states = {} if problem.states is None else {"states": problem.states}
         facts = {**states, "lipschitz": TRANSITIONS_MOVE, "scale": solution}
-        return Charge(kind="fit", dp_loss=problem.dp_epsilon, longest=problem.longest, facts=facts)
+        return Charge(
+            kind="fit", dp_loss=problem.dp_epsilon, longest=problem.longest, facts=facts, ranges=problem.ranges
+        )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """From the DP loss: so much noise it needs."""
         states = charge.facts.get("states")
-        problem = FitProblem(dp_epsilon=charge.dp_loss, longest=charge.longest, states=states)
+        problem = FitProblem(dp_epsilon=charge.dp_loss, longest=charge.longest, states=states, ranges=charge.ranges)
         return self.charge(problem, self.solve(problem, silent))
 
 

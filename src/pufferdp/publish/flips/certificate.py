@@ -10,6 +10,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import SeriesModel
 from pufferdp.publish.certificate import (
+    GOES_ON,
     SECRETS,
     CertificatePart,
     DataPart,
@@ -80,8 +81,8 @@ class SeriesCertificate(SealedCertificate):
     sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
 
 
-def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -> dict[str, Any]:
-    """The promise of a sanitised series."""
+def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary, *, part: bool = False) -> dict[str, Any]:
+    """The promise of a sanitised series, or of a part of one."""
     several = "" if model.single else ", whichever model of the class is true"
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return {
@@ -93,6 +94,7 @@ def series_guarantee(model: SeriesModel, epsilon: float, adversary: Adversary) -
         "statement": (
             f"Whoever believes the model{several}, knows {adversary.knows} and sees this series can shift their odds "
             f"between two values of any one record by a factor of at most e^{epsilon:g} = {factor:.4g}."
+            + (f" {GOES_ON}" if part else "")
         ),
     }
 
@@ -102,9 +104,10 @@ def series_once(row: object) -> str:
     return ONCE if row is None else CHARGED
 
 
-def series_public(records: int) -> list[str]:
+def series_public(records: int, *, part: bool = False) -> list[str]:
     """What a sanitised series takes to be known to everyone."""
     return [
+        *(["which stretch of the series was read"] if part else []),
         f"how many records there are ({records}) and how they fall into chains",
         "where gaps and missing values lie",
         "the model, the channel and every number in this certificate but the records",

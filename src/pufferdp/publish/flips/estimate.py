@@ -85,6 +85,11 @@ def denoise_flips(
     believed = chain_of(model or model_from_dict(c.model))
     if believed is None:
         raise NotApplicableError("the certificate is for a class of chains, which has no one law; name one as model")
+    if c.data.part is True and believed.given_start is not None:
+        raise NotApplicableError(
+            "the model's start is for the first record of the series, and this is a later part of it; name a chain "
+            'with the start "stationary" as model'
+        )
     channel = np.array(c.channel.matrix)
     start = believed.stationary if believed.given_start is None else believed.given_start
     return [posterior(chain, start, believed.transition, channel) for chain in _chains(data, c)]

@@ -27,7 +27,8 @@ from pufferdp.basics.interrupts import Interrupted, held, interruptible
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.csv_stream import Passed, change_file, change_lines, check_lines, count_lines, is_plain
-from pufferdp.data.layout import Coding, Counts
+from pufferdp.data.layout import Coding, Counts, Place
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Model
@@ -86,6 +87,8 @@ def flip(
     by: str | None = None,
     gap: str | float | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     bins: str | None = None,
     optimise: bool = False,
     noise_chain: Model | None = None,
@@ -108,6 +111,9 @@ def flip(
         by: the column that tells people apart: one independent chain each; written beside the states.
         gap: a longer step in ``order`` starts a new chain.
         missing: ``"refuse"`` or ``"break"``; a missing value stays missing.
+        first: read, flip and write only the records from this place of ``order`` on, itself included.
+        last: only those up to this place, itself included; a date is the whole day. The series goes on before and
+            after what is read, and the promise is for all of it.
         bins: edges that turn numbers into states, where the model has none.
         optimise: with more than two states, search for a better channel than k-ary randomised response.
         noise_chain: for two states, flips that are a Markov chain themselves: its first state is no flip, its second
@@ -122,7 +128,7 @@ def flip(
     options: dict[str, Any] = {
         "data": data,
         "model": flippable(with_bins(model, bins)),
-        "reading": Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        "reading": Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
         "optimise": optimise,
@@ -153,6 +159,8 @@ def flip_stream(
     order: str | None = None,
     by: str | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     bins: str | None = None,
     optimise: bool = False,
     noise_chain: Model | None = None,
@@ -163,14 +171,15 @@ def flip_stream(
     """Sanitise a stream of CSV lines as they come, in constant memory; the promise is for series of any length.
 
     With a ledger it is charged for any length as well, once its first lines have been read and before any is written.
-    What is wrong with a later line ends the stream, and the charge stays.
+    What is wrong with a later line ends the stream, and the charge stays. With ``first`` or ``last`` lines outside are
+    left out, and the charge is on the stretch that is asked for: nobody knows yet which of it will come.
     """
     return FlipStream(
         data=None,
         source=source,
         sink=sink,
         model=flippable(with_bins(model, bins)),
-        reading=Reading(column=column, order=order, by=by, missing=missing),
+        reading=Reading(column=column, order=order, by=by, missing=missing, first=first, last=last),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         optimise=optimise,
@@ -210,15 +219,17 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         """The data set must be for this model and this adversary."""
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
-    def problem_for(self, length: int | None) -> FlipProblem:
-        """The promise for chains of a length."""
+    def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
+        """The promise for chains of a length; of a part of a series for any length."""
         return FlipProblem(
             model=self.model,
             epsilon=self.epsilon,
             adversary=self.adversary,
-            length=length,
+            length=None if self.reading.is_part else length,
             optimise=self.optimise,
             noise=self.noise,
+            part=self.reading.is_part,
+            ranges=ranges,
         )
 
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charged:
@@ -288,7 +299,8 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         file = FileRows.of(self.data, layout) if isinstance(self.data, (str, os.PathLike)) else None
         # A file without an order or people is read once; otherwise the order is needed as times, and as it is written.
         once = file is not None and layout.order is None and layout.by is None
-        counts = (file.series if file is not None and once else open_series(self.data, layout)).counts(self.coding)
+        series = file.series if file is not None and once else open_series(self.data, layout)
+        counts = series.counts(self.coding, ranges=True)
         check_start(self.model, counts)
         histogram_of(self.model, counts)
         return counts, file
@@ -300,7 +312,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
 
     def problem(self, exact: tuple[Counts, FileRows | None]) -> FlipProblem:
         """For the longest chain that was read."""
-        return self.problem_for(max(length for length, _ in exact[0].lengths))
+        return self.problem_for(max(length for length, _ in exact[0].lengths), exact[0].ranges)
 
     def draw(
         self, problem: FlipProblem, solution: FlipDesign, exact: tuple[Counts, FileRows | None], charged: Charged
@@ -317,7 +329,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         else:
             coding, labels, rows = self.coding, self.model.labels, file
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
-        facts = self.reading.facts(counts.lengths, counts.missing)
+        facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges)
         made = self.made(self.model, facts, histogram_of(self.model, counts), charged)
         flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
@@ -401,11 +413,12 @@ class FlipStream(FlipPublication[None]):
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: None, charged: Charged) -> Flip:
         """Charged when the first lines are there, then line by line; what ends it later leaves its certificate."""
-        passed, account = Passed(), [charged]
+        passed, account, made_for = Passed(), [charged], [problem]
 
-        def begin() -> None:
+        def begin(ranges: Ranges) -> None:
+            made_for.append(replace(problem, ranges=ranges))
             with held():
-                account.append(super(FlipStream, self).charge(problem, solution))
+                account.append(super(FlipStream, self).charge(made_for[-1], solution))
 
         broken: Exception | Interrupted | None = None
         try:
@@ -427,7 +440,7 @@ class FlipStream(FlipPublication[None]):
             broken = error
         if broken is not None and not passed.records:
             raise DeliveryError(f"{account[-1].words}; the stream ended before a record: {_why(broken)}") from broken
-        flip = self._certified(problem, solution, passed, account[-1])
+        flip = self._certified(made_for[-1], solution, passed, account[-1])
         if broken is None:
             return flip
         raise DeliveryError(
@@ -435,7 +448,7 @@ class FlipStream(FlipPublication[None]):
         ) from broken
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
-        facts = self.reading.facts(((passed.records, 1),), passed.missing)
+        facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges)
         # Nobody has counted the states of a stream, so whether the model was fitted on them cannot be told.
         fitted = bool(self.model.fitted) and not receipt.fit_charged
         doubt = ["the model was fitted on data; if on this stream, the promise is weaker"] if fitted else []

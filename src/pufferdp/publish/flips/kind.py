@@ -13,6 +13,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
 from pufferdp.basics.progress import Progress
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge, flip_charge, noise_chain
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
@@ -41,6 +42,7 @@ from pufferdp.publish.kind import (
     data_claims,
     model_claims,
     stated_lengths,
+    stated_ranges,
 )
 from pufferdp.publish.noise import ChainShares
 from pufferdp.publish.pipeline import Reading
@@ -65,6 +67,11 @@ class FlipProblem:
     thresholds: Thresholds | None = None
     noise: ChainShares | None = None
     """Flips that are this very chain, instead."""
+    part: bool = False
+    """Whether the series goes on before and after what was read; the length is None then. Flips of a part are those of
+    the whole series, all but some of them left out, so that they leak no more."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read."""
 
 
 class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
@@ -78,6 +85,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         "channel.length": "the promise may be for longer chains than there are",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
         "longest": "how long the longest chain is; the promise must hold for it",
         "epsilon": "a promise may be weaker than what follows from the channel, and none need be made",
     }
@@ -94,6 +102,12 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             raise CertificateError(
                 f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
             )
+        part = c.data.part is True
+        if part and c.channel.length is not None:
+            raise CertificateError(
+                f"the loss is for series of {c.channel.length} records, and this one goes on before and after what was "
+                "read"
+            )
         Reading.stated(c.data).check_stated(model)
         noise = _stated_noise(c)
         return FlipProblem(
@@ -104,6 +118,8 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             mechanism=c.mechanism.name,
             thresholds=None if noise is not None else _thresholds(c.channel.thresholds, flippable(model).size),
             noise=noise,
+            part=part,
+            ranges=stated_ranges(c.data, asked=c.channel.length is None),
         )
 
     def solve(self, problem: FlipProblem, progress: Progress) -> FlipDesign:
@@ -119,7 +135,8 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
     def claims(self, problem: FlipProblem, solution: FlipDesign, made: Made) -> Claims:
         """Every field of the certificate, in its order."""
         design = solution
-        promise = series_guarantee(design.model, design.epsilon, design.adversary)
+        promise = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
+        records = sum(length * count for length, count in made.data["lengths"])
         return {
             **self.head_claims(made),
             "guarantee": {name: Exact(value) for name, value in promise.items()},
@@ -135,7 +152,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 **({} if design.noise is None else {"noise": Exact(noise_dict(design.noise))}),
             },
             "data": data_claims(made.data, made.data["lengths"]),
-            "public": Exact(series_public(sum(length * count for length, count in made.data["lengths"]))),
+            "public": Exact(series_public(records, part=problem.part)),
             "labels": Exact(list(design.model.labels)),
             "once": Exact(series_once(made.ledger)),
             "warnings": Stated(list(made.warnings)),
@@ -152,7 +169,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         }
         if solution.noise is not None:
             return noise_chain(solution.noise.start, solution.noise.transition, **about)
-        return flip_charge(solution.channel.tolist(), **about)
+        return flip_charge(solution.channel.tolist(), **about, ranges=problem.ranges)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """From the channel or the noise; a promise of its own must follow from it and the model."""
@@ -179,7 +196,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 raise LedgerError(
                     f"a flipped series promises {charge.epsilon:g}; recomputed it leaks up to {leaks:.6g}"
                 )
-        return flip_charge(charge.facts["channel"], **about)
+        return flip_charge(charge.facts["channel"], **about, ranges=charge.ranges)
 
 
 KIND: Final = FlipKind()

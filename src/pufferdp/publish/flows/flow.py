@@ -18,6 +18,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.layout import Place
 from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
@@ -177,6 +178,8 @@ def flow(
     by: str | None = None,
     gap: str | float | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     bins: str | None = None,
     add: bool = False,
     centre_only: bool = False,
@@ -200,6 +203,9 @@ def flow(
         by: the column that tells people apart: one independent chain each.
         gap: a longer step in ``order`` starts a new chain.
         missing: ``"refuse"`` or ``"break"``.
+        first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
+        last: read only those up to this place, itself included; a date is the whole day. The noise is the
+            same: both bounds hold for a chain that goes on unseen before and after (docs/theory/flow.md).
         bins: edges that turn numbers into states, where the model has none.
         add: noise for the sum of both parts of joint, as in the poster.
         centre_only: the record promise for data made by the centre alone.
@@ -213,7 +219,7 @@ def flow(
     return FlowPublication(
         data=data,
         model=_chain(with_bins(model, bins)),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
         eta=eta,
         tau=tau,
         privacy=privacy_of(privacy),
@@ -260,7 +266,14 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""
-        return FlowRequest(problem=self._problem_for(exact.lengths), beta=self.beta, mechanism=self.mechanism)
+        problem = self._problem_for(exact.lengths)
+        return FlowRequest(
+            problem=problem,
+            beta=self.beta,
+            mechanism=self.mechanism,
+            part=self.reading.is_part,
+            ranges=exact.ranges,
+        )
 
     def _problem_for(self, lengths: Lengths) -> FlowProblem:
         return FlowProblem(

@@ -12,6 +12,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import CertificateError, LedgerError, ParameterError
 from pufferdp.basics.progress import Progress
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.orbits import FlowNoise
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import TOTAL_VARIATION, FlowBudget, flow_charge
@@ -33,6 +34,7 @@ from pufferdp.publish.kind import (
     data_claims,
     model_claims,
     stated_lengths,
+    stated_ranges,
 )
 from pufferdp.publish.pipeline import Reading
 
@@ -54,6 +56,10 @@ class FlowRequest:
     """By name; the best that keeps the promise where none is named."""
     kappa: float | None = None
     """Of the repair ``log`` of a mechanism that is named; the best where none is given."""
+    part: bool = False
+    """Whether the series goes on before and after what was read."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read."""
 
 
 class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
@@ -68,7 +74,8 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         "flow": "the released numbers; the estimates must follow from them",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
-        "facts.kappa": "of the repair log; the noise of the flow itself does not depend on it"
+        "ranges": "which records were read",
+        "facts.kappa": "of the repair log; the noise of the flow itself does not depend on it",
     }
     row_words: ClassVar[Mapping[str, str]] = {
         "facts.sigma": "a flow had noise of sigma {stated}; recomputed it is {true}",
@@ -96,7 +103,14 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         )
         rule = "flow" if c.calibration.rule == "ours" else c.calibration.rule
         name = f"{rule}-{c.repair.name}"
-        return FlowRequest(problem=problem, beta=c.accuracy.beta, mechanism=name, kappa=c.repair.kappa)
+        return FlowRequest(
+            problem=problem,
+            beta=c.accuracy.beta,
+            mechanism=name,
+            kappa=c.repair.kappa,
+            part=c.data.part is True,
+            ranges=stated_ranges(c.data),
+        )
 
     def solve(self, problem: FlowRequest, progress: Progress) -> FlowCalibration:
         """The noise and the repair that are named, or the best that keep the promise."""
@@ -164,7 +178,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
 
     def charge(self, problem: FlowRequest, solution: FlowCalibration) -> Charge:
         """Its tau, with what the promise is about."""
-        return _charge(problem.problem, solution.noise, solution.mechanism, solution.kappa)
+        return _charge(problem, solution.noise, solution.mechanism, solution.kappa)
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """From the promise and the chains that the facts hold."""
@@ -188,7 +202,8 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             )
         if (repair is Repair.LOG) != (facts["kappa"] is not None and facts["kappa"] > 0):
             raise LedgerError("a flow has a kappa above 0 for the repair log, and none otherwise")
-        return _charge(problem, noise, facts["mechanism"], facts["kappa"])
+        request = FlowRequest(problem=problem, part="stretch" in facts, ranges=charge.ranges)
+        return _charge(request, noise, facts["mechanism"], facts["kappa"])
 
 
 KIND: Final = FlowKind()
@@ -221,7 +236,8 @@ def shortfall(problem: FlowProblem, noise: FlowNoise) -> str | None:
     )
 
 
-def _charge(problem: FlowProblem, noise: FlowNoise, mechanism: str, kappa: float | None) -> Charge:
+def _charge(request: FlowRequest, noise: FlowNoise, mechanism: str, kappa: float | None) -> Charge:
+    problem = request.problem
     return flow_charge(
         model=model_digest(problem.model),
         promise=problem.promise,
@@ -230,6 +246,8 @@ def _charge(problem: FlowProblem, noise: FlowNoise, mechanism: str, kappa: float
         kappa=kappa,
         sigma=noise.sigma,
         lengths=problem.lengths,
+        part=request.part,
+        ranges=request.ranges,
     )
 
 

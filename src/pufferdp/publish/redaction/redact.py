@@ -15,9 +15,9 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
-from pufferdp.basics.errors import DeliveryError, ParameterError
+from pufferdp.basics.errors import DeliveryError, NotApplicableError, ParameterError
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.layout import Coding, Layout, Place
 from pufferdp.data.rewrite import FLOW_ENDINGS, PlacedRows, Placement, Span, rewrite_file, rewrite_frame
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
@@ -145,6 +145,8 @@ def redact(
     by: str | None = None,
     gap: str | float | None = None,
     missing: str = "refuse",
+    first: Place | None = None,
+    last: Place | None = None,
     bins: str | None = None,
     mark: str = MARK,
     after: RedactionCertificate | dict[str, Any] | None = None,
@@ -171,6 +173,8 @@ def redact(
         by: the column that tells people apart: one independent chain each.
         gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
         missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        first: refused, and ``last`` too: a redaction is of a whole series, and a stretch is cut from what it writes.
+        last: the same.
         bins: edges that turn numbers into states, where the model has none.
         mark: what stands for a redacted record; it must be no state.
         after: the certificate of an earlier redaction of the same data; its private records stay hidden, and the new
@@ -184,7 +188,7 @@ def redact(
     return RedactionPublication(
         data=data,
         model=with_bins(model, bins),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing),
+        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
         private=tuple(checks.length(p, "private row") for p in private),
         known=tuple(checks.length(p, "known row") for p in known),
         epsilon=epsilon,
@@ -275,6 +279,12 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         _ = self.file
         _ = self.earlier
         self.reading.check(chain)
+        if self.reading.is_part:
+            raise NotApplicableError(
+                f"a redaction is of a whole series, and not of a stretch {self.reading.layout.stretch}: what comes "
+                "before and after may be known or published, and would give the private records away; redact the whole "
+                "series, and keep the rows of the stretch from what it writes"
+            )
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, Absent, curve
+from pufferdp.leakage.curves import CURVES, Absent, Curve, curve
 from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 
@@ -17,6 +18,10 @@ class PerRecord(Mechanism):
 
     name = "per-record-dp"
     theorem = "Dwork, McSherry, Nissim & Smith 2006, Proposition 1 (independent records)"
+
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """The answer shows no record but those read, and of a single one no more than its loss."""
+        return True
 
     def find(self, problem: Problem) -> Calibrated:
         """1/ε where records are independent or the adversary knows all the others."""
@@ -38,6 +43,10 @@ class Group(Mechanism):
     name = "group"
     theorem = "group privacy over the largest set of dependent records (Dwork & Roth 2014, Theorem 2.2)"
 
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """All records that are read may change at once, whatever those outside say of them."""
+        return True
+
     def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
         return Calibrated(sigma=self._group_sensitivity(problem) / problem.epsilon)
@@ -56,6 +65,18 @@ class Group(Mechanism):
         return max(math.fsum(sets[n] for n in scopes[a] | scopes[b]) for a, b in problem.secrets.pairs)
 
 
+_READ_ALONE: Final = ("independent", "general")
+"""Curves that let all records change that are read: those outside a part add nothing."""
+
+
+def problem_curve(name: str, problem: Problem) -> Curve:
+    """A curve by name, for chains as long as the problem needs."""
+    if not problem.lengths:
+        return curve(name, problem.model, None, problem.adversary)
+    length = problem.longest if name in _READ_ALONE else problem.series_length
+    return curve(name, problem.model, length, problem.adversary)
+
+
 class CurveNoise(Mechanism):
     """The DP loss τ with q(τ) = ε, spent on the query: noise L/τ."""
 
@@ -65,11 +86,14 @@ class CurveNoise(Mechanism):
         self.curve = name
         self.name = f"curve-{name}"
 
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """An algorithm of a part is one of the whole series that ignores the rest."""
+        return True
+
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
         refuse_own_secrets(problem)
-        longest = problem.longest if problem.lengths else None
-        leakage_curve = curve(self.curve, problem.model, longest, problem.adversary)
+        leakage_curve = problem_curve(self.curve, problem)
         if isinstance(leakage_curve, Absent):
             raise NotApplicableError(leakage_curve.reason)
         loss = leakage_curve.inverse(min(problem.epsilon, LARGEST))

@@ -36,6 +36,10 @@ class ExactLaplace(Mechanism):
     name = "exact-laplace"
     theorem = "exact leakage of a noisy number, over every adversary of the kind (docs/theory/windows.md)"
 
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """Where a count leaks its loss alone: that is so for the count over any stretch (see ``leaks_its_loss``)."""
+        return leaks_its_loss(problem)
+
     def find(self, problem: Problem) -> Calibrated:
         """One over the largest DP loss whose leakage is at most epsilon, under the worst belief."""
         refuse_own_secrets(problem)
@@ -60,7 +64,8 @@ def leaks_its_loss(problem: Problem) -> bool:
     Take both values of the target and let the records of one side follow from it, coupled as well as possible. In a
     chain whose odds ratio P(0,0)·P(1,1)/(P(0,1)·P(1,0)) is at most 1, two states that differ lead to states that are
     equal, and stay so, or differ the other way round. So the sums over a side differ by 0 or by -1, and with both sides
-    and the target counts differ by at most 1: any DP algorithm of the count leaks its loss at most. Known records and
+    and the target counts differ by at most 1: any DP algorithm of the count leaks its loss at most. The differences
+    alternate, so their sum over any stretch is -1, 0 or 1, also where the target lies outside. Known records and
     starts keep the odds ratio of every step. Who knows all other records learns the loss itself.
     """
     chains = chains_of(problem.model)

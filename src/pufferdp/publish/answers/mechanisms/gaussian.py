@@ -11,8 +11,9 @@ import math
 from typing import Final
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, curve, lowest
+from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, lowest
 from pufferdp.leakage.tight.approximate import ZCdpBudget, largest_zcdp
+from pufferdp.publish.answers.mechanisms.baselines import problem_curve
 from pufferdp.publish.answers.problem import (
     Approximation,
     Calibrated,
@@ -34,6 +35,10 @@ class GaussianTight(Mechanism):
     name = "gaussian-tight"
     theorem = "Gaussian noise (zCDP), carried over by a leakage curve (docs/guide/approximate.md, Theorem 3)"
     approximate = True
+
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """It is carried over by a curve of the whole series."""
+        return True
 
     def find(self, problem: Problem) -> Calibrated:
         """The scale of the noise over the Lipschitz constant in L1, which other mechanisms count in."""
@@ -76,13 +81,16 @@ class GaussianTight(Mechanism):
 
 
 def _best_curve(problem: Problem) -> Curve:
-    """The lowest curve that holds for every algorithm; no other lies below the tight one."""
-    longest = problem.longest if problem.lengths else None
-    tight = curve("tight", problem.model, longest, problem.adversary)
-    if tight.applies:
+    """The lowest curve that holds for every algorithm.
+
+    No other lies below the tight one, but for group privacy over a short part of a series, which counts its records.
+    """
+    tight = problem_curve("tight", problem)
+    if tight.applies and not problem.endless:
         return tight
-    others = {name: curve(name, problem.model, longest, problem.adversary) for name in CURVES if name != "tight"}
-    return lowest({name: other for name, other in others.items() if other.holds_for == EVERY_ALGORITHM})
+    names = ("tight", "general") if tight.applies else CURVES
+    candidates = {name: problem_curve(name, problem) for name in names}
+    return lowest({name: other for name, other in candidates.items() if other.holds_for == EVERY_ALGORITHM})
 
 
 def _move(problem: Problem) -> float:

@@ -20,6 +20,10 @@ class QuiltExact(Mechanism):
         "Song et al. 2017, Theorem 4.3; for an adversary who knows records, the quilt curve (docs/theory/search.md)"
     )
 
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """Its quilts are those of the whole series, which the answer is a function of."""
+        return True
+
     def find(self, problem: Problem) -> Calibrated:
         """Max over models and records of min over quilts of nearby/(ε − influence)."""
         model = problem.model
@@ -34,7 +38,7 @@ class QuiltExact(Mechanism):
         if not series.deciding:
             raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
-        worst = worst_of_chains(series.deciding, problem.longest, Score(problem.epsilon), adversary)
+        worst = worst_of_chains(series.deciding, problem.series_length, Score(problem.epsilon), adversary)
         return Calibrated(sigma=worst.value, quilt=worst)
 
 
@@ -57,6 +61,10 @@ class QuiltApprox(Mechanism):
     name = "quilt-approx"
     theorem = "Song et al. 2017, Lemmas 4.8 and C.1; Birkhoff 1957 for boxes and for an adversary who knows records"
 
+    def holds_for_parts(self, problem: Problem) -> bool:
+        """Its quilts are those of the whole series, which the answer is a function of."""
+        return True
+
     def find(self, problem: Problem) -> Calibrated:
         """The worst chain of the class decides."""
         refuse_own_secrets(problem)
@@ -66,7 +74,7 @@ class QuiltApprox(Mechanism):
             raise NotApplicableError("bounds influence by the mixing of a chain, and the model is not a chain")
         if series.box is not None:
             side = box_contraction(series.box).side
-            worst = worst_record_by_distance(side, side, problem.longest, objective)
+            worst = worst_record_by_distance(side, side, problem.series_length, objective)
             return Calibrated(sigma=worst.value, quilt=worst)
         for chain in series.chains:
             if problem.adversary is Adversary.PUFFERFISH:
@@ -74,7 +82,7 @@ class QuiltApprox(Mechanism):
                 left, right = gap.left, gap.right
             else:
                 left = right = contraction(chain).side
-            candidate = worst_record_by_distance(left, right, problem.longest, objective)
+            candidate = worst_record_by_distance(left, right, problem.series_length, objective)
             worst = candidate if worst is None or candidate.value > worst.value else worst
         if worst is None:
             raise NotApplicableError("bounds influence by the mixing of a chain, and the class lists none")
