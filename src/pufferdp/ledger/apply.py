@@ -59,7 +59,7 @@ class Account:
         refuse_other_width(name, state, charge)
         refuse_other_secrets(name, definition, state, charge)
         refuse_other_ranges(name, state, charge.ranges)
-        refuse_delta(name, definition, charge)
+        refuse_delta(name, definition, charge.dp_delta or charge.delta)
         head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
         then = state.after(charge, head, sums)
         if flows is not None:

@@ -76,8 +76,8 @@ class DataSet(Paged):
     """The delta beside ``leakage``; None where there is no model yet."""
     spent_delta: float = 0.0
     """The largest delta of DP that any record was charged."""
-    left_delta: float = 0.0
-    """The delta of DP that further releases may have."""
+    left_delta: float | None = 0.0
+    """The delta of DP that further releases may have; None where ``left_dp`` is."""
     calendar: Calendar | None = None
     """What single records were charged; None where every charge was on every record."""
     asked_leakage: float | None = None
@@ -181,7 +181,7 @@ def balance(
         delta_budget=definition.get("delta", 0.0),
         delta=None if rule is None else rule.leaked_delta(state),
         spent_delta=state.deltas,
-        left_delta=0.0 if rule is None or not rule.delta else max(0.0, rule.allowed_delta(state) - state.deltas),
+        left_delta=None if rule is None else rule.left_delta(state),
         calendar=calendar,
         asked_leakage=asked_leakage,
         asked_left=asked_left,

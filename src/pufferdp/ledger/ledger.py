@@ -23,7 +23,7 @@ from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
-from pufferdp.ledger.refusals import refuse_other_model, refuse_other_ranges
+from pufferdp.ledger.refusals import refuse_delta, refuse_other_model, refuse_other_ranges
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
 from pufferdp.ledger.totals import Rule, State
@@ -144,12 +144,13 @@ class Ledger:
                 return error
         return None
 
-    def expect(self, name: str, *, model: Model, adversary: str) -> None:
-        """Refuse early what a charge would refuse: another model or adversary than the data set's."""
+    def expect(self, name: str, *, model: Model, adversary: str, delta: float = 0.0) -> None:
+        """Refuse early what a charge would refuse: another model or adversary, or a delta of which there is none."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
         refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+        refuse_delta(name, definition, delta)
 
     def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
         """Refuse early what the charge of a flow would refuse: another kind, model or promise than the data set's."""

@@ -104,13 +104,13 @@ def refuse_other_ranges(name: str, state: State, ranges: Ranges) -> None:
         )
 
 
-def refuse_delta(name: str, definition: dict[str, Any], charge: Charge) -> None:
+def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
     """A pure budget has no room for any delta."""
-    if (charge.dp_delta or charge.delta) and not definition.get("delta"):
+    if delta and not definition.get("delta"):
         raise RefusedError(
-            f"the release has a delta of {charge.dp_delta or charge.delta:g}, and data set {name!r} keeps a pure "
-            "budget: leave --delta out, or make a data set with ledger create --budget … --delta …",
-            value=charge.dp_delta or charge.delta,
+            f"the release has a delta of {delta:g}, and data set {name!r} keeps a pure budget: leave --delta out, or "
+            "make a data set with ledger create --budget … --delta …",
+            value=delta,
         )
 
 

@@ -189,7 +189,7 @@ class _Check:
             refuse_other_width(name, state, charge)
             refuse_other_secrets(name, definition, state, charge)
             refuse_other_ranges(name, state, charge.ranges)
-            refuse_delta(name, definition, charge)
+            refuse_delta(name, definition, charge.dp_delta or charge.delta)
         except PufferdpError as error:
             self.problems.append(f"data set {name!r}: {error}")
 
@@ -227,11 +227,12 @@ class _Check:
                 raise LedgerError(f"a charge of kind {charge.kind} is not written as a ledger writes it")
             if charge.tau is not None or FlowBudget.of(budget) is not None:
                 refuse_mixed(charge, budget)
-            # What it costs does not depend on where it was charged: a year of daily releases is one problem.
-            key = model, adversary, charge.alone.problem
+            # A loss does not depend on where it was charged: a year of daily releases is one problem.
+            alone = charge if charge.tau is not None else charge.alone
+            key = model, adversary, alone.problem
             if key not in self.recomputed:
                 self.recomputed.add(key)
-                self._recheck(name, charge.alone)
+                self._recheck(name, alone)
         except PufferdpError as error:
             self.problems.append(f"data set {name!r}: {error}")
         return charge
