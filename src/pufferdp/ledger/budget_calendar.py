@@ -12,6 +12,7 @@ from typing import Any, Final
 from pufferdp.data.ranges import Moment, Ranges, moment_text
 from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, add_up
 from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.stretch_words import ends_of
 from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut
 from pufferdp.ledger.totals import State
 
@@ -78,7 +79,8 @@ class Calendar:
             found = _added(everybody, peak, everywhere)
             largest = sorted(heapq.nlargest(MOST, found, key=lambda piece: piece[2]))
             owners = _owners(session, dataset, peak, largest) if state.crowds else [None] * len(largest)
-            stretches = [_stretch(piece, owner) for piece, owner in zip(largest, owners, strict=True)]
+            unit = state.unit or "number"
+            stretches = [_stretch(piece, owner, unit) for piece, owner in zip(largest, owners, strict=True)]
         if asked is not None:
             more = TableSums(session, dataset, state.crowds).largest(asked)[2] if state.has_ranges else 0.0
             asked_loss = add_up(everywhere, more)
@@ -98,6 +100,24 @@ class Calendar:
     def worst(self) -> Stretch | None:
         """The first stretch with the largest sum."""
         return max(self.stretches, key=lambda stretch: stretch.dp_loss, default=None)
+
+    def steps(self, most: int = 400) -> list[tuple[float, float, float]]:
+        """Stretches as (from, to, sum) for a figure; very many are gathered, with the largest sum of each gathering.
+
+        Stretches without an end go as far as the others do.
+        """
+        spans = [(key_cut(begin)[0], key_cut(end)[0], loss) for begin, end, loss in self.keyed_pieces]
+        ends = [end for first, last, _ in spans for end in (first, last) if not math.isinf(end)] or [0, 1]
+        low, high = min(ends), max(ends)
+        if len(spans) <= most:
+            return [(float(max(first, low)), float(min(last, high)), loss) for first, last, loss in spans]
+        width = (high - low) / most
+        gathered: dict[int, float] = {}
+        for first, last, loss in spans:
+            begin, end = max(first, low), min(last, high)
+            for n in range(int((begin - low) / width), min(most - 1, int((end - low) / width)) + 1):
+                gathered[n] = max(gathered.get(n, 0.0), loss)
+        return [(low + n * width, low + (n + 1) * width, gathered[n]) for n in sorted(gathered)]
 
 
 def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPiece]:
@@ -124,14 +144,14 @@ def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPi
     return out
 
 
-def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None) -> Stretch:
-    (first, _), (last, _), loss = key_cut(piece[0]), key_cut(piece[1]), piece[2]
+def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None, unit: str) -> Stretch:
+    first, last = ends_of(key_cut(piece[0]), key_cut(piece[1]), unit)
     return Stretch(
-        first=None if math.isinf(first) else first,
-        last=None if math.isinf(last) else last,
+        first=first,
+        last=last,
         by=None if owner is None else owner[0],
         people=None if owner is None else owner[1],
-        dp_loss=loss,
+        dp_loss=piece[2],
     )
 
 

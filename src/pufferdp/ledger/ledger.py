@@ -23,6 +23,7 @@ from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
+from pufferdp.ledger.named_ranges import named_ranges
 from pufferdp.ledger.refusals import refuse_delta, refuse_other_model, refuse_other_ranges
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
@@ -127,11 +128,31 @@ class Ledger:
             calendar = Calendar.of(session, name, state, asked)
         return balance(name, definition, state, rule, calendar)
 
-    def scale(self, name: str) -> tuple[str | None, str | None, str | None]:
-        """By what the records of a data set are known: the order column, its unit and the column of people."""
+    def ranges(
+        self,
+        name: str,
+        *,
+        first: str | None = None,
+        last: str | None = None,
+        people: Sequence[str] | None = None,
+        order: str | None = None,
+        by: str | None = None,
+    ) -> Ranges:
+        """The records that somebody names, in the columns by which the data set knows its records.
+
+        Args:
+            name: of the data set.
+            first: a number, a date or a time; None: from the beginning.
+            last: the last place, itself included, of a date the whole day; None: to the end.
+            people: whose records; None: everybody's.
+            order: the order column, where the data set has none yet or another is to be refused.
+            by: the column of people, likewise.
+        """
         with self.store.reading() as session:
             _, state = self._find(session, name)
-        return state.order, state.unit, state.by
+        return named_ranges(
+            name, state, first=first, last=last, people=people, order=order or state.order, by=by or state.by
+        )
 
     def would_refuse(self, name: str, charge: Charge) -> RefusedError | None:
         """What a charge would be refused for, without charging it; None where it fits."""

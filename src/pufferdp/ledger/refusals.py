@@ -11,6 +11,7 @@ from pufferdp.basics.errors import BudgetError, RefusedError
 from pufferdp.data.ranges import EVERYTHING, Ranges, moment_text
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
+from pufferdp.ledger.stretch_words import ends_of, stretch_text
 from pufferdp.ledger.totals import Rule, State, charged_on
 
 
@@ -117,12 +118,8 @@ def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
 def span_words(piece: Piece, state: State) -> str:
     """A stretch for people: `` from … to …`` or `` on …``; nothing for all of time."""
     unit = state.unit or "number"
-    (first, _), (last, _) = piece[0], piece[1]
-    ends = [None if math.isinf(end) else moment_text(end, unit) for end in (first, last)]
-    if ends[0] is not None and ends[0] == ends[1]:
-        return f" at {ends[0]}"
-    words = ["" if end is None else f" {word} {end}" for word, end in zip(("from", "to"), ends, strict=True)]
-    return "".join(words)
+    words = stretch_text(*(moment_text(end, unit) for end in ends_of(piece[0], piece[1], unit)))
+    return f" {words}" if words else ""
 
 
 def over_budget(
