@@ -24,9 +24,11 @@ from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
 from pufferdp.ledger.named_ranges import named_ranges
-from pufferdp.ledger.refusals import refuse_delta, refuse_other_model, refuse_other_ranges
+from pufferdp.ledger.record_sums import add_up
+from pufferdp.ledger.refusals import Room, refuse_delta, refuse_other_model, refuse_other_ranges, room_for
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
+from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
@@ -137,6 +139,7 @@ class Ledger:
         people: Sequence[str] | None = None,
         order: str | None = None,
         by: str | None = None,
+        otherwise: str | None = None,
     ) -> Ranges:
         """The records that somebody names, in the columns by which the data set knows its records.
 
@@ -147,12 +150,29 @@ class Ledger:
             people: whose records; None: everybody's.
             order: the order column, where the data set has none yet or another is to be refused.
             by: the column of people, likewise.
+            otherwise: the order column where nobody has named one, for whoever only asks.
         """
         with self.store.reading() as session:
             _, state = self._find(session, name)
-        return named_ranges(
-            name, state, first=first, last=last, people=people, order=order or state.order, by=by or state.by
-        )
+        columns = {"order": order or state.order or otherwise, "by": by or state.by}
+        return named_ranges(name, state, first=first, last=last, people=people, **columns)
+
+    def room(self, name: str, ranges: Ranges, longest: int) -> Room:
+        """What is left for one more release on some records of chains of this length, without charging it."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+            refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
+            refuse_other_ranges(name, state, ranges)
+            rule = self._rule(session, definition, state)
+            if rule is None:
+                raise RefusedError(f"data set {name!r} has no model yet: fit one with fit --dp-epsilon", value=name)
+            sums = TableSums(session, name, state.crowds)
+            spent = state.spent if state.everywhere is None else state.everywhere
+            if state.has_ranges:
+                spent = add_up(spent, sums.largest(ranges)[2])
+            # A release of next to nothing shows for which length the curve will be read.
+            then = state.after(Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges), "", sums)
+        return room_for(rule, then, spent)
 
     def would_refuse(self, name: str, charge: Charge) -> RefusedError | None:
         """What a charge would be refused for, without charging it; None where it fits."""

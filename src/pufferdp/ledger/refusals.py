@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pufferdp.basics.checks import LARGEST, SMALLEST_EPSILON
 from pufferdp.basics.errors import BudgetError, RefusedError
 from pufferdp.data.ranges import EVERYTHING, Ranges, moment_text
+from pufferdp.leakage.curves import Lowest
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
 from pufferdp.ledger.stretch_words import ends_of, stretch_text
@@ -208,7 +209,29 @@ def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None
     """An epsilon and a mechanism whose DP loss is no more than ``left``, for a release like this one."""
     if charge.kind != "additive" or left > LARGEST:
         return None
-    curve = rule.curve(charge.longest, charge.width is not None)
+    return _largest_promise(rule.curve(charge.longest, charge.width is not None), left)
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is left for one more release."""
+
+    dp_loss: float
+    epsilon: float | None
+    """The largest promise that fits by a curve; None where none does."""
+    mechanism: str | None
+
+
+def room_for(rule: Rule, then: State, spent: float) -> Room:
+    """What is left beside what was spent, read for the state that there would be."""
+    left = max(0.0, rule.allowed(then) - spent)
+    promise = _largest_promise(rule.curve_at(then), left) if 0 < left <= LARGEST else None
+    if promise is not None and not spent and not then.added:
+        promise = rule.budget, promise[1]  # all of it, and not a little less
+    return Room(left, *(promise or (None, None)))
+
+
+def _largest_promise(curve: Lowest, left: float) -> tuple[float, str] | None:
     # A little less, so that the loss that belongs to it is less than what is left.
     epsilon = _digits(curve(left) * (1 - 1e-9), math.floor)
     which = curve.which(left)

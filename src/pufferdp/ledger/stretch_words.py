@@ -20,17 +20,20 @@ def ends_of(begin: Cut, end: Cut, unit: str) -> tuple[Moment | None, Moment | No
     return None if math.isinf(first) else first, None if math.isinf(last) else last
 
 
-def place_text(place: object) -> str:
-    """A place as certificates have it, shorter where it is the beginning or the end of a day."""
-    text = str(place)
-    for edge in ("T00:00:00", "T23:59:59.999999999"):
-        text = text.removesuffix("Z").removesuffix(edge) if text.removesuffix("Z").endswith(edge) else text
-    return text
+def place_text(place: object, last: bool = False) -> str:
+    """A place as certificates have it; as a day where a stretch begins with it, or ends with it."""
+    text, edge = str(place), "T23:59:59.999999999" if last else "T00:00:00"
+    whole = text.removesuffix("Z")
+    return whole.removesuffix(edge) if whole.endswith(edge) else text
 
 
 def stretch_text(first: object, last: object) -> str:
     """``from … to …``, or ``on`` a day, or ``at`` a place; nothing for all of time."""
-    if first is not None and last is not None and place_text(first) == place_text(last):
-        return f"{'at' if first == last else 'on'} {place_text(first)}"
-    ends = (("from", first), ("to", last))
-    return " ".join(f"{word} {place_text(end)}" for word, end in ends if end is not None)
+    if first is not None and first == last:
+        return f"at {first}"
+    begin, end = (place_text(place, last=n == 1) for n, place in enumerate((first, last)))
+    if first is not None and begin == end:
+        return f"on {begin}"
+    return " ".join(
+        f"{word} {text}" for word, text, place in (("from", begin, first), ("to", end, last)) if place is not None
+    )

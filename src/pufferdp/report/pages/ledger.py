@@ -67,7 +67,7 @@ def _stretches(dataset: DataSet) -> tuple[Block, ...]:
         rows = []
         for stretch in ordered:
             raw = stretch.to_dict(calendar.unit)
-            ends = tuple("-" if raw[end] is None else place_text(raw[end]) for end in ("from", "to"))
+            ends = tuple("-" if raw[end] is None else place_text(raw[end], end == "to") for end in ("from", "to"))
             rows.append((*ends, *((_who(raw),) if calendar.by is not None else ()), up_to(stretch.dp_loss)))
         more = calendar.count - len(ordered)
         blocks.append(
