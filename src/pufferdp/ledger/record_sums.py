@@ -126,8 +126,8 @@ class Reading:
     @classmethod
     def of(cls, ranges: Ranges) -> Reading:
         """Parts that overlap are read once."""
-        everybody = union(_span(part) for part in ranges.parts if part.people is None)
-        own = [(part.people, _span(part)) for part in ranges.parts if part.people is not None]
+        everybody = union(_span(part, ranges.unit) for part in ranges.parts if part.people is None)
+        own = [(part.people, _span(part, ranges.unit)) for part in ranges.parts if part.people is not None]
         if len(set().union(*(people for people, _ in own))) == sum(len(people) for people, _ in own):
             groups: list[tuple[tuple[str, ...], tuple[Span, ...]]] = [(people, (span,)) for people, span in own]
         else:  # somebody has several parts
@@ -150,10 +150,14 @@ class Reading:
         return min(begin for begin, _ in spans), max(end for _, end in spans)
 
 
-def _span(part: Range) -> Span:
+def _span(part: Range, unit: str) -> Span:
     first = -math.inf if part.first is None else _outwards(part.first, -math.inf)
     last = math.inf if part.last is None else _outwards(part.last, math.inf)
-    return START if first == -math.inf else (first, 0), END if last == math.inf else (last, 1)
+    begin = START if first == -math.inf else (first, 0)
+    if last == math.inf:
+        return begin, END
+    # Times are whole nanoseconds: after one is before the next, so that one day ends where the next begins.
+    return begin, (last, 1) if unit == "number" else (last + 1, 0)
 
 
 def _outwards(moment: Moment, way: float) -> Moment:

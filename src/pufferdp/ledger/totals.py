@@ -171,6 +171,7 @@ class State:
         return cls(**raw)
 
 
+_NEAR: Final = 1e-6
 _LATER: Final = ("everywhere", "deltas", "deltas_everywhere", "delta", "order", "unit", "by", "crowds")
 
 
@@ -270,8 +271,13 @@ class Rule:
         if state.epsilon is not None and state.epsilon <= self.budget and state.delta <= self.delta:
             return True
         if not state.deltas or state.spent > self.allowed(state):
-            return state.spent <= self.allowed(state)
+            return state.spent <= self.allowed(state) or self._barely_in_budget(state)
         return self._holds_when_raised(state) or self._carried(state, state.spent)[1] <= self.delta
+
+    def _barely_in_budget(self, state: State) -> bool:
+        """Inverses are found up to rounding; a loss that is larger by no more than that is read from the curve."""
+        near = not state.deltas and 0 < state.spent <= self.allowed(state) * (1 + _NEAR)
+        return near and self._carried(state, state.spent)[0] <= self.budget
 
     def left(self, state: State, spent: float | None = None) -> float | None:
         """The DP loss that one more release may have on records that were charged ``spent``, by default on any.
