@@ -306,7 +306,8 @@ def test_a_forger_who_mends_every_hash_is_found_by_the_charge(path: Path, change
             raw = json.loads(content)
             change(raw)
             forged = hash_chain.canonical_json(raw)
-            row = hash_chain.link(hash_chain.digest(definition), 1, created, hash_chain.digest(forged))
+            ((identity,),) = list(session.rows("SELECT identity FROM ledger_identities"))
+            row = hash_chain.link(hash_chain.digest(definition), 1, created, hash_chain.digest(forged), identity)
             session.run("UPDATE ledger_problems SET content = ?, sha256 = ?", forged, hash_chain.digest(forged))
             session.run("UPDATE ledger_entries SET problem = ?, hash = ?", hash_chain.digest(forged), row)
         problems = ledger.verify().problems

@@ -231,7 +231,6 @@ def test_a_log_that_is_deleted_or_cut_after_a_crash(path: Path, tmp_path: Path) 
                 list(session.rows("SELECT count(*) FROM ledger_entries"))  # so that the log cannot be emptied
                 ledger.charge("week", SMALL)
             receipt = ledger.charge("week", SMALL)
-            assert Path(f"{path}-wal").stat().st_size == 0
             with reader.store.reading() as session:
                 list(session.rows("SELECT count(*) FROM ledger_entries"))
                 later = ledger.charge("week", SMALL)
@@ -244,11 +243,24 @@ def test_a_log_that_is_deleted_or_cut_after_a_crash(path: Path, tmp_path: Path) 
                 Path(f"{copy}-wal").write_bytes(log[:length])
                 with Ledger(copy) as stopped:
                     assert stopped.verify(receipt.head).valid
-                    assert stopped.dataset("week").releases == 3 * n - 1
+                    assert stopped.dataset("week").releases >= 3 * n - 1
 
 
 def test_a_trigger_that_somebody_put_in_is_found(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TRIGGER t AFTER INSERT ON ledger_entries BEGIN DELETE FROM ledger_problems; END")
     with Ledger(path) as ledger:
-        assert ledger.verify().problems == ("the file has a trigger 't', which no ledger has",)
+        assert ledger.verify().problems == ("no ledger has the trigger 't', and this file does",)
+
+
+def test_the_log_is_emptied_unless_there_is_much_to_do(path: Path) -> None:
+    log = Path(f"{path}-wal")
+    with Ledger(path) as ledger:
+        ledger.charge("week", SMALL)
+        assert log.stat().st_size == 0
+        ledger.charge("week", SMALL)
+        assert log.stat().st_size > 0  # kept for the next one, though all of it is in the file
+        ledger.store._last -= 10
+        ledger.charge("week", SMALL)
+        assert log.stat().st_size == 0
+    assert releases(path) == 3

@@ -1,6 +1,6 @@
 """Fifty processes against one budget, half of them killed with SIGKILL at random points; twenty rounds on each engine.
 
-``make soak`` runs a thousand.
+``make soak`` runs two hundred.
 """
 
 from __future__ import annotations

@@ -287,6 +287,17 @@ def test_who_may_only_read_leaves_nothing_behind(shown: Path, mode: int) -> None
 
 
 @posix
+def test_who_may_only_read_finds_bytes_after_the_last_page(shown: Path) -> None:
+    with shown.open("ab") as out:
+        out.write(b"x")
+
+    def read(ledger: Ledger) -> None:
+        assert ledger.verify().problems == ("the file has 1 bytes after its last page",)
+
+    assert as_reader(shown, read) == 0
+
+
+@posix
 def test_a_reader_beside_a_writer(shown: Path) -> None:
     """The writer's last charge is in its log."""
     shown.parent.chmod(0o777)

@@ -153,7 +153,7 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
             sql = f"INSERT INTO ledger_{name} ({', '.join(table.columns)}) VALUES ({marks}){again}"
             if name == "datasets":
                 _refuse_names(session, [row[0] for row in content[name]])
-            session.many(sql, content[name])
+            session.many(sql, content.get(name, []))
         for row in content["datasets"]:
             write_sums(session, row[0])
         problems = check_contents(session)

@@ -178,3 +178,38 @@ def test_what_is_wrong_or_refused(run: Run, folder: Path, words: list[str], code
     assert said in found.err
     assert found.err.startswith("pufferdp: ") and found.err.count("\n") == 1
     assert run("ledger", "show", "books.db", "--json").out == before
+
+
+def test_whether_a_charge_was_made(run: Run) -> None:
+    assert run(*CREATE).code == 0
+    done = run(*CHARGED, "--epsilon", "0.5", "--json")
+    row = done.json["certificate"]["ledger"]
+    shown = run("ledger", "show", "books.db", "--charge", row["identity"], "--json")
+    assert (shown.code, shown.json) == (0, {"charge": row["identity"], "made": True, "rows": [row]})
+    told = run("ledger", "show", "books.db", "--charge", row["identity"]).out
+    assert told == f"Charge {row['identity']} was made:\nrow 1 of data set 'week', {row['charged']}, {row['head']}\n"
+    missing = run("ledger", "show", "books.db", "--charge", "nobody", "--json")
+    assert (missing.code, missing.json) == (0, {"charge": "nobody", "made": False, "rows": []})
+    mixed = run("ledger", "show", "books.db", "--charge", "nobody", "--dataset", "week")
+    assert (mixed.code, "leave out --dataset" in mixed.err) == (2, True)
+
+
+def test_a_charge_whose_fate_is_unknown_does_not_exit_as_if_nothing_was_charged(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pufferdp.ledger.store.sqlite import SqliteStore
+
+    assert run(*CREATE).code == 0
+    commit = SqliteStore._commit
+
+    def moved(self: SqliteStore, connection: sqlite3.Connection, identity: str | None) -> None:
+        commit(self, connection, identity)
+        Path("books.db").rename("moved.db")
+
+    monkeypatch.setattr(SqliteStore, "_commit", moved)
+    done = run(*CHARGED, "--epsilon", "0.5")
+    assert (done.code, done.out) == (1, "")
+    identity = done.err.rpartition("--charge ")[2].strip()
+    monkeypatch.setattr(SqliteStore, "_commit", commit)
+    Path("moved.db").rename("books.db")
+    assert run("ledger", "show", "books.db", "--charge", identity, "--json").json["made"]

@@ -136,7 +136,7 @@ class PostgresStore(Store):
             f"the table {name!r} is not as a ledger makes it" for name in TABLES if tables[name] != _expected(name)
         ]
         return found + [
-            f"the table {table!r} has a {what} {name!r}, which no ledger has" for what, name, table in hooks
+            f"no ledger has the {what} {name!r}, and the table {table!r} does" for what, name, table in hooks
         ]
 
     @contextmanager

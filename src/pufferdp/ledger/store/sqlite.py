@@ -3,7 +3,7 @@
 A charge is BEGIN IMMEDIATE, a few rows, COMMIT: SQLite lets one process write at a time and makes the others wait, up
 to the busy timeout. COMMIT returns once the log is on disk. Afterwards the log is taken into the file itself, as far
 as nobody is reading: charges that were acknowledged do not live in the log alone, which somebody may delete. Where
-nobody else is at work the log is emptied.
+little is going on the log is emptied, too.
 
 A file can be moved, replaced or deleted under an open connection, which would go on writing to what nobody opens any
 more. So the path is resolved once, and before and after each charge it must still lead to the file that was opened,
@@ -18,6 +18,7 @@ For the same reason nothing here opens the file but SQLite: to close it once mor
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sqlite3
@@ -38,6 +39,8 @@ _PAUSE: Final = 0.04
 """Seconds between two attempts to write, at most."""
 _PATIENCE: Final = 0.1
 """Seconds of waiting after which one looks twice as often, three times after twice as many."""
+_BUSY: Final = 1.0
+"""Seconds between two charges below which more are taken to follow."""
 _SETTLED: Final = 0.05
 """Seconds after which the time of a file's last change tells it from the next one: the grain of its clock, and more."""
 _NOT_MADE: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
@@ -73,6 +76,8 @@ class SqliteStore(Store):
         """The same of the log that the connection has open."""
         self._crowded = False
         """Whether the last turn had to be waited for."""
+        self._last = -math.inf
+        """When something was written last."""
         self._read_only = False
         self._unlocked: _FileState | None = None
         """Of a connection without locks: the file as it was when it was opened."""
@@ -207,7 +212,9 @@ class SqliteStore(Store):
     def problems(self) -> list[str]:
         """Everything that SQLite itself can tell, and everything about the file that rows do not."""
         with self.reading(), self._errors():
-            size = None if self._read_only else os.stat(self._path).st_size
+            (_, _, file) = self.connection.execute("PRAGMA database_list").fetchone()  # the main one comes first
+            # Before the first page is read: the file may grow from here on, and is then longer than this says.
+            size = os.stat(self._path).st_size if file else None
             return sqlite_check.problems(self.connection, size)
 
     @contextmanager
@@ -284,16 +291,17 @@ class SqliteStore(Store):
             raise unknown_charge(self.place, f"the commit failed: {error}", identity) from error
 
     def _take_log_in(self, connection: sqlite3.Connection) -> None:
-        """What was charged goes from the log into the file, and where nobody else is at work the log is emptied.
+        """What was charged goes from the log into the file; where little is going on the log is emptied, too.
 
-        An empty log can be lost, or meet a file that was put in the place of the old one, and does no harm. While
-        others write or read SQLite does as much of it as it can, and the next charge does the rest. The charge is on
-        disk already, so whatever fails here is no harm either.
+        An empty log can be lost, or meet a file that was put in the place of the old one, and does no harm. To grow it
+        again takes the disk twice as long, so among many charges it is kept. While others read SQLite does as much as
+        it can, and the next charge does the rest. The charge is on disk already: whatever fails here is no harm.
         """
+        before, self._last = self._last, time.monotonic()
+        busy = self._crowded or self._last - before < _BUSY
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA busy_timeout = 0")
-            # To empty it takes the turn to write once more; whoever had to wait for it leaves it to the others.
-            connection.execute(f"PRAGMA wal_checkpoint({'PASSIVE' if self._crowded else 'TRUNCATE'})").fetchall()
+            connection.execute(f"PRAGMA wal_checkpoint({'PASSIVE' if busy else 'TRUNCATE'})").fetchall()
         with suppress(sqlite3.Error):
             connection.execute(f"PRAGMA busy_timeout = {round(1000 * self.wait)}")
 

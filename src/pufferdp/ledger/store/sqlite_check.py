@@ -62,7 +62,7 @@ def _listed(connection: sqlite3.Connection) -> tuple[_Object, ...]:
 def _objects(connection: sqlite3.Connection) -> list[str]:
     ours = {item[:2]: item for item in expected()}
     theirs = {item[:2]: item for item in _listed(connection)}
-    found = [f"the file has a {key[0]} {key[1]!r}, which no ledger has" for key in theirs if key not in ours]
+    found = [f"no ledger has the {key[0]} {key[1]!r}, and this file does" for key in theirs if key not in ours]
     found += [f"the {key[0]} {key[1]!r} is missing" for key in ours if key not in theirs]
     found += [
         f"the {key[0]} {key[1]!r} is not as a ledger makes it"
