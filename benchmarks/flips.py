@@ -52,7 +52,7 @@ def run(report: Report) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.csv", Path(folder) / "out.csv"
         source.write_text(text)
-        took = seconds(lambda: flip(source, model=CHAIN, column="state", epsilon=2, out=target), 3)
+        took = seconds(lambda: flip(source, model=CHAIN, column="state", epsilon=2, out=target, overwrite=True), 3)
         report.row("from file to file in chunks, million lines/s", lines / took / 1e6, "M/s", 2.0, at_least=True)
         content = source.read_bytes()
     took = seconds(lambda: flip_stream(io.BytesIO(content), io.BytesIO(), model=CHAIN, column="state", epsilon=2), 3)

@@ -35,7 +35,7 @@ def run(report: Report) -> None:
             middle = RECORDS // 2
 
             def whole(chain: MarkovChain = chain, middle: int = middle) -> None:
-                redact(data, model=chain, column="state", private=[middle], epsilon=1, out=out)
+                redact(data, model=chain, column="state", private=[middle], epsilon=1, out=out, overwrite=True)
 
             taken = seconds(whole, 3)
             report.row(f"{name}: design and application, {RECORDS:,} records", taken, "s", 1.0)

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from pufferdp import (
     BudgetError,
     DataError,
+    DeliveryError,
+    Flip,
     Ledger,
     LedgerError,
     MarkovChain,
@@ -59,8 +61,8 @@ def ways(path: Path, **more: Any) -> dict[str, Any]:
     folder, asked = path.parent, {**ASKED, "epsilon": 0.4, "ledger": path, "dataset": "week", **more}
     return {
         "frame": lambda: flip(FRAME, **asked),
-        "lines": lambda: flip(folder / "d.csv", out=folder / "o.csv", **asked),
-        "parquet": lambda: flip(folder / "d.parquet", out=folder / "o.parquet", order="t", **asked),
+        "lines": lambda: flip(folder / "d.csv", out=folder / "o.csv", overwrite=True, **asked),
+        "parquet": lambda: flip(folder / "d.parquet", out=folder / "o.parquet", overwrite=True, order="t", **asked),
         "stream": lambda: flip_stream(io.BytesIO(TEXT.encode()), Sink(folder / "s.csv"), **asked),
     }
 
@@ -208,9 +210,12 @@ def test_a_stream_that_breaks_later_stays_charged(path: Path) -> None:
     """What came out before has been seen, so the charge is right."""
     text = "state\n" + "rest\n" * 900_000 + "asleep\n"
     sink = io.BytesIO()
-    with pytest.raises(DataError, match="asleep"):
+    with pytest.raises(DeliveryError, match="asleep") as stop:
         flip_stream(io.BytesIO(text.encode()), sink, **ASKED, epsilon=0.4, ledger=path, dataset="week")
     assert len(sink.getvalue()) > 1000
+    assert isinstance(stop.value.result, Flip)
+    assert verify(stop.value.result.certificate).valid
+    assert stop.value.result.certificate.data.records == len(sink.getvalue().splitlines()) - 1
     assert standing(path)[0] == 1
 
 

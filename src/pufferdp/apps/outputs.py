@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,11 +22,13 @@ import typer
 
 from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import Interrupted
-from pufferdp.basics.places import Place, check_apart, check_place, check_streams, folded, named_files
+from pufferdp.basics.places import Place, check_apart, check_place, check_streams, folded, named_files, spare_folders
 
 R = TypeVar("R")
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
 _LIBRARIES: Final = {"figure": ("matplotlib.figure",), "report": ("jinja2", "matplotlib.figure")}
+_TOLD: Final = 8
+"""So many problems are told one by one."""
 _LONGEST: Final = 200
 """Bytes of a file name that we make up; file systems take 255, some fewer."""
 
@@ -137,7 +138,8 @@ class Outputs:
             delivery.problems.append(f"an error in pufferdp, {reason_of(error)}")
         if not delivery.problems:
             return
-        words = list(delivery.problems)
+        words, more = delivery.problems[:_TOLD], len(delivery.problems) - _TOLD
+        words += [f"and {more:,} more"] if more > 0 else []
         if receipt is not None and not self.accident:
             words.append(f"data set {receipt['dataset']!r} was charged (row {receipt['position']})")
         elif self._charged and published and not self.accident:
@@ -175,10 +177,11 @@ class Outputs:
             except (OSError, ValueError):
                 silence(sys.stderr)
         if self._charged:
-            ledger = Path(os.path.realpath(self._ledger_file or "pufferdp-ledger"))
-            for folder in (ledger.parent, Path.cwd(), Path(tempfile.gettempdir())):
+            title = _title(os.path.basename(self._ledger_file or "pufferdp-ledger"), receipt)
+            here = [] if self._ledger_file else [Path()]
+            for folder in (*here, *spare_folders(self._ledger_file)):
                 with suppress(OSError):
-                    return f"in {str(_write_new(folder, _title(ledger.name, receipt), text))!r}"
+                    return f"in {str(_write_new(folder, title, text))!r}"
         return "lost: nothing could be written anywhere"
 
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
-from pufferdp.basics.places import Place, check_place, named_files
+from pufferdp.basics.errors import DeliveryError, ParameterError
+from pufferdp.basics.places import Place, check_place, named_files, spare_folders
 from pufferdp.publish.pipeline import Account, Charged
 
 T = TypeVar("T")
@@ -66,16 +66,17 @@ class SeriesFile:
         """
         try:
             return self._place.fill(write)
-        except (OSError, DataError) as error:
-            reason = f"out is {self.path!r}, which cannot be written: {_reason(error)}"
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            reason = f"out is {self.path!r}, which cannot be written: {why}"
             if not charged.words:
                 raise ParameterError(reason, value=self.path) from None
-        for folder in self._spare_folders():
+        for folder in spare_folders(self._account.file):
             try:
                 own = tempfile.mkdtemp(prefix="pufferdp-", dir=folder)  # for this user alone
                 target = Path(own) / f"series{''.join(Path(self.path).suffixes[-2:])}"
                 made = Place(name="out", path=str(target), target=target).fill(write)
-            except (OSError, PufferdpError):
+            except OSError:
                 continue
             self.path = str(target)
             self._accident = f"{charged.words}; {reason}; the series is in {str(target)!r}"
@@ -89,12 +90,3 @@ class SeriesFile:
         if self._accident:
             raise DeliveryError(self._accident, value=self.path, result=result)
         return result
-
-    def _spare_folders(self) -> list[Path]:
-        ledger = self._account.file
-        beside = [] if ledger is None else [Path(os.path.realpath(ledger)).parent]
-        return [*beside, Path(tempfile.gettempdir())]
-
-
-def _reason(error: OSError | DataError) -> str:
-    return str(error) if isinstance(error, DataError) else error.strerror or type(error).__name__

@@ -221,8 +221,7 @@ def told(result: Result) -> dict[str, Any]:
 # ---- after the charge ----
 
 
-@pytest.mark.parametrize(("error", "words"), [(full, "No space left"), (gone, "has gone")])
-@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize(("error", "words", "form"), [(full, "No space left", []), (gone, "has gone", ["--json"])])
 def test_stdout_that_fails(
     error: Callable[[], OSError], words: str, form: list[str], verb: Verb, broken_run: Callable[..., Result]
 ) -> None:
@@ -484,7 +483,10 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(redact, "draw", wrap(redact.draw))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(n, marks=pytest.mark.slow) for n in (signal.SIGINT, signal.SIGHUP))],
+)
 def test_a_signal_waits_for_a_charged_answer(
     number: int, verb: Verb, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -656,6 +658,7 @@ def test_a_device_and_a_link_to_a_free_place(release: Verb, run: Run, folder: Pa
     assert "certificate" in json.loads((folder / "target.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_file_is_replaced_where_asked(verb: Verb, run: Run, folder: Path) -> None:
     options: list[str] = []
     for file in verb.outputs:

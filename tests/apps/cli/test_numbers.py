@@ -48,7 +48,7 @@ def test_every_curve_has_a_line_in_the_figure(run: Run, folder: Path) -> None:
 
 def test_from_release_to_verify(run: Run) -> None:
     for options in ("--model g.json --by house --id who", "--model l.json --by house"):
-        done = run("release", "rows.csv", *options.split(), *SUM.split(), "--out", "out.json")
+        done = run("release", "rows.csv", *options.split(), *SUM.split(), "--out", "out.json", "--overwrite")
         assert done.code == 0, done.err
         assert done.json["certificate"]["noise"]["scale"] == pytest.approx(60)
         assert "differ by at most 20" in done.json["certificate"]["guarantee"]["statement"]

@@ -199,7 +199,7 @@ def test_a_release_never_shows_the_exact_answer(name: str, query: str, run: Run,
     model, reading = MODELS[name]
     write(folder, {"m.json": {**model, "values": {"no": 0, "yes": 1}}, "d.csv": counted()})
     usual = ["release", "d.csv", "--model", "m.json", "--column", "state", "--epsilon", "1", "--query", query]
-    for form in (["--json"], []):
+    for form in (["--json"], ["--overwrite"]):
         result = run(*usual, *reading, "--out", "r.json", *form)
         assert result.code == 0, result.err
         kept = (folder / "r.json").read_text(encoding="utf-8")

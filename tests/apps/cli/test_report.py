@@ -29,7 +29,7 @@ READ = ["--model", "m.json", "--column", "activity"]
 def test_a_report_beside_a_release_is_verified(verb: str, run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": series()})
     plain = run(*MADE[verb], *READ, "--seed", "1", "--json")
-    found = run(*MADE[verb], *READ, "--seed", "1", "--json", "--report", "r.html")
+    found = run(*MADE[verb], *READ, "--seed", "1", "--json", "--report", "r.html", "--overwrite")
     assert (found.code, found.err) == (0, "")
     assert found.json.keys() == plain.json.keys()
     checked = run("verify", "r.html", "--json")

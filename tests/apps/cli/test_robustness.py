@@ -77,7 +77,9 @@ def test_the_drift_can_be_chosen(run: Run, folder: Path) -> None:
     result = run(*COMMAND, "--length", "12", "--figure", "drift.png", "--drift", "active:rest")
     assert result.code == 0
     assert "drift.png, as the probability of active:rest drifts" in result.out
-    chosen = run(*COMMAND, "--length", "12", "--figure", "drift.png", "--drift", "active:rest", "--json").json
+    chosen = run(
+        *COMMAND, "--length", "12", "--figure", "drift.png", "--drift", "active:rest", "--overwrite", "--json"
+    ).json
     assert chosen["drift"]["belief"] is None  # the belief differs in another row
 
 

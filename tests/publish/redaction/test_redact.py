@@ -143,7 +143,7 @@ def test_a_missing_value_ends_a_chain(tmp_path: Path) -> None:
     assert all(not b.first <= 26 <= b.last for b in result.blocks)
     assert pufferdp.verify(result.certificate.to_dict()).valid  # type: ignore[union-attr]
     with pytest.raises(DataError, match="nothing to hide"):
-        redact(data, out=out, private=[26], missing="break")
+        redact(data, out=tmp_path / "other.csv", private=[26], missing="break")
 
 
 def test_what_is_drawn_has_the_probabilities_of_the_design() -> None:
@@ -415,7 +415,7 @@ def test_a_second_redaction_of_a_file(tmp_path: Path) -> None:
     assert pufferdp.verify(second.certificate).valid
     other = MarkovChain(transition=[[0.5, 0.5], [0.4, 0.6]], states=CHAIN.states)
     with pytest.raises(ParameterError, match="same model"):
-        redact(data, model=other, out=two, private=[31], after=first.certificate, published=one)
+        redact(data, model=other, out=tmp_path / "3.csv", private=[31], after=first.certificate, published=one)
 
 
 def test_both_leakages_are_told() -> None:

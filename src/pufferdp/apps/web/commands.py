@@ -149,7 +149,7 @@ def ledger(place: str | None) -> dict[str, str]:
 def _model(script: Script, model: SessionModel, data: str | None) -> str:
     """The lines that bring the model: the demo's, a fit, or a file that is there."""
     if any(name is not None and name.startswith(TOUR + "/") for name in (data, model.name)):
-        script.shell.append(f"pufferdp demo --out {TOUR}")
+        script.shell.append(f"pufferdp demo --out {TOUR} --overwrite")
     if model.fit is None:
         script.python.append(f"model = pufferdp.load_model({model.name!r})")
         return model.name
