@@ -290,6 +290,7 @@ TOURED = [
     "guide/flow.md",
     "guide/redaction.md",
     "guide/engines.md",
+    "guide/stretches.md",
     "theory/tight.md",
     "theory/intervals.md",
     "theory/transport.md",

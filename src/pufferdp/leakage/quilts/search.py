@@ -27,6 +27,9 @@ _FEW: Final = 40
 """Cells are cut with all pairs of values in view up to this many; then the deciding pairs take over."""
 _DENSE: Final = 200_000
 """Boxes of up to so many quilts are looked at whole when few pairs count."""
+_MOST_CELLS: Final = 1 << 18
+"""More cells than this are cut no further. It takes a chain that hardly forgets, in a series without end. The best
+quilt so far is one of those that are looked for, so its value is a bound all the same."""
 _LINE: Final = 2**18
 """One pair is followed over at most so many distances at once; wider boxes are cut further first."""
 
@@ -209,6 +212,8 @@ def _branch(
         cells = cells[(objective(cells[:, 0] + cells[:, 2] - 1, influence) < best.value) & ~single]
         if len(cells) > stop and _span(cells) < _LINE:
             break
+        if len(cells) > _MOST_CELLS:
+            return best, cells[:0]
         cells = _quarter(cells)
     return best, cells
 

@@ -178,11 +178,19 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     place = _Place(chain, adversary, _uncertain(chain, length), states)
     if adversary == "dp" or chain.independent or length == 1:
         return _Alone(place)
+    if _tells_all(chain):
+        return _Grouped(place)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
     if chain.size == 2 and chain.period == 1:
         return _TwoStates(place)
     return _ManyStates(place)
+
+
+def _tells_all(chain: Chain) -> bool:
+    """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
+    uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
+    return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
 
 
 def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
@@ -301,7 +309,8 @@ class _Alone:
 class _Grouped:
     """A stationary chain that never forgets its class, or where it is in its cycle: every record says the same again.
 
-    Values of different classes have no future and no past in common, so that all losses add up, as in group privacy.
+    So does one in which each state leads to another one for sure, whatever its start. Values of different classes have
+    no future and no past in common, so that all losses add up, as in group privacy.
     """
 
     place: _Place
@@ -392,7 +401,8 @@ class _TwoStates:
             both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
             pair = int(both.argmax())
             lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
-            if upper - lower <= max(self.share * lower, _DIGITS) or records == most:
+            # What rounding is given anyway is no reason to look at more records.
+            if upper - lower <= max(self.share * lower, _DIGITS, rounding(records)) or records == most:
                 sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
                 upper += rounding(records)
                 return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches

@@ -118,10 +118,28 @@ def made_by(certificate: dict[str, Any]) -> list[tuple[str, str]]:
         ("made", f"{certificate['created']} by pufferdp {certificate['pufferdp']}"),
         ("certificate", f"{certificate['schema']}, SHA-256 {certificate['sha256']}"),
     ]
+    ranges = certificate["data"].get("ranges")
+    if ranges:
+        facts.append(("records read", ranges_words(ranges)))
     row = certificate.get("ledger")
     if row:
         facts.append(("charged", f"data set {row['dataset']!r}, row {row['position']}, {row['head']}"))
     return facts
+
+
+def ranges_words(ranges: dict[str, Any]) -> str:
+    """Which records were read, from the part of a certificate that says it: one stretch, or those of many people."""
+    parts = ranges["parts"]
+    firsts, lasts = ([part[end] for part in parts if part[end] is not None] for end in ("from", "to"))
+    words = "" if ranges["order"] is None else ranges["order"]
+    # Times are written so that their texts sort as they do, but for fractions of a second.
+    words += f" from {min(firsts)}" if firsts else ""
+    words += f" to {max(lasts)}" if lasts else ""
+    people = sum(len(part["by"] or ()) for part in parts)
+    if people:
+        several = f" in {len(parts):,} different stretches" if len(parts) > 1 else ""
+        words += f"{', ' if words else ''}{people:,} {'person' if people == 1 else 'people'} by {ranges['by']}{several}"
+    return words or "all"
 
 
 def charge_sentences(row: dict[str, Any] | None) -> tuple[str, ...]:
