@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ import typer
 
 from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import Interrupted
-from pufferdp.basics.places import Place, check_apart, check_place, check_streams, folded, named_files
+from pufferdp.basics.places import Place, check_apart, check_place, check_streams, folded, named_files, spare_folders
 
 R = TypeVar("R")
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
@@ -178,10 +177,11 @@ class Outputs:
             except (OSError, ValueError):
                 silence(sys.stderr)
         if self._charged:
-            ledger = Path(os.path.realpath(self._ledger_file or "pufferdp-ledger"))
-            for folder in (ledger.parent, Path.cwd(), Path(tempfile.gettempdir())):
+            title = _title(os.path.basename(self._ledger_file or "pufferdp-ledger"), receipt)
+            here = [] if self._ledger_file else [Path()]
+            for folder in (*here, *spare_folders(self._ledger_file)):
                 with suppress(OSError):
-                    return f"in {str(_write_new(folder, _title(ledger.name, receipt), text))!r}"
+                    return f"in {str(_write_new(folder, title, text))!r}"
         return "lost: nothing could be written anywhere"
 
 

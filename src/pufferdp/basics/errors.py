@@ -9,8 +9,8 @@
     │   ├── CertificateError      a certificate that cannot be read
     │   ├── MechanismError        a mechanism from outside that fails, hangs or answers nonsense
     │   └── LedgerError           a ledger that cannot be opened, read or written
-    ├── DeliveryError             made, but not delivered as asked; a charge stays (exit 1)
     ├── UnknownChargeError        nobody knows whether a charge was made         (exit 1)
+    ├── DeliveryError             made, but not delivered as asked; a charge stays (exit 1)
     └── RefusedError              the input is fine, the promise cannot be kept  (exit 3)
         ├── NotApplicableError    the mechanism that was asked for gives no guarantee here
         └── BudgetError           the data set has too little of its budget left
@@ -66,17 +66,6 @@ class LedgerError(InputError):
     """A ledger cannot be opened, read or written, or has no such data set."""
 
 
-class DeliveryError(PufferdpError):
-    """Something went wrong after the charge, or on the way to where the output was to go. The charge stays."""
-
-    exit_code: ClassVar[int] = 1
-
-    def __init__(self, message: str, *, value: object = None, result: object = None) -> None:
-        super().__init__(message, value=value)
-        self.result = result
-        """What was made, complete but for where it was to be written; None where nothing was."""
-
-
 class UnknownChargeError(PufferdpError):
     """A charge was sent off, and no answer came: it may have been made. The ledger can be asked by its identity."""
 
@@ -86,6 +75,17 @@ class UnknownChargeError(PufferdpError):
         super().__init__(message, value=value)
         self.identity = identity
         """What to ask for: ``Ledger.find``, or ``ledger show --charge``."""
+
+
+class DeliveryError(PufferdpError):
+    """Something went wrong after the charge, or on the way to where the output was to go. The charge stays."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, value: object = None, result: object = None) -> None:
+        super().__init__(message, value=value)
+        self.result = result
+        """What was made, complete but for where it was to be written; None where nothing was."""
 
 
 class RefusedError(PufferdpError):

@@ -202,6 +202,15 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def spare_folders(ledger: str | None) -> Iterator[Path]:
+    """Where something goes that cannot go to its place: beside the ledger, or else into the temporary folder."""
+    if ledger is not None:
+        with suppress(OSError):
+            yield Path(os.path.realpath(ledger)).parent
+    with suppress(OSError):  # there may be no folder at all that can be written
+        yield Path(tempfile.gettempdir())
+
+
 def ignores_case(folder: Path) -> bool:
     """Whether a folder takes A and a for one name."""
     probe = folder / f".pufferdp-{secrets.token_hex(8)}-a"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from pufferdp.basics.files import canonical_json
@@ -12,15 +13,18 @@ from pufferdp.ledger import hash_chain
 from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_flow, refuse_other_kind
-from pufferdp.ledger.store.base import Row, Session
-from pufferdp.ledger.totals import (
-    Rule,
-    State,
+from pufferdp.ledger.record_sums import RecordSums
+from pufferdp.ledger.refusals import (
     over_budget,
+    refuse_delta,
     refuse_other_model,
+    refuse_other_ranges,
     refuse_other_secrets,
     refuse_other_width,
 )
+from pufferdp.ledger.store.base import Row, Session
+from pufferdp.ledger.sums_table import TableSums
+from pufferdp.ledger.totals import Rule, State
 
 _ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
 _IDENTITY: Final = "INSERT INTO ledger_identities (dataset, position, identity) VALUES (?, ?, ?)"
@@ -37,21 +41,32 @@ class Account:
     rule: Rule | None
     """None before there is a model, and for flows."""
 
-    def after(self, charge: Charge, created: str, identity: str) -> Account:
-        """The data set after one more charge, or its refusal."""
+    def sums(self, session: Session) -> TableSums:
+        """What its records were charged."""
+        return TableSums(session, self.name, self.state.crowds)
+
+    def after(
+        self, charge: Charge, created: str, identity: str, sums: RecordSums, before: Callable[[], RecordSums]
+    ) -> Account:
+        """The data set after one more charge, which is added to its sums; or its refusal.
+
+        ``before`` gives the sums once more, as they were.
+        """
         name, definition, state, rule = self.name, self.definition, self.state, self.rule
         flows = FlowBudget.of(definition["budget"])
         refuse_other_kind(name, flows, charge.kind)
         refuse_other_model(name, definition, state, charge.model, charge.adversary)
         refuse_other_width(name, state, charge)
         refuse_other_secrets(name, definition, state, charge)
+        refuse_other_ranges(name, state, charge.ranges)
+        refuse_delta(name, definition, charge.dp_delta or charge.delta)
         head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
-        then = state.after(charge, head)
+        then = state.after(charge, head, sums)
         if flows is not None:
             refuse_flow(name, flows, state.tau, state.reading, charge)
         # No curve lies below the DP loss itself; without a model that is all that can be said.
         elif not (then.spent <= definition["budget"] if rule is None else rule.in_budget(then)):
-            raise over_budget(name, definition, state, charge, rule)
+            raise over_budget(name, definition, state, then, charge, rule, before())
         return replace(self, state=then)
 
 
@@ -75,8 +90,11 @@ def apply_charges(
     accounts = {name: find(name) for name in sorted({name for name, _ in charges})}
     created, rows, receipts = now(), list[Row](), list[Receipt]()
     for (name, charge), identity in zip(charges, identities, strict=True):
-        before, after = accounts[name].state, accounts[name].after(charge, created, identity)
-        accounts[name], state = after, after.state
+        account = accounts[name]
+        before, sums = account.state, account.sums(session)
+        accounts[name] = account.after(charge, created, identity, sums, partial(account.sums, session))
+        state = accounts[name].state
+        sums.write()
         rows.append((name, state.position, created, charge.problem, state.head))
         receipts.append(
             Receipt(
@@ -90,6 +108,8 @@ def apply_charges(
         )
     for _, charge in charges:
         if charge.problem not in stored:
+            for people in charge.people.values():
+                keep(session, "ledger_people", people)
             keep(session, "ledger_problems", charge.content)
             stored.add(charge.problem)
     session.many(_ENTRY, rows)

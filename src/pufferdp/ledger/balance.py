@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.paged import Paged
+from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.base import Model
@@ -53,7 +54,7 @@ class DataSet(Paged):
     created: str
     releases: int
     spent_dp: float
-    """The DP losses of all releases, added up; infinite where an exact answer was released."""
+    """The largest DP loss that any record was charged, by all releases together; infinite after an exact answer."""
     leakage: float | None
     """What they leak at most; None where there is no model yet."""
     left_dp: float | None
@@ -69,6 +70,20 @@ class DataSet(Paged):
     """The budget of a data set for transition flows."""
     spent_tau: float | None = None
     """Of such a data set: the total variations of its flows, added up."""
+    delta_budget: float = 0.0
+    """The delta beside the budget; 0 where it is pure."""
+    delta: float | None = 0.0
+    """The delta beside ``leakage``; None where there is no model yet."""
+    spent_delta: float = 0.0
+    """The largest delta of DP that any record was charged."""
+    left_delta: float | None = 0.0
+    """The delta of DP that further releases may have; None where ``left_dp`` is."""
+    calendar: Calendar | None = None
+    """What single records were charged; None where every charge was on every record."""
+    asked_leakage: float | None = None
+    """What leaks where no record was charged more than those that were asked about."""
+    asked_left: float | None = None
+    """The DP loss that one more release on them may have."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp ledger show --json`` prints."""
@@ -101,12 +116,52 @@ class DataSet(Paged):
             "created": self.created,
             "position": self.position,
             "head": self.head,
+            **self._delta_parts(),
+            **self._range_parts(),
         }
 
+    def _delta_parts(self) -> dict[str, Any]:
+        if not self.delta_budget:
+            return {}
+        return {
+            "delta_budget": self.delta_budget,
+            "delta": self.delta,
+            "spent_delta": self.spent_delta,
+            "left_delta": self.left_delta,
+        }
 
-def balance(name: str, definition: dict[str, Any], state: State, rule: Rule | None) -> DataSet:
+    def _range_parts(self) -> dict[str, Any]:
+        calendar = self.calendar
+        if calendar is None:
+            return {"ranges": []}
+        parts: dict[str, Any] = {
+            "order": calendar.order,
+            "unit": calendar.unit,
+            "by": calendar.by,
+            "everywhere": calendar.everywhere if math.isfinite(calendar.everywhere) else None,
+            "stretches": calendar.count,
+            "ranges": [stretch.to_dict(calendar.unit) for stretch in calendar.stretches],
+        }
+        if calendar.asked is not None:
+            loss = calendar.asked_loss
+            parts["asked"] = {
+                **calendar.asked.to_dict()["parts"][0],
+                "dp_loss": loss if loss is not None and math.isfinite(loss) else None,
+                "left": None if self.asked_leakage is None else max(0.0, self.budget - self.asked_leakage),
+                "left_dp": self.asked_left,
+            }
+        return parts
+
+
+def balance(
+    name: str, definition: dict[str, Any], state: State, rule: Rule | None, calendar: Calendar | None = None
+) -> DataSet:
     """A data set with a budget in epsilon at one moment; without a rule it has no model yet."""
     leakage = None if rule is None else rule.leakage(state)
+    asked_leakage = asked_left = None
+    if rule is not None and calendar is not None and calendar.asked_loss is not None:
+        asked_leakage = rule.leakage(replace(state, spent=calendar.asked_loss))
+        asked_left = rule.left(state, calendar.asked_loss)
     return DataSet(
         name=name,
         model=None if rule is None else rule.model,
@@ -123,6 +178,13 @@ def balance(name: str, definition: dict[str, Any], state: State, rule: Rule | No
         private=state.private,
         position=state.position,
         head=state.head,
+        delta_budget=definition.get("delta", 0.0),
+        delta=None if rule is None else rule.leaked_delta(state),
+        spent_delta=state.deltas,
+        left_delta=None if rule is None else rule.left_delta(state),
+        calendar=calendar,
+        asked_leakage=asked_leakage,
+        asked_left=asked_left,
     )
 
 
@@ -156,4 +218,4 @@ def _curve_name(rule: Rule | None, state: State, leakage: float | None) -> str |
         return "own"
     if state.spent > LARGEST:
         return None
-    return rule.curve(state.longest, state.clipped, state.private is not None).which(state.spent).name
+    return rule.curve_at(state).which(state.spent).name

@@ -1,22 +1,23 @@
 """What each kind of release charges. The table ``KINDS`` is the one in docs/guide/budget.md.
 
 DP losses add up whatever the model, so a charge is a DP loss: how far the odds of any output can move when the value of
-one record changes, all others held fixed. A ledger reads the leakage curve of its data set at the sum.
+one record changes, all others held fixed. It is charged on the records that were read, and a ledger reads the leakage
+curve of its data set at the largest sum of any record.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS
-from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.errors import LedgerError, ParameterError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.channels.noise_chain import noise_dp_loss
@@ -39,7 +40,7 @@ KINDS: Final = {
         Kind(name="fit", charges="4 over the scale of the noise on transition counts: its --dp-epsilon"),
         Kind(name="flip", charges="the largest log-ratio inside a column of its channel, for each record"),
         Kind(name="noise-chain", charges="the largest log-ratio of two paths of its noise that differ once"),
-        Kind(name="dp", charges="the loss that the author of a pure DP algorithm states"),
+        Kind(name="dp", charges="the loss, and the delta if any, that the author of a DP algorithm states"),
         Kind(
             name="window-redaction",
             charges="its leakage about the private records, added to the total; its released records become known",
@@ -56,6 +57,8 @@ KINDS: Final = {
 
 _REDACTIONS: Final = ("window-redaction", "3r")
 FLOW: Final = "transition-flow"
+_LISTED: Final = 50
+"""Longer lists of people are kept apart and named by their digest: the same people are often charged every day."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +91,11 @@ class Charge:
     adversary: str | None = None
     """The adversary that the release was made for; None where it was made for none."""
     ranges: Ranges = EVERYTHING
-    """Which records were read."""
+    """The records that were read; it is charged on these."""
+    dp_delta: float = 0.0
+    """Beside the DP loss, where the release is approximate DP."""
+    delta: float = 0.0
+    """Beside ``epsilon``, where the release's own promise is approximate."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -115,6 +122,9 @@ class Charge:
         if self.dp_loss > LARGEST:
             object.__setattr__(self, "dp_loss", math.inf)
         checks.length(self.longest, "longest")
+        checks.delta(self.dp_delta, "dp_delta")
+        if (checks.delta(self.delta) > 0 and self.epsilon is None) or (self.dp_delta and math.isinf(self.dp_loss)):
+            raise ParameterError("a delta stands beside an epsilon, and a dp_delta beside a finite DP loss")
         if self.epsilon is not None:
             checks.epsilon(self.epsilon)
             if self.model is None or self.adversary is None:
@@ -134,20 +144,48 @@ class Charge:
             "facts": dict(self.facts),
         }
         content |= {} if self.tau is None else {"tau": self.tau}
-        content |= {} if self.ranges == EVERYTHING else {"ranges": self.ranges.to_dict()}
-        return canonical_json(content | ({} if self.together is None else {"together": self.together}))
+        content |= {} if self.together is None else {"together": self.together}
+        content |= {name: value for name in ("dp_delta", "delta") if (value := getattr(self, name))}
+        return canonical_json(content | ({} if self.ranges == EVERYTHING else {"ranges": self._ranges}))
+
+    @cached_property
+    def _ranges(self) -> dict[str, Any]:
+        """The ranges as they are kept, with a digest in place of each long list of people."""
+        raw = self.ranges.to_dict()
+        for part in raw["parts"]:
+            if part["by"] is not None and len(part["by"]) > _LISTED:
+                part["by"] = {"people": len(part["by"]), "sha256": digest(canonical_json(part["by"]))}
+        return raw
+
+    @cached_property
+    def people(self) -> dict[str, str]:
+        """Long lists of people by their digest, as canonical JSON."""
+        texts = (canonical_json(list(p.people)) for p in self.ranges.parts if p.people and len(p.people) > _LISTED)
+        return {digest(text): text for text in texts}
 
     @cached_property
     def problem(self) -> str:
         """Digest of the content: releases of the same kind, size and noise share it."""
         return digest(self.content)
 
+    @property
+    def alone(self) -> Charge:
+        """The same charge, wherever it was made: what it costs does not depend on the records."""
+        return replace(self, ranges=EVERYTHING)
+
     @classmethod
-    def from_content(cls, content: str, model: str | None, adversary: str | None) -> Charge:
-        """A charge as a ledger kept it."""
+    def from_content(
+        cls, content: str, model: str | None, adversary: str | None, people: Callable[[str], str] | None = None
+    ) -> Charge:
+        """A charge as a ledger kept it; ``people`` finds a long list of people by its digest."""
         raw = json.loads(content)
         raw["dp_loss"] = math.inf if raw["dp_loss"] is None else raw["dp_loss"]
         if "ranges" in raw:
+            for part in raw["ranges"]["parts"]:
+                if isinstance(part["by"], dict):
+                    if people is None:
+                        raise LedgerError("the charge names people by their digest alone")
+                    part["by"] = json.loads(people(part["by"]["sha256"]))
             raw["ranges"] = Ranges.from_dict(raw["ranges"])
         return cls(**raw, model=model, adversary=adversary)
 
@@ -168,6 +206,7 @@ def additive(
     numbers: bool,
     part: bool = False,
     ranges: Ranges = EVERYTHING,
+    approximate: Mapping[str, float] | None = None,
 ) -> Charge:
     """Noise on an answer, as a certificate describes it.
 
@@ -186,10 +225,13 @@ def additive(
         numbers: whether records are real numbers.
         part: whether the chains are parts of series that go on before and after what was read.
         ranges: which records were read.
+        approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
     """
     return Charge(
         kind="additive",
-        dp_loss=loss_of(sigma),
+        dp_loss=loss_of(sigma) if approximate is None else approximate["dp_loss"],
+        dp_delta=0.0 if approximate is None else approximate["dp_delta"],
+        delta=0.0 if approximate is None else approximate["delta"],
         longest=MOST_RECORDS if part else max((length for length, _ in lengths), default=1),
         # A promise about secrets of one's own says nothing about single records, which a ledger is about.
         epsilon=epsilon if framework is None else None,
@@ -204,6 +246,7 @@ def additive(
             "epsilon": epsilon,
             "lengths": [list(pair) for pair in lengths],
             "framework": None if framework is None else dict(framework),
+            **({} if approximate is None else {"delta": approximate["delta"], "euclidean": approximate["move"]}),
             **({"part": True} if part else {}),
         },
         model=model,

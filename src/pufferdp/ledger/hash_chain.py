@@ -25,14 +25,19 @@ def can_be_name(name: object) -> bool:
 
 
 def definition(
-    name: str, model: str | None, adversary: str | None, budget: float | dict[str, Any], created: str
+    name: str,
+    model: str | None,
+    adversary: str | None,
+    budget: float | dict[str, Any],
+    created: str,
+    delta: float | None = None,
 ) -> str:
     """What a data set is, as canonical JSON. Its digest is the head of an empty data set.
 
-    A budget in total variation is a part of its own, and has no adversary.
+    A budget in total variation is a part of its own, and has no adversary. A pure one has no delta.
     """
     content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
-    return canonical_json({"schema": VERSION, **content})
+    return canonical_json({"schema": VERSION, **content, **({} if delta is None else {"delta": delta})})
 
 
 def link(previous: str, position: int, created: str, problem: str, identity: str | None = None) -> str:

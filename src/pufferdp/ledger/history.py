@@ -8,13 +8,16 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.errors import LedgerError, ModelError
+from pufferdp.basics.errors import LedgerError, ModelError, PufferdpError
 from pufferdp.basics.files import found_text, read_json, write_whole
+from pufferdp.data.ranges import EVERYTHING
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import can_be_name
+from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.store.base import Session
 from pufferdp.ledger.store.schema import TABLES
-from pufferdp.ledger.totals import Rule, State
+from pufferdp.ledger.sums_table import sums_rows
+from pufferdp.ledger.totals import Rule, State, amounts_of, charged_on
 from pufferdp.ledger.verify import check_contents
 
 if TYPE_CHECKING:
@@ -32,18 +35,22 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
     there is no model.
     """
     now = ledger.dataset(name)
-    rule = None if now.model is None or now.adversary is None else Rule(now.model, now.adversary, now.budget)
+    rule = None
+    if now.model is not None and now.adversary is not None:
+        rule = Rule(now.model, now.adversary, now.budget, now.delta_budget)
     with ledger.store.reading() as session:
         sql = "SELECT position, created, problem FROM ledger_entries WHERE dataset = ? ORDER BY position"
         rows = list(session.rows(sql, name))
         problems = {problem for _, _, problem in rows}
         contents = {p: _content(session, p) for p in sorted(problems)}
+        people: dict[str, str] = dict(session.rows("SELECT sha256, content FROM ledger_people"))
     charged = [(when, contents[problem]) for _, when, problem in rows if contents[problem]["kind"] != "model"]
     adversary = None if now.adversary is None else str(now.adversary)
-    state, out = State("", now.model_sha256), []
+    state, sums, out = State("", now.model_sha256), RecordSums(), []
     shown = {round(n * (len(charged) - 1) / max(1, most - 1)) for n in range(most)}
     for n, (when, content) in enumerate(charged):
-        state = state.after(Charge.from_content(json.dumps(content), now.model_sha256, adversary), "")
+        charge = Charge.from_content(json.dumps(content), now.model_sha256, adversary, people.__getitem__)
+        state = state.after(charge, "", sums)
         if n in shown:
             record = {"release": n + 1, "charged": when, "kind": content["kind"]}
             if now.flows is not None:
@@ -91,7 +98,11 @@ def _row(position: int, created: str, head: str, content: str) -> dict[str, Any]
 
 
 SCHEMA: Final = "pufferdp-ledger-export/1"
-_TABLES: Final = {name.removeprefix("ledger_"): table for name, table in TABLES.items() if name != "ledger_version"}
+_TABLES: Final = {
+    name.removeprefix("ledger_"): table
+    for name, table in TABLES.items()
+    if name != "ledger_version" and not table.derived
+}
 _UNKEPT: Final = re.compile("[\\0\\ud800-\\udfff]")
 """Characters that JSON can spell and no database keeps."""
 
@@ -143,10 +154,38 @@ def import_ledger(ledger: Ledger, content: dict[str, Any]) -> dict[str, Any]:
             if name == "datasets":
                 _refuse_names(session, [row[0] for row in content[name]])
             session.many(sql, content.get(name, []))
+        for row in content["datasets"]:
+            write_sums(session, row[0])
         problems = check_contents(session)
         if problems:
             raise LedgerError(f"the export does not hold, and nothing was imported: {problems[0]}")
     return _summary(content)
+
+
+def write_sums(session: Session, name: str) -> None:
+    """The sums of single records, from the rows of a data set; whether these hold is for ``check_contents`` to say."""
+    people: dict[str, str] = dict(session.rows("SELECT sha256, content FROM ledger_people"))
+    sql = (
+        "SELECT p.content FROM ledger_entries e JOIN ledger_problems p ON p.sha256 = e.problem WHERE e.dataset = ? "
+        "ORDER BY e.position"
+    )
+    sums = RecordSums()
+    try:
+        for (text,) in list(session.rows(sql, name)):
+            if '"ranges"' in text:
+                charge = Charge.from_content(text, "", "", people.__getitem__)
+                if charged_on(charge) != EVERYTHING:
+                    sums.charge(charge.ranges, amounts_of(charge))
+    except (PufferdpError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise LedgerError(f"the export does not hold, and nothing was imported: data set {name!r}: {error}") from None
+    session.many(
+        "INSERT INTO ledger_members (dataset, person, crowd) VALUES (?, ?, ?)",
+        [(name, person, crowd) for person, crowd in sums.member.items()],
+    )
+    session.many(
+        "INSERT INTO ledger_sums (dataset, quantity, crowd, cut, value) VALUES (?, ?, ?, ?, ?)",
+        [(name, *row) for row in sums_rows(sums)],
+    )
 
 
 def _refuse_names(session: Session, names: list[str]) -> None:

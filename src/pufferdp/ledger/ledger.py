@@ -15,15 +15,21 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
+from pufferdp.data.ranges import Ranges
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.apply import Account, adopt, apply_charges, keep, now
 from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
+from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
+from pufferdp.ledger.named_ranges import named_ranges
+from pufferdp.ledger.record_sums import add_up
+from pufferdp.ledger.refusals import Room, refuse_delta, refuse_other_model, refuse_other_ranges, room_for
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
-from pufferdp.ledger.totals import Rule, State, refuse_other_model
+from pufferdp.ledger.sums_table import TableSums
+from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
@@ -47,7 +53,7 @@ class Ledger:
     def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:
         self.store = open_store(place, create=create, wait=wait)
         self._models: dict[str, Model] = {}
-        self._rules: dict[tuple[str, str, float], Rule] = {}
+        self._rules: dict[tuple[str, str, float, float], Rule] = {}
         self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, Receipt] = {}
@@ -66,21 +72,33 @@ class Ledger:
         """Let go of the file or the server."""
         self.store.close()
 
-    def create(self, name: str, *, model: Model | None, adversary: str = "bdp", budget: float | FlowBudget) -> DataSet:
+    def create(
+        self,
+        name: str,
+        *,
+        model: Model | None,
+        adversary: str = "bdp",
+        budget: float | FlowBudget,
+        delta: float | None = None,
+    ) -> DataSet:
         """A new data set with its model, its adversary and its budget; none of them can be changed later.
 
-        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. A data set
-        for transition flows has a ``FlowBudget`` in total variation, and no adversary.
+        Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. With a delta
+        the budget is approximate, and has room for releases that are. A data set for transition flows has a
+        ``FlowBudget`` in total variation, and no adversary.
         """
         if not hash_chain.can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
         sha = None if model is None else model_digest(model)
         if isinstance(budget, FlowBudget):
+            if delta is not None:
+                raise ParameterError("a budget in total variation has no delta: leave it out", value=delta)
             refuse_no_flow(model, budget)
             definition = hash_chain.definition(name, sha, None, budget.to_dict(), now())
         else:
             adversary, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
-            definition = hash_chain.definition(name, sha, str(adversary), most, now())
+            delta = (checks.delta(delta) or None) if delta is not None else None
+            definition = hash_chain.definition(name, sha, str(adversary), most, now(), delta)
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
@@ -99,22 +117,81 @@ class Ledger:
         with self.store.reading() as session:
             return tuple(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets")))
 
-    def dataset(self, name: str) -> DataSet:
-        """A data set as it stands now."""
+    def dataset(self, name: str, asked: Ranges | None = None) -> DataSet:
+        """A data set as it stands now; with ``asked`` it says too what is left for these records."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
             flows = FlowBudget.of(definition["budget"])
             if flows is not None and state.model is not None:
                 return flow_balance(name, definition, state, flows, self.model(session, state.model))
             rule = self._rule(session, definition, state)
-        return balance(name, definition, state, rule)
+            if asked is not None:
+                refuse_other_ranges(name, state, asked)
+            calendar = Calendar.of(session, name, state, asked)
+        return balance(name, definition, state, rule, calendar)
 
-    def expect(self, name: str, *, model: Model, adversary: str) -> None:
-        """Refuse early what a charge would refuse: another model or adversary than the data set's."""
+    def ranges(
+        self,
+        name: str,
+        *,
+        first: str | None = None,
+        last: str | None = None,
+        people: Sequence[str] | None = None,
+        order: str | None = None,
+        by: str | None = None,
+        otherwise: str | None = None,
+    ) -> Ranges:
+        """The records that somebody names, in the columns by which the data set knows its records.
+
+        Args:
+            name: of the data set.
+            first: a number, a date or a time; None: from the beginning.
+            last: the last place, itself included, of a date the whole day; None: to the end.
+            people: whose records; None: everybody's.
+            order: the order column, where the data set has none yet or another is to be refused.
+            by: the column of people, likewise.
+            otherwise: the order column where nobody has named one, for whoever only asks.
+        """
+        with self.store.reading() as session:
+            _, state = self._find(session, name)
+        columns = {"order": order or state.order or otherwise, "by": by or state.by}
+        return named_ranges(name, state, first=first, last=last, people=people, **columns)
+
+    def room(self, name: str, ranges: Ranges, longest: int) -> Room:
+        """What is left for one more release on some records of chains of this length, without charging it."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+            refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
+            refuse_other_ranges(name, state, ranges)
+            rule = self._rule(session, definition, state)
+            if rule is None:
+                raise RefusedError(f"data set {name!r} has no model yet: fit one with fit --dp-epsilon", value=name)
+            sums = TableSums(session, name, state.crowds)
+            spent = state.spent if state.everywhere is None else state.everywhere
+            if state.has_ranges:
+                spent = add_up(spent, sums.largest(ranges)[2])
+            # A release of next to nothing shows for which length the curve will be read.
+            then = state.after(Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges), "", sums)
+        return room_for(rule, then, spent)
+
+    def would_refuse(self, name: str, charge: Charge) -> RefusedError | None:
+        """What a charge would be refused for, without charging it; None where it fits."""
+        with self.store.reading() as session:
+            definition, state = self._find(session, name)
+            account = Account(name, definition, state, self._rule(session, definition, state))
+            try:
+                account.after(charge, now(), "", account.sums(session), lambda: account.sums(session))
+            except RefusedError as error:
+                return error
+        return None
+
+    def expect(self, name: str, *, model: Model, adversary: str, delta: float = 0.0) -> None:
+        """Refuse early what a charge would refuse: another model or adversary, or a delta of which there is none."""
         with self.store.reading() as session:
             definition, state = self._find(session, name)
         refuse_other_kind(name, FlowBudget.of(definition["budget"]), "additive")
         refuse_other_model(name, definition, state, model_digest(model), str(checks.adversary(adversary)))
+        refuse_delta(name, definition, delta)
 
     def expect_flow(self, name: str, *, model: Model, promise: FlowBudget) -> None:
         """Refuse early what the charge of a flow would refuse: another kind, model or promise than the data set's."""
@@ -212,10 +289,10 @@ class Ledger:
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
         if state.model is None or isinstance(definition["budget"], dict):
             return None
-        key = state.model, definition["adversary"], definition["budget"]
+        key = state.model, definition["adversary"], definition["budget"], definition.get("delta", 0.0)
         if key not in self._rules:
             model = self.model(session, state.model)
-            self._rules[key] = Rule(model, checks.adversary(definition["adversary"]), definition["budget"])
+            self._rules[key] = Rule(model, checks.adversary(key[1]), *key[2:])
         return self._rules[key]
 
     def model(self, session: Session, sha: str) -> Model:

@@ -1,7 +1,14 @@
-"""The one rule: total leakage is the leakage curve at the summed DP loss; a single release keeps its own promise.
+"""The one rule: total leakage is the leakage curve at the largest DP loss that any record was charged.
 
-Guarantees of Bayesian DP and Pufferfish do not add up (docs/guide/budget.md has two examples), DP losses do. So losses
-are added, and the curve of the data set's model and adversary is read once, at the longest chain ever released from.
+Guarantees of Bayesian DP and Pufferfish do not add up (docs/guide/budget.md has two examples), DP losses do, record by
+record. What leaks grows with the loss of every record, so the curve of the data set's model and adversary, read once at
+the largest sum, holds for all records. It is read at the longest chain ever released from; where charges are about
+different stretches these are parts of a longer series, and it is read for a series without end. A single release keeps
+its own promise.
+
+With deltas: a release that is (loss, delta)-DP on some records is (larger loss, larger delta)-DP on all. So all
+releases together are (M, D)-DP with M and D the largest sums of any record, and Theorem 3 carries that pair over
+(leakage/tight/approximate.py).
 """
 
 from __future__ import annotations
@@ -9,15 +16,17 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import LARGEST, SMALLEST_EPSILON
-from pufferdp.basics.errors import BudgetError, RefusedError
+from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.files import canonical_json
+from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest, curve, curves, lowest
+from pufferdp.leakage.tight.approximate import allowed_loss, carried_delta
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import add_taus, reading_of
+from pufferdp.ledger.record_sums import DELTA, LOSS, RecordSums, add_up
 from pufferdp.models.base import Model
 
 
@@ -34,7 +43,7 @@ class State:
     releases: int = 0
     """Charges so far: rows without the adopted models."""
     spent: float = 0.0
-    """Sum of the DP losses, never rounded down."""
+    """The largest sum of DP losses of any record, never rounded down."""
     longest: int = 0
     """Records in the longest chain ever released from."""
     epsilon: float | None = None
@@ -54,19 +63,45 @@ class State:
     reading: str | None = None
     """Which records they are of: digest of the lengths of the chains."""
 
-    def after(self, charge: Charge, head: str) -> State:
-        """The state after one more charge.
+    everywhere: float | None = None
+    """What of ``spent`` was charged on every record; None: all of it."""
+    deltas: float = 0.0
+    """The largest sum of deltas of any record."""
+    deltas_everywhere: float | None = None
+    """What of it was charged on every record; None: all of it."""
+    delta: float = 0.0
+    """Beside ``epsilon``: the own delta of the only release."""
+    order: str | None = None
+    """The column that stretches are of, once there is one."""
+    unit: str | None = None
+    """What stretches are measured in."""
+    by: str | None = None
+    """The column that says whose a record is, once there is one."""
+    crowds: int = 0
+    """Sets of people with sums of their own."""
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether anything was charged on less than everything."""
+        return self.order is not None or self.by is not None
+
+    def after(self, charge: Charge, head: str, sums: RecordSums | None = None) -> State:
+        """The state after one more charge, which is added to the sums of single records where it has ranges.
 
         A redaction that was designed together with the one before leaks what both do: it takes that one's place.
         """
+        if charged_on(charge) != EVERYTHING:
+            assert sums is not None
+            return self._after_part(charge, head, sums)
         joint = charge.together is not None
+        mixed = self.has_ranges and charge.dp_loss > 0 and charge.tau is None
         return State(
             head,
             self.model,
             self.position + 1,
             self.releases + 1,
             add_up(self.spent, charge.dp_loss),
-            max(self.longest, charge.longest),
+            MOST_RECORDS if mixed else max(self.longest, charge.longest),
             charge.epsilon if self.releases == 0 or (joint and self.epsilon is not None) else None,
             charge.width if self.width is None else self.width,
             self.clipped and (charge.width is not None or charge.private is not None),
@@ -74,6 +109,42 @@ class State:
             charge.private if self.private is None or joint else self.private,
             self.tau if charge.tau is None else add_taus(self.tau, charge.tau),
             self.reading if charge.tau is None else reading_of(charge.facts),
+            None if self.everywhere is None else add_up(self.everywhere, charge.dp_loss),
+            add_up(self.deltas, charge.dp_delta),
+            None if self.deltas_everywhere is None else add_up(self.deltas_everywhere, charge.dp_delta),
+            charge.delta if self.releases == 0 else 0.0,
+            self.order,
+            self.unit,
+            self.by,
+            self.crowds,
+        )
+
+    def _after_part(self, charge: Charge, head: str, sums: RecordSums) -> State:
+        """The state after a charge on some records only."""
+        ranges = charge.ranges
+        everywhere = self.spent if self.everywhere is None else self.everywhere
+        deltas_everywhere = self.deltas if self.deltas_everywhere is None else self.deltas_everywhere
+        # Records on other stretches belong to the same series: it is longer than any of them, nobody knows how long.
+        endless = self.longest == MOST_RECORDS or everywhere > 0 or sums.several(ranges)
+        largest = sums.charge(ranges, amounts_of(charge))
+        return replace(
+            self,
+            head=head,
+            position=self.position + 1,
+            releases=self.releases + 1,
+            spent=max(self.spent, add_up(everywhere, largest[LOSS])),
+            longest=MOST_RECORDS if endless else max(self.longest, charge.longest),
+            epsilon=charge.epsilon if self.releases == 0 else None,
+            width=charge.width if self.width is None else self.width,
+            clipped=self.clipped and charge.width is not None,
+            everywhere=everywhere,
+            deltas=max(self.deltas, add_up(deltas_everywhere, largest.get(DELTA, 0.0))),
+            deltas_everywhere=deltas_everywhere,
+            delta=charge.delta if self.releases == 0 else 0.0,
+            order=ranges.order if self.order is None else self.order,
+            unit=ranges.unit if self.order is None and ranges.order is not None else self.unit,
+            by=ranges.by if self.by is None else self.by,
+            crowds=sums.crowds,
         )
 
     def adopting(self, model: str, head: str) -> State:
@@ -86,33 +157,41 @@ class State:
         raw["spent"] = self.spent if math.isfinite(self.spent) else None
         if self.reading is None:  # no flow: as it was written before there were any
             del raw["tau"], raw["reading"]
-        return canonical_json(raw)
+        # What ledgers did not keep before they counted record by record is left out where there is nothing to say.
+        return canonical_json({name: value for name, value in raw.items() if name not in _LATER or value})
 
     @classmethod
     def from_json(cls, text: str) -> State:
         """The state that was written."""
         raw = json.loads(text)
         raw["spent"] = math.inf if raw["spent"] is None else float(raw["spent"])
+        if raw.get("order") is not None or raw.get("by") is not None:
+            for name in ("everywhere", "deltas_everywhere"):
+                raw[name] = raw.get(name, 0.0)
         return cls(**raw)
 
 
-def add_up(a: float, b: float) -> float:
-    """A + b, rounded up where it is not exact (Knuth's two-sum tells)."""
-    total = a + b
-    if math.isinf(total):
-        return total
-    back = total - a
-    error = (a - (total - back)) + (b - back)
-    return math.nextafter(total, math.inf) if error > 0 else total
+_NEAR: Final = 1e-6
+_LATER: Final = ("everywhere", "deltas", "deltas_everywhere", "delta", "order", "unit", "by", "crowds")
+
+
+def charged_on(charge: Charge) -> Ranges:
+    """The records that a charge is counted on. What is not a finite loss counts for the whole data set."""
+    return charge.ranges if 0 < charge.dp_loss < math.inf and charge.tau is None else EVERYTHING
+
+
+def amounts_of(charge: Charge) -> dict[str, float]:
+    """What a charge adds to the sums of its records."""
+    return {LOSS: charge.dp_loss} | ({DELTA: charge.dp_delta} if charge.dp_delta else {})
 
 
 class Rule:
     """The leakage curve of one data set, read backwards and forwards. What was computed is kept."""
 
-    def __init__(self, model: Model, adversary: Adversary, budget: float) -> None:
-        self.model, self.adversary, self.budget = model, adversary, budget
+    def __init__(self, model: Model, adversary: Adversary, budget: float, delta: float = 0.0) -> None:
+        self.model, self.adversary, self.budget, self.delta = model, adversary, budget, delta
         self._curves: dict[tuple[int, bool, bool], Lowest] = {}
-        self._allowed: dict[tuple[int, bool, bool, float], float] = {}
+        self._allowed: dict[tuple[int, bool, bool, float], tuple[float, float]] = {}
 
     def curve(self, longest: int, clipped: bool, redacted: bool = False) -> Lowest:
         """The lowest curve for chains of this length; the Gaussian ones only where every release was clipped.
@@ -131,189 +210,86 @@ class Rule:
             self._curves[key] = lowest(candidates)
         return self._curves[key]
 
+    def curve_at(self, state: State) -> Lowest:
+        """The curve that the total of a state is read from."""
+        return self.curve(state.longest, state.clipped, state.private is not None)
+
     def allowed(self, state: State) -> float:
-        """The most DP loss that all releases may have together; below 0 where redactions alone pass the budget."""
-        redacted = state.private is not None
-        key = state.longest, state.clipped, redacted, state.added
+        """The most DP loss that any record may be charged; below 0 where redactions alone pass the budget."""
+        return self._allowed_pair(state)[0]
+
+    def allowed_delta(self, state: State) -> float:
+        """The most delta that any record may be charged beside the loss that is allowed."""
+        return self._allowed_pair(state)[1]
+
+    def _allowed_pair(self, state: State) -> tuple[float, float]:
+        key = state.longest, state.clipped, state.private is not None, state.added
         if key not in self._allowed:
             rest = min(self.budget, LARGEST) - state.added
             if state.added:
                 rest = math.nextafter(rest, -math.inf)  # the difference may be rounded up
-            loss = self.curve(state.longest, state.clipped, redacted).inverse(rest) if rest > 0 else 0.0
-            self._allowed[key] = loss if state.added <= self.budget else -math.inf
+            if state.added > self.budget:
+                self._allowed[key] = -math.inf, 0.0
+            elif rest <= 0:
+                self._allowed[key] = 0.0, 0.0
+            elif self.delta:
+                self._allowed[key] = allowed_loss(self.curve_at(state), rest, self.delta)
+            else:
+                self._allowed[key] = self.curve_at(state).inverse(rest), 0.0
         return self._allowed[key]
 
     def leakage(self, state: State) -> float:
-        """The most that all releases up to this state leak together."""
+        """The most that all releases up to this state leak together, beside ``leaked_delta``."""
+        return self._leaked(state)[0]
+
+    def leaked_delta(self, state: State) -> float:
+        """The delta beside ``leakage``."""
+        return self._leaked(state)[1]
+
+    def _leaked(self, state: State) -> tuple[float, float]:
         if not state.releases:
-            return 0.0
-        own = math.inf if state.epsilon is None else state.epsilon
-        if state.spent > LARGEST:
-            return own
-        curve = self.curve(state.longest, state.clipped, state.private is not None)
-        return min(own, add_up(state.added, curve(state.spent)))
+            return 0.0, 0.0
+        pairs = [] if state.epsilon is None else [(state.epsilon, state.delta)]
+        if state.spent <= LARGEST:
+            pairs.append(self._carried(state, state.spent))
+            if state.deltas and self._holds_when_raised(state):
+                # A larger loss on every record may go with a smaller delta, and still keep the budget.
+                pairs.append(self._carried(state, self.allowed(state)))
+        # Each pair holds. The least epsilon whose delta is in the budget, if there is one.
+        return min(pairs, key=lambda pair: (pair[1] > self.delta, pair[0]), default=(math.inf, 0.0))
+
+    def _carried(self, state: State, loss: float) -> tuple[float, float]:
+        """What leaks where no record has lost more than this."""
+        leaks = self.curve_at(state)(loss)
+        return add_up(state.added, leaks), carried_delta(loss, state.deltas, leaks)
+
+    def _holds_when_raised(self, state: State) -> bool:
+        return state.spent <= self.allowed(state) and state.deltas <= self.allowed_delta(state)
 
     def in_budget(self, state: State) -> bool:
         """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss."""
-        if state.epsilon is not None and state.epsilon <= self.budget:
+        if state.epsilon is not None and state.epsilon <= self.budget and state.delta <= self.delta:
             return True
-        return state.spent <= self.allowed(state)
+        if not state.deltas or state.spent > self.allowed(state):
+            return state.spent <= self.allowed(state) or self._barely_in_budget(state)
+        return self._holds_when_raised(state) or self._carried(state, state.spent)[1] <= self.delta
 
-    def left(self, state: State) -> float | None:
-        """The DP loss that one more release may have; None before anybody knows how long the chains are."""
+    def _barely_in_budget(self, state: State) -> bool:
+        """Inverses are found up to rounding; a loss that is larger by no more than that is read from the curve."""
+        near = not state.deltas and 0 < state.spent <= self.allowed(state) * (1 + _NEAR)
+        return near and self._carried(state, state.spent)[0] <= self.budget
+
+    def left(self, state: State, spent: float | None = None) -> float | None:
+        """The DP loss that one more release may have on records that were charged ``spent``, by default on any.
+
+        None before anybody knows how long the chains are.
+        """
         if not state.longest and self.model.needs_length:
             return None
-        return max(0.0, self.allowed(state) - state.spent)
+        return max(0.0, self.allowed(state) - (state.spent if spent is None else spent))
 
-
-def refuse_other_width(name: str, state: State, charge: Charge) -> None:
-    """The promise about real numbers is for values one clipping width apart, so a data set has one width."""
-    if charge.width is not None and state.width is not None and charge.width != state.width:
-        raise RefusedError(
-            f"the clipping width is {charge.width:.15g}, and data set {name!r} keeps its promise for values at most "
-            f"{state.width:.15g} apart: clip to a range of that width, or make another data set",
-            value=charge.width,
-        )
-
-
-def refuse_other_model(
-    name: str, definition: dict[str, Any], state: State, model: str | None, adversary: str | None
-) -> None:
-    """A data set has one model and one adversary; losses add up for any, but the total is read for these."""
-    if model is not None and state.model is None:
-        raise RefusedError(
-            f"data set {name!r} has no model yet, so nothing can be said about what a release leaks: "
-            f"fit one with fit --dp-epsilon, or make the data set with a model",
-            value=name,
-        )
-    if model is not None and model != state.model:
-        raise RefusedError(
-            f"the release is for the model {model[:12]}…, and data set {name!r} keeps its budget for "
-            f"{str(state.model)[:12]}…: a total is for one model, so release with that one (bins included), or make "
-            "another data set",
-            value=model,
-        )
-    if adversary is not None and adversary != definition["adversary"]:
-        raise RefusedError(
-            f"the release is for the adversary {adversary}, and data set {name!r} keeps its budget for "
-            f"{definition['adversary']}: release with --adversary {definition['adversary']}, or make another data set",
-            value=adversary,
-        )
-
-
-def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
-    """Redactions: all of one data set keep the same records private, and leakages add for those who know records."""
-    if charge.together is not None:
-        _refuse_other_earlier(name, state, charge)
-        return
-    if charge.private is None or state.private is None:
-        return
-    if charge.private != state.private:
-        raise RefusedError(
-            f"the redaction keeps {charge.private} private, and data set {name!r} keeps {state.private}: what was "
-            "released before is no secret any more, so redact for the same records, or design both redactions together "
-            "with --after and --published",
-            value=charge.private,
-        )
-    if definition["adversary"] == "pufferfish":
-        raise RefusedError(
-            f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
-            "knows no record, which nobody is any more: design both together with --after and --published, or keep the "
-            "budget for bdp",
-            value=charge.private,
-        )
-
-
-def _refuse_other_earlier(name: str, state: State, charge: Charge) -> None:
-    """Two redactions designed together leak what was computed, if the first is the only one before."""
-    before = charge.facts.get("earlier", 0.0)
-    leaked = state.epsilon if state.spent > LARGEST else state.added
-    if state.private != charge.together or before is None or leaked is None or leaked > max(before, SMALLEST_EPSILON):
-        raise RefusedError(
-            f"the redaction was designed together with one that keeps {charge.together} private and leaks "
-            f"{up(before or 0.0)}; data set {name!r} keeps {state.private or 'every record'} private and redactions "
-            f"leaked {up(leaked or 0.0)}: name the certificate of the last redaction with --after",
-            value=charge.together,
-        )
-
-
-def over_budget(name: str, definition: dict[str, Any], state: State, charge: Charge, rule: Rule | None) -> BudgetError:
-    """What is left, and what would fit."""
-    budget = definition["budget"]
-    if rule is None:
-        words = f"has spent a DP loss of {down(state.spent)} of at most {budget:g}"
-        return BudgetError(f"data set {name!r} {words}, and this fit needs {charge.dp_loss:.4g}: spend less on it")
-    leakage = rule.leakage(state)
-    needs = "a DP loss without end" if math.isinf(charge.dp_loss) else f"a DP loss of {up(charge.dp_loss)}"
-    words = (
-        f"data set {name!r} has leaked at most {up(leakage)} of its budget {budget:g}, {down(budget - leakage)} is left"
-    )
-    if state.private is not None and math.isinf(state.spent):
-        return BudgetError(
-            f"{words}, but it was redacted with probabilities that depend on values, and no curve of its model holds "
-            "after that: make a data set with the model that redact --tilted writes and the budget that is left",
-            value=name,
-        )
-    if charge.private is not None and math.isinf(charge.dp_loss):
-        return BudgetError(
-            f"{words}; this redaction depends on values, and nothing may be released before or after it: redact with "
-            "--method window, or make another data set",
-            value=name,
-        )
-    if math.isinf(state.spent):
-        return BudgetError(
-            f"{words}, but its only release gave an answer that no DP loss bounds, and nothing adds to such an answer: "
-            "the data set is used up",
-            value=name,
-        )
-    left = rule.allowed(state.after(charge, "")) - state.spent
-    if charge.leakage:
-        return BudgetError(f"{words}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
-    if left <= 0:
-        alone = "; a promise of its own counts for a single release only" if state.epsilon is not None else ""
-        return BudgetError(
-            f"{words}, and in DP loss nothing is left ({up(state.spent)} was spent){alone}: no release fits",
-            value=name,
-        )
-    parts = [f"{words}, in DP loss {down(left)}; this release needs {needs}"]
-    lipschitz = charge.facts.get("lipschitz")
-    if isinstance(lipschitz, (int, float)):
-        parts.append(f"noise of scale {up(lipschitz / left)} would fit")
-    fits = fitting(rule, charge, left)
-    if fits is not None:
-        epsilon, mechanism = fits
-        parts.append(f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}")
-    if charge.kind == "flip":
-        others = len(charge.facts["channel"]) - 1
-        parts.append(f"records that change with a probability of {up(others / (others + math.exp(left)))} would fit")
-    return BudgetError(f"{parts[0]}: {', '.join(parts[1:]) or 'spend less on it'}", value=name, left=left)
-
-
-def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None:
-    """An epsilon and a mechanism whose DP loss is no more than ``left``, for a release like this one."""
-    if charge.kind != "additive" or left > LARGEST:
-        return None
-    curve = rule.curve(charge.longest, charge.width is not None)
-    # A little less, so that the loss that belongs to it is less than what is left.
-    epsilon = _digits(curve(left) * (1 - 1e-9), math.floor)
-    which = curve.which(left)
-    if epsilon < 1e-9 or not 0 < which.inverse(epsilon) < left:
-        return None
-    return epsilon, f"curve-{which.name}"
-
-
-def up(value: float) -> str:
-    """Four digits, never less than the value."""
-    return f"{_digits(value, math.ceil):.10g}" if 0 < value < math.inf else f"{value:g}"
-
-
-def down(value: float) -> str:
-    """Four digits, never more than the value."""
-    return f"{_digits(value, math.floor):.10g}" if 0 < value < math.inf else f"{max(value, 0):g}"
-
-
-def _digits(value: float, way: Any) -> float:
-    if value <= 0:
-        return 0.0
-    places = 3 - math.floor(math.log10(value))
-    return float(way(value * 10.0**places) / 10.0**places)
+    def left_delta(self, state: State) -> float | None:
+        """The delta of DP that one more release may have beside any loss that is left."""
+        if not state.longest and self.model.needs_length:
+            return None
+        return max(0.0, self.allowed_delta(state) - state.deltas)

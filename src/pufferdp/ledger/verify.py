@@ -18,8 +18,11 @@ from pufferdp.basics.plugins import plugins
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
+from pufferdp.ledger.record_sums import RecordSums
+from pufferdp.ledger.refusals import refuse_delta, refuse_other_ranges, refuse_other_secrets, refuse_other_width
 from pufferdp.ledger.store.base import Session, Store
-from pufferdp.ledger.totals import Rule, State, refuse_other_secrets, refuse_other_width
+from pufferdp.ledger.sums_table import stored_sums, sums_rows
+from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
 
@@ -100,6 +103,7 @@ class _Check:
     def everything(self, session: Session) -> None:
         models = self._contents(session, "ledger_models", "model")
         self.contents = self._contents(session, "ledger_problems", "charge")
+        self.people = self._contents(session, "ledger_people", "list of people")
         self.models: dict[str, Model] = {}
         for sha, content in models.items():
             try:
@@ -114,9 +118,10 @@ class _Check:
                 self._dataset(session, name, definition, state)
             except (PufferdpError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
                 self.problems.append(f"data set {name!r} cannot be read: {error}")
-        for (other,) in session.rows("SELECT DISTINCT dataset FROM ledger_entries"):
-            if other not in names:
-                self.problems.append(f"there are rows of a data set {other!r} that is not in the ledger")
+        for table in ("ledger_entries", "ledger_members", "ledger_sums"):
+            for (other,) in session.rows(f"SELECT DISTINCT dataset FROM {table}"):
+                if other not in names:
+                    self.problems.append(f"there are rows of a data set {other!r} that is not in the ledger")
         for (identity,) in session.rows(_ORPHANS):
             self.problems.append(f"the identity {identity!r} belongs to no row")
 
@@ -132,11 +137,12 @@ class _Check:
     def _dataset(self, session: Session, name: str, definition: str, stated: str) -> None:
         raw = json.loads(definition)
         model, adversary, budget = raw["model"], raw["adversary"], raw["budget"]
-        if definition != hash_chain.definition(name, model, adversary, budget, raw["created"]):
+        if definition != hash_chain.definition(name, model, adversary, budget, raw["created"], raw.get("delta")):
             self.problems.append(f"data set {name!r}: its definition was changed")
         state = State(hash_chain.digest(definition), model)
         self.seen |= state.head == self.head
         charges: dict[str, Charge | None] = {}
+        sums = RecordSums()
         fits = 0  # charged before there was a model, when nobody could know what they leak
         for position, created, problem, hash, identity in session.rows(_ROWS, name):
             if position != state.position + 1:
@@ -152,7 +158,7 @@ class _Check:
                 if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
                     self.problems.append(f"data set {name!r}: row {position} is a flow of other chains than the first")
                 self._refusals(name, raw, state, charge)
-                state = state.after(charge, hash)
+                state = state.after(charge, hash, sums)
             else:
                 content = json.loads(self.contents.get(problem, "{}"))
                 if content.get("kind") != "model":
@@ -165,15 +171,25 @@ class _Check:
                 self.seen = True
         if state.to_json() != stated:
             self.problems.append(f"data set {name!r}: its rows add up to other totals than those that are kept")
+        self._sums(session, name, sums)
         self.releases += state.releases
         if state.releases > fits:
             self._total(name, raw, state)
+
+    def _sums(self, session: Session, name: str, sums: RecordSums) -> None:
+        """The sums of single records must be those that follow from the rows."""
+        same = set(stored_sums(session, name)) == set(sums_rows(sums))
+        sql = "SELECT person, crowd FROM ledger_members WHERE dataset = ?"
+        if not same or dict(session.rows(sql, name)) != sums.member:
+            self.problems.append(f"data set {name!r}: its rows add up to other sums of single records than are kept")
 
     def _refusals(self, name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
         """What would have been refused at that place."""
         try:
             refuse_other_width(name, state, charge)
             refuse_other_secrets(name, definition, state, charge)
+            refuse_other_ranges(name, state, charge.ranges)
+            refuse_delta(name, definition, charge.dp_delta or charge.delta)
         except PufferdpError as error:
             self.problems.append(f"data set {name!r}: {error}")
 
@@ -189,7 +205,9 @@ class _Check:
             if state.tau > flows.tau:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
-        rule = Rule(self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"])
+        rule = Rule(
+            self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"], raw.get("delta") or 0.0
+        )
         if not rule.in_budget(state):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "
@@ -203,15 +221,18 @@ class _Check:
         content = self.contents.get(problem)
         if content is None or json.loads(content).get("kind") == "model":
             return None
-        charge = Charge.from_content(content, model, adversary)
+        charge = Charge.from_content(content, model, adversary, self.people.__getitem__)
         try:
             if charge.content != content:
                 raise LedgerError(f"a charge of kind {charge.kind} is not written as a ledger writes it")
             if charge.tau is not None or FlowBudget.of(budget) is not None:
                 refuse_mixed(charge, budget)
-            if (model, adversary, problem) not in self.recomputed:
-                self.recomputed.add((model, adversary, problem))
-                self._recheck(name, charge)
+            # A loss does not depend on where it was charged: a year of daily releases is one problem.
+            alone = charge if charge.tau is not None else charge.alone
+            key = model, adversary, alone.problem
+            if key not in self.recomputed:
+                self.recomputed.add(key)
+                self._recheck(name, alone)
         except PufferdpError as error:
             self.problems.append(f"data set {name!r}: {error}")
         return charge

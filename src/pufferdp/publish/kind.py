@@ -361,7 +361,8 @@ class Kind(ABC, Generic[P, S, C]):
         out: dict[str, Claim | Claims] = {}
         for key, value in content.items():
             at = _join(path, key)
-            near = Near(value, words=self.row_words.get(at))
+            # A delta falls fast as its loss grows: rounding of the loss shows in it some hundred times as much.
+            near = Near(value, words=self.row_words.get(at), rel=1e-6 if at == "dp_delta" else ROUNDING)
             out[key] = self._row_claims(value, at) if at == "facts" else near
         return out
 

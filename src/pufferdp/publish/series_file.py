@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pufferdp.basics.errors import DeliveryError, ParameterError
-from pufferdp.basics.places import Place, check_place, named_files
+from pufferdp.basics.places import Place, check_place, named_files, spare_folders
 from pufferdp.publish.pipeline import Account, Charged
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class SeriesFile:
             reason = f"out is {self.path!r}, which cannot be written: {why}"
             if not charged.words:
                 raise ParameterError(reason, value=self.path) from None
-        for folder in self._spare_folders():
+        for folder in spare_folders(self._account.file):
             try:
                 own = tempfile.mkdtemp(prefix="pufferdp-", dir=folder)  # for this user alone
                 target = Path(own) / f"series{''.join(Path(self.path).suffixes[-2:])}"
@@ -90,8 +90,3 @@ class SeriesFile:
         if self._accident:
             raise DeliveryError(self._accident, value=self.path, result=result)
         return result
-
-    def _spare_folders(self) -> list[Path]:
-        ledger = self._account.file
-        beside = [] if ledger is None else [Path(os.path.realpath(ledger)).parent]
-        return [*beside, Path(tempfile.gettempdir())]

@@ -10,9 +10,11 @@ from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, reason_of
 from pufferdp.basics.errors import DeliveryError, ParameterError
 
+_NOTE = 200
+"""Characters of a note, at most."""
 Place = Annotated[str, typer.Argument(help="Ledger: a file, or postgresql://…")]
 ledger = typer.Typer(
-    help="Keep the budget of a data set: create, show, verify, export, import.",
+    help="Keep the budget of a data set: create, show, charge, verify, export, import.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -29,6 +31,9 @@ def create(
         str | None, typer.Option("--model", help="Model file (JSON); without it a private fit has to come first.")
     ] = None,
     adversary: options.AdversaryName = "bdp",
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="With --budget: the delta beside it, for releases that have one.")
+    ] = None,
     tau: Annotated[
         str | None, typer.Option("--tau", help="For flows, in place of --budget: all their total variation.")
     ] = None,
@@ -48,6 +53,7 @@ def create(
         raise ParameterError("give either --budget (in epsilon) or --tau (total variation, for flows)")
     believed, checked_adversary = None if model is None else load_model(model), checks.adversary(adversary)
     most: float | FlowBudget
+    most_delta = None if delta is None else checks.delta(delta)
     if tau is None:
         if eta is not None or privacy != "joint" or centre_only:
             raise ParameterError("--eta, --privacy and --centre-only go with --tau, the budget of flows")
@@ -55,46 +61,65 @@ def create(
     else:
         if eta is None:
             raise ParameterError("eta is missing; say how wide the orbit of the flows is with --eta")
+        if delta is not None:
+            raise ParameterError(f"delta is {delta!r}; flows have none: leave it out", value=delta)
         if adversary != "bdp":
             raise ParameterError(f"adversary is {adversary!r}; flows have none: leave it out", value=adversary)
         numbers = {"tau": options.number("tau", tau), "eta": options.number("eta", eta)}
         most = FlowBudget(**numbers, privacy=privacy, centre_only=centre_only)
         refuse_no_flow(believed, most)  # before a file is made
     with Ledger(place, create=True) as budget_ledger:
-        made = budget_ledger.create(dataset, model=believed, adversary=checked_adversary, budget=most)
+        made = budget_ledger.create(dataset, model=believed, adversary=checked_adversary, budget=most, delta=most_delta)
     options.show(made.to_dict(), str(made), as_json)
+
+
+People = Annotated[str | None, typer.Option("--by-people", help="Whose records: names with commas.")]
 
 
 @ledger.command()
 def show(
     place: Place,
     dataset: options.DatasetName = None,
+    first: Annotated[str | None, typer.Option("--from", help="What is left from this place of the order on.")] = None,
+    last: Annotated[
+        str | None,
+        typer.Option("--to", help="What is left up to this place, itself included; a date is a whole day."),
+    ] = None,
+    people: People = None,
     figure: options.FigureFile = None,
-    overwrite: options.Overwrite = False,
     charge: Annotated[
         str | None, typer.Option("--charge", help="Only say whether the charge of this identity was made.")
     ] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """What was spent and what is left; --figure draws it release by release."""
+    """What was spent and what is left; --figure draws it as a calendar, or release by release."""
+    from pufferdp.ledger.history import history
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.report.pages.ledger import budget_calendar, budget_over_time, datasets_page
+    from pufferdp.report.text import terminal
+
     if charge is not None:
         if dataset is not None or figure is not None:
             raise ParameterError("--charge asks the whole ledger about one charge: leave out --dataset and --figure")
         _show_charge(place, charge, as_json)
         return
-    from pufferdp.ledger.history import history
-    from pufferdp.ledger.ledger import Ledger
-    from pufferdp.report.pages.ledger import budget_over_time, datasets_page
-    from pufferdp.report.text import terminal
-
     outputs = Outputs({"figure": figure}, ledger=place, overwrite=overwrite)
+    asks = first is not None or last is not None or people is not None
     with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("reading the curve")
         names = budget_ledger.names() if dataset is None else (dataset,)
-        datasets = [budget_ledger.dataset(name) for name in names]
-        if figure is not None and len(datasets) != 1:
-            raise ParameterError("a figure shows one data set; name it with --dataset")
-        chart = None if figure is None else budget_over_time(datasets[0].to_dict(), history(budget_ledger, names[0]))
+        if len(names) != 1 and (figure is not None or asks):
+            raise ParameterError("--figure, --from, --to and --by-people need one data set: name it with --dataset")
+        asked = None
+        if asks:
+            asked = budget_ledger.ranges(names[0], first=first, last=last, people=_names(people))
+        datasets = [budget_ledger.dataset(name, asked) for name in names]
+        chart = None
+        if figure is not None and datasets[0].calendar is not None and datasets[0].calendar.keyed_pieces:
+            chart = budget_calendar(datasets[0])
+        elif figure is not None:
+            chart = budget_over_time(datasets[0].to_dict(), history(budget_ledger, names[0]))
     if len(datasets) == 1:
         content, text = datasets[0].to_dict(), str(datasets[0])
     else:
@@ -104,6 +129,56 @@ def show(
         delivery.show(content, lambda: text, as_json)
         if chart is not None:
             delivery.write("figure", chart.save)
+
+
+def _names(people: str | None) -> list[str] | None:
+    if people is None:
+        return None
+    names = [name.strip() for name in people.split(",")]
+    if not all(names):
+        raise ParameterError(f"by-people is {people!r}; it must be names, as in ann,bob", value=people)
+    return names
+
+
+@ledger.command("charge")
+def charge_(
+    place: Place,
+    dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
+    dp_epsilon: Annotated[str, typer.Option("--dp-epsilon", help="The DP loss of what was or will be released.")],
+    note: Annotated[str, typer.Option("--note", help="What it is and who makes it; public like the ledger.")],
+    dp_delta: Annotated[str, typer.Option("--dp-delta", help="The delta of DP beside it, if any.")] = "0",
+    first: Annotated[
+        str | None, typer.Option("--from", help="The first place it reads: a number, date or time.")
+    ] = None,
+    last: Annotated[
+        str | None, typer.Option("--to", help="The last place it reads, itself included; a date is a whole day.")
+    ] = None,
+    people: People = None,
+    order: Annotated[str | None, typer.Option("--order", help="The column that --from and --to are places in.")] = None,
+    by: Annotated[str | None, typer.Option("--by", help="The column that says whose a record is.")] = None,
+    length: Annotated[
+        str | None, typer.Option("--length", help="Records in the longest chain; without it a series without end.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Charge a release that is made elsewhere, by its DP loss. Charge it before its noise is drawn."""
+    from pufferdp.basics import checks
+    from pufferdp.ledger.charge import Charge
+    from pufferdp.ledger.ledger import Ledger
+
+    loss, delta = checks.epsilon(dp_epsilon, "dp_epsilon"), checks.delta(dp_delta, "dp_delta")
+    longest = checks.MOST_RECORDS if length is None else checks.length(length)
+    if not note.strip() or not note.isprintable() or len(note) > _NOTE:
+        raise ParameterError(f"note is {note[:40]!r}; it must be one line of at most {_NOTE} characters", value=note)
+    with Ledger(place) as budget_ledger:
+        ranges = budget_ledger.ranges(dataset, first=first, last=last, people=_names(people), order=order, by=by)
+        receipt = budget_ledger.charge(
+            dataset,
+            Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=longest, ranges=ranges, facts={"note": note}),
+        )
+        total = options.balance_text(place, dataset)
+    words = f"Charged as row {receipt.position} of data set {dataset!r}."
+    options.show({"charged": receipt.to_dict()}, f"{words}\n{total}Head: {receipt.head}", as_json)
 
 
 def _show_charge(place: str, identity: str, as_json: bool) -> None:

@@ -92,6 +92,32 @@ def number(name: str, value: str) -> float:
         raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
 
 
+def epsilon_of(
+    value: str, ledger: str | None, dataset: str | None, first: str | None = None, last: str | None = None
+) -> float:
+    """The promise. ``left`` is refused with what is left: a promise is read and typed, never guessed."""
+    if value.strip() != "left":
+        return number("epsilon", value)
+    if ledger is None or dataset is None:
+        raise ParameterError("epsilon is 'left'; it must be a number, and no ledger says what is left", value=value)
+    from pufferdp.basics.checks import MOST_RECORDS
+    from pufferdp.ledger.ledger import Ledger
+    from pufferdp.ledger.refusals import down
+
+    with Ledger(ledger) as budget_ledger:
+        longest = budget_ledger.dataset(dataset).longest or MOST_RECORDS
+        ranges = budget_ledger.ranges(dataset, first=first, last=last, otherwise="order")
+        room = budget_ledger.room(dataset, ranges, longest if first is None and last is None else MOST_RECORDS)
+    fits = "no release fits"
+    if room.epsilon is not None:
+        fits = f"--epsilon {room.epsilon:.10g} --mechanism {room.mechanism} fits"
+    raise ParameterError(
+        f"epsilon is 'left'; it must be a number. Data set {dataset!r} has a DP loss of {down(room.dp_loss)} left for "
+        f"these records: {fits}",
+        value=value,
+    )
+
+
 def pair(value: tuple[str, str] | None) -> tuple[float, float] | None:
     """A clipping range from the command line."""
     return None if value is None else (number("lower clip", value[0]), number("upper clip", value[1]))

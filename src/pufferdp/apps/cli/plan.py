@@ -43,6 +43,12 @@ def plan(
     add: options.Sum = False,
     centre_only: options.CentreOnly = False,
     beta: options.Beta = "0.05",
+    ledger: Annotated[
+        str | None, typer.Option("--ledger", help="Plan against what is left in this ledger; nothing is charged.")
+    ] = None,
+    dataset: options.DatasetName = None,
+    first: Annotated[str | None, typer.Option("--from", help="With --ledger: a release from this place on.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="With --ledger: a release up to this place.")] = None,
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
@@ -52,8 +58,14 @@ def plan(
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan as make_plan
     from pufferdp.publish.answers.secrets import load_secrets
+    from pufferdp.report.page import Words
+    from pufferdp.report.text import blocks_text
 
-    _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint")
+    if (ledger is None) != (dataset is None) or (ledger is None and (first is not None or last is not None)):
+        raise ParameterError("--ledger and --dataset go together, and --from and --to with them")
+    if ledger is not None and query == "flow":
+        raise ParameterError("ledger show says what is left for flows: leave --ledger out", value=ledger)
+    _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint", ledger is not None)
     if query == "flow" and delta is not None:
         raise ParameterError("a flow is promised in total variation: leave --delta out", value=delta)
     if length is not None and lengths is not None:
@@ -88,10 +100,20 @@ def plan(
         return
     with options.progress() as progress:
         progress("reading the model")
+        believed = load_model(model)
+        account = None
+        if ledger is not None and dataset is not None:
+            from pufferdp.apps.cli.room import LedgerRoom
+
+            part = part or first is not None or last is not None
+            longest = (
+                None if part else max([*(several or []), *([] if length is None else [_whole(length)])], default=1)
+            )
+            account = LedgerRoom.of(ledger, dataset, believed, adversary, longest, first, last)
         result = make_plan(
-            load_model(model),
+            believed,
             query,
-            epsilon=options.number("epsilon", epsilon or ""),
+            epsilon=account.epsilon if account and epsilon is None else options.number("epsilon", epsilon or ""),
             length=None if length is None else _whole(length),
             lengths=several,
             adversary=adversary,
@@ -102,13 +124,20 @@ def plan(
             part=part,
             progress=progress,
         )
-        _deliver(outputs, result, lambda: f"{result}\n\n{result.chart()}", as_json, progress)
+        more = None if account is None else account.verdict(result)
+        words = "" if more is None else "\n\n" + blocks_text([Words((more["words"],))])
+        _deliver(outputs, result, lambda: f"{result}\n\n{result.chart()}{words}", as_json, progress, more)
 
 
 def _deliver(
-    outputs: Outputs, result: Plan | FlowPlan, text: Callable[[], str], as_json: bool, progress: options.Progress
+    outputs: Outputs,
+    result: Plan | FlowPlan,
+    text: Callable[[], str],
+    as_json: bool,
+    progress: options.Progress,
+    ledger: dict[str, Any] | None = None,
 ) -> None:
-    content = result.to_dict()
+    content = result.to_dict() | ({} if ledger is None else {"ledger": ledger})
     with outputs.delivery(content) as delivery:
         delivery.show(content, text, as_json)
         progress("drawing")
@@ -123,14 +152,14 @@ def _draw(content: dict[str, Any], path: Path) -> None:
     plan_comparison(content).save(path)
 
 
-def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool) -> None:
-    """A flow is promised in total variation, everything else for an epsilon."""
+def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | None, more: bool, ledger: bool) -> None:
+    """A flow is promised in total variation, everything else for an epsilon; a ledger says what is left of it."""
     if query == "flow":
         if epsilon is not None:
             raise ParameterError("a flow is promised in total variation: give --tau and --eta in place of --epsilon")
         if eta is None or tau is None:
             raise ParameterError("a flow needs --eta (radius of the orbit) and --tau (the promise, below 1)")
-    elif epsilon is None:
+    elif epsilon is None and not ledger:
         raise ParameterError("epsilon is missing; give the promise with --epsilon, for example 1")
     elif eta is not None or tau is not None or more:
         raise ParameterError("--eta, --tau, --privacy, --sum and --centre-only are for --query flow: leave them out")

@@ -109,7 +109,7 @@ def release(
     request = {
         "column": column,
         "query": query,
-        "epsilon": options.number("epsilon", epsilon),
+        "epsilon": options.epsilon_of(epsilon, ledger, dataset, first, last),
         "adversary": adversary,
         "order": order,
         "by": by,

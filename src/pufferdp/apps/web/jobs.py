@@ -259,8 +259,13 @@ def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> d
     with Ledger(place) as budget_ledger:
         for name in budget_ledger.names():
             progress(f"reading {name}")
-            dataset = budget_ledger.dataset(name).to_dict()
-            chart = pictures.budget(dataset, history(budget_ledger, name), theme) if dataset["releases"] > 1 else None
+            stands = budget_ledger.dataset(name)
+            dataset = stands.to_dict()
+            chart = None
+            if stands.calendar is not None and stands.calendar.keyed_pieces:
+                chart = pictures.calendar(stands, theme)
+            elif dataset["releases"] > 1:
+                chart = pictures.budget(dataset, history(budget_ledger, name), theme)
             datasets.append({**dataset, "latest": latest(budget_ledger, name), "chart": chart})
     return {"datasets": datasets}
 

@@ -10,11 +10,12 @@ from pufferdp.report.charts import Axis, Chart, Drawable, Line
 from pufferdp.report.html import report_html
 from pufferdp.report.pages.answers import plan_comparison, release_chart
 from pufferdp.report.pages.leakage import leakage_curves
-from pufferdp.report.pages.ledger import budget_over_time
+from pufferdp.report.pages.ledger import budget_calendar, budget_over_time
 from pufferdp.report.pages.redaction import redaction_map
 from pufferdp.report.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
+    from pufferdp.ledger.balance import DataSet
     from pufferdp.publish.answers.plan import Plan
     from pufferdp.publish.answers.release import Release
     from pufferdp.publish.redaction.result import Redaction
@@ -65,6 +66,11 @@ def redaction(design: Redaction, theme: str) -> Specification:
 def budget(dataset: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Specification:
     """What was spent, release by release."""
     return _vega(budget_over_time(dataset, releases), theme)
+
+
+def calendar(dataset: DataSet, theme: str) -> Specification:
+    """What was charged where."""
+    return _vega(budget_calendar(dataset), theme)
 
 
 def report(made: Release | Redaction) -> str:

@@ -350,9 +350,12 @@ def _table(session: Session, name: str) -> tuple[set[Row], set[str]]:
     return set(session.rows(_COLUMNS, name)), {row[0].replace('"', "") for row in session.rows(_CONSTRAINTS, name)}
 
 
+_KINDS: Final = {"integer": "bigint", "real": "double precision", "blob": "bytea", "text": "text"}
+
+
 def _expected(name: str) -> tuple[set[Row], set[str]]:
     table = TABLES[name]
-    columns: set[Row] = {(c, "bigint" if c in table.integers else "text", True, False, "r") for c in table.columns}
+    columns: set[Row] = {(c, _KINDS[table.kind(c)], True, False, "r") for c in table.columns}
     constraints = {f"UNIQUE ({column})" for column in table.unique}
     return columns, constraints | ({f"PRIMARY KEY ({', '.join(table.key)})"} if table.key else set())
 

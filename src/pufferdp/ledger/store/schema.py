@@ -20,6 +20,15 @@ MIGRATIONS: Final = (
         "CREATE TABLE ledger_identities (dataset TEXT NOT NULL, position BIGINT NOT NULL, "
         "identity TEXT NOT NULL UNIQUE, PRIMARY KEY (dataset, position))",
     ),
+    (
+        # Lists of people by their digest; and what single records were charged, which follows from the rows.
+        "CREATE TABLE ledger_people (sha256 TEXT PRIMARY KEY, content TEXT NOT NULL)",
+        "CREATE TABLE ledger_members (dataset TEXT NOT NULL, person TEXT NOT NULL, crowd BIGINT NOT NULL, "
+        "PRIMARY KEY (dataset, person))",
+        "CREATE INDEX ledger_crowds ON ledger_members (dataset, crowd)",
+        "CREATE TABLE ledger_sums (dataset TEXT NOT NULL, quantity TEXT NOT NULL, crowd BIGINT NOT NULL, "
+        "cut BYTEA NOT NULL, value DOUBLE PRECISION NOT NULL, PRIMARY KEY (dataset, quantity, crowd, cut))",
+    ),
 )
 """What turns version n into version n+1. Never edited once released: a change is a new entry.
 
@@ -38,9 +47,20 @@ class Table:
     since: int = 1
     """The version that it came with; an export without rows of a later one does not name it."""
     integers: tuple[str, ...] = ()
-    """Columns that are whole numbers; all others are text."""
+    """Columns that are whole numbers; those that are nothing else are text."""
+    reals: tuple[str, ...] = ()
+    """Columns that are doubles."""
+    blobs: tuple[str, ...] = ()
+    """Columns that are bytes."""
     unique: tuple[str, ...] = ()
     """Columns beside the key whose values no two rows share."""
+    derived: bool = False
+    """Whether it follows from the others, and is left out of an export."""
+
+    def kind(self, column: str) -> str:
+        """The type of a column: integer, real, blob or text."""
+        kinds = {"integer": self.integers, "real": self.reals, "blob": self.blobs}
+        return next((kind for kind, columns in kinds.items() if column in columns), "text")
 
 
 TABLES: Final = {
@@ -57,6 +77,19 @@ TABLES: Final = {
         since=2,
         integers=("position",),
         unique=("identity",),
+    ),
+    "ledger_people": Table(("sha256", "content"), ("sha256",), since=3),
+    "ledger_members": Table(
+        ("dataset", "person", "crowd"), ("dataset", "person"), since=3, integers=("crowd",), derived=True
+    ),
+    "ledger_sums": Table(
+        ("dataset", "quantity", "crowd", "cut", "value"),
+        ("dataset", "quantity", "crowd", "cut"),
+        since=3,
+        integers=("crowd",),
+        reals=("value",),
+        blobs=("cut",),
+        derived=True,
     ),
 }
 """Every table by name, in the order in which rows can be put in."""

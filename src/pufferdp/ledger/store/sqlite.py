@@ -212,7 +212,7 @@ class SqliteStore(Store):
     def problems(self) -> list[str]:
         """Everything that SQLite itself can tell, and everything about the file that rows do not."""
         with self.reading(), self._errors():
-            ((_, _, file),) = self.connection.execute("PRAGMA database_list")
+            (_, _, file) = self.connection.execute("PRAGMA database_list").fetchone()  # the main one comes first
             # Before the first page is read: the file may grow from here on, and is then longer than this says.
             size = os.stat(self._path).st_size if file else None
             return sqlite_check.problems(self.connection, size)

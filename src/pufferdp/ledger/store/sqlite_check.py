@@ -77,8 +77,7 @@ def _objects(connection: sqlite3.Connection) -> list[str]:
 def _types(connection: sqlite3.Connection) -> list[str]:
     found = []
     for name, table in TABLES.items():
-        kinds = [(column, "integer" if column in table.integers else "text") for column in table.columns]
-        wrong = " OR ".join(f"typeof({column}) <> '{kind}'" for column, kind in kinds)
+        wrong = " OR ".join(f"typeof({column}) <> '{table.kind(column)}'" for column in table.columns)
         ((count,),) = connection.execute(f"SELECT count(*) FROM {name} WHERE {wrong}")
         if count:
             found.append(f"the table {name!r} has {count} rows with a value of another type")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import CertificateError, LedgerError, NotApplicableError
+from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -202,13 +202,19 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     def as_stated(self, solution: AnswerNoise, stated: Mapping[str, Any]) -> AnswerNoise:
         """With the sigma and the Lipschitz constant of the certificate."""
         sigma, lipschitz = stated["calibration"]["sigma"], stated["query"]["lipschitz"]
-        return replace(solution, calibration=replace(solution.calibration, sigma=sigma, lipschitz=lipschitz))
+        noise = replace(solution.calibration, sigma=sigma, lipschitz=lipschitz)
+        pair = stated["calibration"].get("approximate")
+        if noise.approximation is not None and pair is not None:
+            ours = replace(
+                noise.approximation, dp_loss=pair["dp_epsilon"], dp_delta=pair["dp_delta"], move=pair["move"]
+            )
+            noise = replace(noise, approximation=ours)
+        return replace(solution, calibration=noise)
 
     def charge(self, problem: AnswerProblem, solution: AnswerNoise) -> Charge:
         """Its DP loss, and the promise it makes alone."""
-        if solution.calibration.delta > 0:
-            raise LedgerError("a ledger keeps pure budgets and cannot be charged for a delta", value=solution)
         query_problem, noise = problem.problem, solution.calibration
+        ours = noise.approximation
         return additive(
             model=model_digest(query_problem.model),
             adversary=str(query_problem.adversary),
@@ -224,6 +230,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             numbers=query_problem.model.real_valued,
             part=query_problem.part,
             ranges=problem.ranges,
+            approximate=None
+            if ours is None
+            else {"delta": ours.delta, "dp_loss": ours.dp_loss, "dp_delta": ours.dp_delta, "move": ours.move},
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
@@ -240,6 +249,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             adversary=checks.adversary(charge.adversary),
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
             part=facts.get("part") is True,
+            delta=facts.get("delta", 0.0),
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)
         return self.charge(problem, self.solve(problem, silent))

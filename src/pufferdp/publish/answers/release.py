@@ -12,7 +12,7 @@ import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import NotApplicableError, ParameterError, QueryError
+from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Place
@@ -147,12 +147,6 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def check(self) -> None:
         """Refuse a query, a promise or a way of reading that does not go with the model."""
-        if self.account.has_ledger and checks.delta(self.delta) > 0:
-            raise ParameterError(
-                f"delta is {self.delta:g}; a ledger keeps pure budgets and cannot be charged for a delta: leave "
-                "--delta out, or release without the ledger",
-                value=self.delta,
-            )
         known = not self.model.takes_length
         if self.secrets is None or known:
             self._problem_for(() if known else ((1, 1),))
@@ -162,7 +156,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""
-        ledger.expect(dataset, model=self.model, adversary=self.adversary)
+        ledger.expect(dataset, model=self.model, adversary=self.adversary, delta=checks.delta(self.delta))
 
     def read(self) -> Exact:
         """The exact counts; they stay inside the publication."""

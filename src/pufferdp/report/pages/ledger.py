@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.words import number, up_to
+from pufferdp.data.ranges import moment_text
+from pufferdp.ledger.stretch_words import place_text, stretch_text
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
-from pufferdp.report.page import Page, Section, Table, Words
+from pufferdp.report.page import Block, Page, Section, Table, Words
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import DataSet
     from pufferdp.ledger.verify import LedgerCheck
 
+_MOST = 10
+"""Stretches that a terminal has room for."""
+_DAY = 86_400 * 10**9
 _SECRETS = {
     "orbit": "which chain of the orbit made the data",
     "record": "single records",
@@ -27,14 +34,74 @@ def dataset_page(dataset: DataSet) -> Page:
     if "spent_tau" in content:
         return _flows_page(content)
     knows = Adversary(content["adversary"]).knows
-    rows = (
+    rows: tuple[tuple[str, ...], ...] = (
         ("budget", up_to(content["budget"], down=True), ""),
         ("leaked at most", up_to(content["leakage"]), up_to(content["spent_dp"])),
         ("left", up_to(content["left"], down=True), up_to(content["left_dp"], down=True)),
     )
     title = f"Data set {content['dataset']}: {_count(content, 'release')}, for an adversary who knows {knows}"
-    table = Table(caption="The budget", head=("", "leakage", "DP loss"), rows=rows, least=8)
-    return _page(title, table, _total(content), content)
+    head: tuple[str, ...] = ("", "leakage", "DP loss")
+    if "delta_budget" in content:
+        columns = (
+            (up_to(content["delta_budget"], down=True), ""),
+            (up_to(content["delta"]), up_to(content["spent_delta"])),
+            ("", up_to(content["left_delta"], down=True)),
+        )
+        rows = tuple((*row, *more) for row, more in zip(rows, columns, strict=True))
+        head = (*head, "delta", "DP delta")
+    table = Table(caption="The budget", head=head, rows=rows, least=8)
+    page = _page(title, table, _total(content), content)
+    blocks = (*page.sections[0].blocks[:1], *_stretches(dataset), *page.sections[0].blocks[1:])
+    return replace(page, sections=(replace(page.sections[0], blocks=blocks),))
+
+
+def _stretches(dataset: DataSet) -> tuple[Block, ...]:
+    """What was charged where; nothing where every charge was on every record."""
+    calendar = dataset.calendar
+    if calendar is None:
+        return ()
+    blocks: list[Block] = []
+    shown = sorted(calendar.stretches, key=lambda stretch: -stretch.dp_loss)[:_MOST]
+    if shown:
+        ordered = [stretch for stretch in calendar.stretches if stretch in shown][:_MOST]
+        rows = []
+        for stretch in ordered:
+            raw = stretch.to_dict(calendar.unit)
+            ends = tuple("-" if raw[end] is None else place_text(raw[end], end == "to") for end in ("from", "to"))
+            rows.append((*ends, *((_who(raw),) if calendar.by is not None else ()), up_to(stretch.dp_loss)))
+        more = calendar.count - len(ordered)
+        blocks.append(
+            Table(
+                caption="The largest sums of any record",
+                head=("from", "to", *((calendar.by,) if calendar.by is not None else ()), "DP loss"),
+                rows=tuple(rows),
+                left=3 if calendar.by is not None else 2,
+                below=f"and {more:,} more stretches with smaller or equal sums" if more > 0 else "",
+            )
+        )
+    words = []
+    if calendar.everywhere and calendar.order is not None:
+        words.append(f"A DP loss of {up_to(calendar.everywhere)} was charged on every record.")
+    asked = dataset.to_dict().get("asked")
+    if asked is not None:
+        where = stretch_text(asked["from"], asked["to"])
+        whose = "" if asked["by"] is None else " of " + ", ".join(asked["by"])
+        words.append(
+            f"Records {where or 'at any time'}{whose} were charged at most {up_to(asked['dp_loss'])}; for them "
+            f"{up_to(asked['left'], down=True)} is left, in DP loss {up_to(asked['left_dp'], down=True)}."
+        )
+    if calendar.order is not None or calendar.by is not None:
+        known = " and ".join(repr(name) for name in (calendar.order, calendar.by) if name is not None)
+        words.append(f"A record is known by {known}, and must have the same there in every file that is charged.")
+    return (*blocks, Words(tuple(words)))
+
+
+def _who(raw: dict[str, Any]) -> str:
+    if raw["by"] is None:
+        return "everybody"
+    names = ", ".join(raw["by"][:2])
+    rest = raw["people"] - len(raw["by"][:2])
+    return f"{names} and {rest:,} more" if rest else names
 
 
 def _flows_page(content: dict[str, Any]) -> Page:
@@ -83,14 +150,22 @@ def _total(content: dict[str, Any]) -> str:
     if content["private"] is not None:
         return (
             f"The total is about {content['private']}: what redactions leak about it, and the {content['curve']} "
-            "curve at the sum of all DP losses for somebody who knows the records that were released."
+            f"curve at {_sum(content)} for somebody who knows the records that were released."
         )
     if content["curve"] == "own":
         return (
             "The total is the promise of its only release. With a second one it becomes the leakage curve at the sum "
             "of both DP losses."
         )
-    return f"The total is the {content['curve']} curve at the sum of all DP losses."
+    return f"The total is the {content['curve']} curve at {_sum(content)}."
+
+
+def _sum(content: dict[str, Any]) -> str:
+    """What the curve is read at."""
+    if not content["ranges"]:
+        return "the sum of all DP losses"
+    endless = ", for a series without end" if content["longest"] == MOST_RECORDS else ""
+    return f"the largest sum of DP losses of any record{endless}"
 
 
 def balance_words(dataset: DataSet) -> Words:
@@ -108,6 +183,13 @@ def balance_words(dataset: DataSet) -> Words:
         f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
         f"{up_to(content['budget'], down=True)}; a DP loss of {up_to(content['left_dp'], down=True)} is left."
     )
+    if content["ranges"]:
+        words = (
+            f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
+            f"{up_to(content['budget'], down=True)}; where most was charged a DP loss of "
+            f"{up_to(content['left_dp'], down=True)} is left."
+        )
+        return Words((words,))
     return Words((words if content["left_dp"] else f"{words} Nothing more can be released from it.",))
 
 
@@ -160,6 +242,38 @@ def check_page(check: LedgerCheck) -> Page:
         sections=(Section(title="What was found", blocks=(Words(words),)),),
         data=content,
         kind="check",
+    )
+
+
+def budget_calendar(dataset: DataSet) -> Chart:
+    """The budget as a calendar: along the order column the largest DP loss of any record, and what is allowed."""
+    calendar = dataset.calendar
+    assert calendar is not None
+    steps = calendar.steps()
+    origin, unit, name = 0.0, 1.0, str(calendar.order or "all records")
+    if calendar.unit != "number" and steps:
+        unit = float(_DAY)
+        origin = float(steps[0][0] // _DAY * _DAY)
+        name = f"days since {str(moment_text(int(origin), 'time'))[:10]}"
+    x, y = [], []
+    for first, last, loss in steps:
+        x += [(first - origin) / unit] * 2 + [(last - origin) / unit] * 2
+        y += [calendar.everywhere, loss, loss, calendar.everywhere]
+    layers: list[Layer] = []
+    if x:
+        layers.append(Line(x=tuple(x), y=tuple(y), label="largest DP loss of any record", series=0, bold=True))
+    allowed = None if dataset.left_dp is None else dataset.spent_dp + dataset.left_dp
+    if allowed is not None:
+        layers.append(Rule(at=allowed, label=f"allowed, {up_to(allowed, down=True)}", series=3))
+    title = f"data set {dataset.name}: {dataset.releases:,} release{'s' * (dataset.releases != 1)}"
+    return Chart(
+        title=title,
+        x=Axis(name=name),
+        y=Axis(name="DP loss", low=0.0, high=1.3 * max(allowed or 0.0, *y, 1e-9)),
+        layers=tuple(layers),
+        alt=f"Calendar of {title}. The largest sum of any record is {up_to(dataset.spent_dp)}"
+        + ("." if allowed is None else f" of {up_to(allowed, down=True)}."),
+        legend="upper left",
     )
 
 

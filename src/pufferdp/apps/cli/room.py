@@ -1,0 +1,76 @@
+"""A plan beside a ledger: what is left for a stretch, and which mechanisms fit. Nothing is charged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.errors import BudgetError
+from pufferdp.ledger.ledger import Ledger
+from pufferdp.ledger.refusals import Room, down
+
+if TYPE_CHECKING:
+    from pufferdp.data.ranges import Ranges
+    from pufferdp.models.base import Model
+    from pufferdp.publish.answers.plan import Plan
+
+
+@dataclass(frozen=True)
+class LedgerRoom:
+    """What a data set has left for the release that is planned."""
+
+    place: str
+    dataset: str
+    ranges: Ranges
+    room: Room
+
+    @classmethod
+    def of(
+        cls,
+        place: str,
+        dataset: str,
+        model: Model,
+        adversary: str,
+        longest: int | None,
+        first: str | None,
+        last: str | None,
+    ) -> LedgerRoom:
+        """Ask the ledger; ``longest`` is None for a part of a series that goes on."""
+        with Ledger(place) as ledger:
+            ledger.expect(dataset, model=model, adversary=adversary)
+            ranges = ledger.ranges(dataset, first=first, last=last, otherwise="order")
+            return cls(place, dataset, ranges, ledger.room(dataset, ranges, longest or MOST_RECORDS))
+
+    @property
+    def epsilon(self) -> float:
+        """The largest promise that fits by a curve."""
+        if self.room.epsilon is None:
+            raise BudgetError(
+                f"data set {self.dataset!r} has a DP loss of {down(self.room.dp_loss)} left for these records: no "
+                "release fits, so choose other records or make another data set",
+                value=self.dataset,
+            )
+        return self.room.epsilon
+
+    def verdict(self, plan: Plan) -> dict[str, Any]:
+        """Which candidates of a plan would be charged, and which refused."""
+        from pufferdp.publish.answers.kind import charge_of
+
+        fits, refused = list[str](), list[str]()
+        with Ledger(self.place) as ledger:
+            for candidate in plan.candidates:
+                if candidate.applies:
+                    charge = replace(charge_of(plan.problem, candidate), ranges=self.ranges)
+                    (fits if ledger.would_refuse(self.dataset, charge) is None else refused).append(candidate.mechanism)
+        words = f"Data set {self.dataset!r} has a DP loss of {down(self.room.dp_loss)} left for these records."
+        words += f" In the budget: {', '.join(fits) or 'none'}."
+        words += f" Refused: {', '.join(refused)}." if refused else ""
+        return {
+            "dataset": self.dataset,
+            "left_dp": self.room.dp_loss,
+            "left_epsilon": self.room.epsilon,
+            "fits": fits,
+            "refused": refused,
+            "words": words,
+        }

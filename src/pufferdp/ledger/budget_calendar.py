@@ -1,0 +1,190 @@
+"""A budget as a calendar: what the records of each stretch were charged, whose that is, and what was asked about."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pufferdp.data.ranges import Moment, Ranges, moment_text
+from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, add_up
+from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.stretch_words import ends_of
+from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut
+from pufferdp.ledger.totals import State
+
+MOST: Final = 1000
+"""So many stretches are listed: those with the largest sums."""
+NAMED: Final = 20
+"""So many people of a stretch are named."""
+
+
+KeyedPiece = tuple[bytes, bytes, float]
+"""A stretch by the keys of its cuts, which are in their order and are read only where they are shown."""
+Columns = tuple[list[bytes], list[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch:
+    """A stretch of the order column on which the largest sum of any record is the same."""
+
+    first: Moment | None
+    last: Moment | None
+    by: tuple[str, ...] | None
+    """Some of those whose records have that sum; None: everybody's."""
+    people: int | None
+    """How many they are."""
+    dp_loss: float
+
+    def to_dict(self, unit: str) -> dict[str, Any]:
+        """As in ``ranges`` of ``ledger show --json``."""
+        ends = {"from": moment_text(self.first, unit), "to": moment_text(self.last, unit)}
+        by = None if self.by is None else list(self.by)
+        return {**ends, "by": by, "people": self.people, "dp_loss": self.dp_loss}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calendar:
+    """What the records of a data set were charged, stretch by stretch."""
+
+    order: str | None
+    unit: str
+    by: str | None
+    everywhere: float
+    """Charged on every record."""
+    stretches: tuple[Stretch, ...]
+    """Where more was charged, in order; the largest sums where there are very many."""
+    count: int
+    """How many stretches there are."""
+    keyed_pieces: tuple[KeyedPiece, ...]
+    """All of them."""
+    asked: Ranges | None = None
+    asked_loss: float | None = None
+    """The largest sum of the records that were asked about."""
+
+    @classmethod
+    def of(cls, session: Session, dataset: str, state: State, asked: Ranges | None = None) -> Calendar | None:
+        """As it stands; None where everything was charged on every record and nothing was asked."""
+        if not state.has_ranges and asked is None:
+            return None
+        everywhere = state.spent if state.everywhere is None else state.everywhere
+        found: list[KeyedPiece] = []
+        stretches: list[Stretch] = []
+        asked_loss = None
+        if state.has_ranges:
+            everybody, peak = (columns_of(session, dataset, LOSS, crowd) for crowd in (EVERYBODY, PEAK))
+            found = _added(everybody, peak, everywhere)
+            largest = sorted(heapq.nlargest(MOST, found, key=lambda piece: piece[2]))
+            owners = _owners(session, dataset, peak, largest) if state.crowds else [None] * len(largest)
+            unit = state.unit or "number"
+            stretches = [_stretch(piece, owner, unit) for piece, owner in zip(largest, owners, strict=True)]
+        if asked is not None:
+            more = TableSums(session, dataset, state.crowds).largest(asked)[2] if state.has_ranges else 0.0
+            asked_loss = add_up(everywhere, more)
+        return cls(
+            order=state.order,
+            unit=state.unit or (asked.unit if asked is not None else "number"),
+            by=state.by,
+            everywhere=everywhere,
+            stretches=tuple(stretches),
+            count=len(found),
+            keyed_pieces=tuple(found),
+            asked=asked,
+            asked_loss=asked_loss,
+        )
+
+    @property
+    def worst(self) -> Stretch | None:
+        """The first stretch with the largest sum."""
+        return max(self.stretches, key=lambda stretch: stretch.dp_loss, default=None)
+
+    def steps(self, most: int = 400) -> list[tuple[float, float, float]]:
+        """Stretches as (from, to, sum) for a figure; very many are gathered, with the largest sum of each gathering.
+
+        Stretches without an end go as far as the others do.
+        """
+        spans = [(key_cut(begin)[0], key_cut(end)[0], loss) for begin, end, loss in self.keyed_pieces]
+        ends = [end for first, last, _ in spans for end in (first, last) if not math.isinf(end)] or [0, 1]
+        low, high = min(ends), max(ends)
+        if len(spans) <= most:
+            return [(float(max(first, low)), float(min(last, high)), loss) for first, last, loss in spans]
+        width = (high - low) / most
+        gathered: dict[int, float] = {}
+        for first, last, loss in spans:
+            begin, end = max(first, low), min(last, high)
+            for n in range(int((begin - low) / width), min(most - 1, int((end - low) / width)) + 1):
+                gathered[n] = max(gathered.get(n, 0.0), loss)
+        return [(low + n * width, low + (n + 1) * width, gathered[n]) for n in sorted(gathered)]
+
+
+def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPiece]:
+    """The largest sums of any record from cut to cut, neighbours with the same sum as one; without those of nothing."""
+    if not everybody[0] or not peak[0]:
+        keys, values = everybody if everybody[0] else peak
+        sums = [add_up(everywhere, value) if value else 0.0 for value in values]
+    else:
+        keys = sorted({*everybody[0], *peak[0]})
+        sums, places, lasts = [], [0, 0], [0.0, 0.0]
+        for key in keys:
+            for n, (cuts, values) in enumerate((everybody, peak)):
+                if places[n] < len(cuts) and cuts[places[n]] == key:
+                    lasts[n], places[n] = values[places[n]], places[n] + 1
+            more = add_up(*lasts)
+            sums.append(add_up(everywhere, more) if more else 0.0)
+    out: list[KeyedPiece] = []
+    for begin, end, value in zip(keys, [*keys[1:], cut_key(END)], sums, strict=True):
+        if value and begin != end:
+            if out and out[-1][1] == begin and out[-1][2] == value:
+                out[-1] = out[-1][0], end, value
+            else:
+                out.append((begin, end, value))
+    return out
+
+
+def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None, unit: str) -> Stretch:
+    first, last = ends_of(key_cut(piece[0]), key_cut(piece[1]), unit)
+    return Stretch(
+        first=first,
+        last=last,
+        by=None if owner is None else owner[0],
+        people=None if owner is None else owner[1],
+        dp_loss=piece[2],
+    )
+
+
+def _owners(
+    session: Session, dataset: str, peak: Columns, pieces: Sequence[KeyedPiece]
+) -> list[tuple[tuple[str, ...], int] | None]:
+    """Whose records have the largest sum at the beginning of each piece: some names, and how many people."""
+    keys = [begin for begin, _, _ in pieces]
+    most = [peak[1][n - 1] if (n := bisect_right(peak[0], key)) else 0.0 for key in keys]
+    crowds: list[list[int]] = [[] for _ in pieces]
+    # One pass over the sums of all crowds; each row holds up to the next.
+    sql = "SELECT crowd, cut, value FROM ledger_sums WHERE dataset = ? AND quantity = ? AND crowd > 0 "
+    sql += "ORDER BY crowd, cut"
+    last: tuple[int, bytes, float] | None = None
+    for crowd, cut, value in [*session.rows(sql, dataset, LOSS), (0, b"", 0.0)]:
+        if last is not None and last[2]:
+            end = bisect_left(keys, bytes(cut)) if crowd == last[0] else len(keys)
+            for n in range(bisect_left(keys, last[1]), end):
+                if most[n] == last[2]:
+                    crowds[n].append(last[0])
+        last = crowd, bytes(cut), value
+    sql = "SELECT crowd, count(*) FROM ledger_members WHERE dataset = ? GROUP BY crowd"
+    sizes: dict[int, int] = dict(session.rows(sql, dataset))
+    names: dict[int, tuple[str, ...]] = {}
+    out: list[tuple[tuple[str, ...], int] | None] = []
+    for n, members in enumerate(crowds):
+        if not most[n]:
+            out.append(None)
+            continue
+        for crowd in members[:NAMED]:
+            if crowd not in names:
+                sql = "SELECT person FROM ledger_members WHERE dataset = ? AND crowd = ? ORDER BY person LIMIT ?"
+                names[crowd] = tuple(row[0] for row in list(session.rows(sql, dataset, crowd, NAMED)))
+        some = sorted(name for crowd in members[:NAMED] for name in names[crowd])[:NAMED]
+        out.append((tuple(some), sum(sizes[crowd] for crowd in members)))
+    return out
