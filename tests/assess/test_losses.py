@@ -117,6 +117,17 @@ def test_any_start_lies_above_every_start(n):
     assert (found.exact is not None) == (n == 4)
 
 
+def test_any_start_of_many_states_is_bounded_by_odds():
+    """Its worst law would be looked for among too many pairs of values and of starts."""
+    table = 0.5 * np.eye(9) + 0.5 * np.random.default_rng(5).dirichlet(np.ones(9), size=9)
+    losses = np.full(4, 0.2)
+    found = leakage_of_losses(MarkovChain(transition=table, start="any"), losses, adversary="pufferfish")
+    assert found.exact is None
+    for start in ("stationary", np.eye(9)[3]):
+        one = leakage_of_losses(MarkovChain(transition=table, start=start), losses, adversary="pufferfish")
+        assert (found.leakage >= one.leakage - ROOM).all()
+
+
 def test_long_series_list_some_records():
     found = leakage_of_losses(ACTIVITY, np.random.default_rng(1).choice([0.1, 0.2], size=20_000))
     content = found.to_dict()

@@ -176,6 +176,17 @@ def test_any_start_is_exact_and_above_every_start(adversary):
     assert stream_budget(chain, 1.0, adversary=adversary).constant > 0.3
 
 
+def test_any_start_of_many_states_is_bounded_by_odds():
+    table = 0.5 * np.eye(9) + 0.5 * np.random.default_rng(5).dirichlet(np.ones(9), size=9)
+    free, settled = MarkovChain(transition=table, start="any"), MarkovChain(transition=table)
+    for length in (4, None):
+        found = stream_leakage(free, 0.05, length=length, adversary="pufferfish")
+        assert found.exact is None
+        assert found.upper >= stream_leakage(settled, 0.05, length=length, adversary="pufferfish").upper - 1e-8
+    budget = stream_budget(free, 1.0)
+    assert 0 < budget.constant < stream_budget(settled, 1.0).constant
+
+
 def test_the_attack_is_told_with_its_questions():
     found = stream_leakage(ACTIVITY, 0.1, length=288)
     side = {"distance": 9, "state": "active"}

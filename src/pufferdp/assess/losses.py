@@ -7,6 +7,7 @@ bounded by odds ratios for other classes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,7 +21,7 @@ from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
-from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight import any_start, inputs
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, odds_series
@@ -162,14 +163,18 @@ def odds_curve(belief: MarkovChain | Box, length: int | None) -> OddsCurve:
 
 
 def _equal(chain: MarkovChain, losses: Floats, who: Adversary) -> float:
-    """What the worst algorithm leaks that spends the largest of the losses on every record."""
+    """What the worst algorithm leaks that spends the largest of the losses on every record, where that is known."""
+    if not solvable(chain, 0):
+        return math.inf
     curve = TightCurve(chain.transition, start=chain.start, length=len(losses), adversary=str(who))
     return curve(float(losses.max()))
 
 
 def solvable(chain: MarkovChain, records: int) -> bool:
     """Whether the worst law of the first record is looked for exactly; two states have a closed form."""
-    return not chain.any_start or chain.size <= 2 or records * chain.size * (chain.size - 1) <= _ANY_START
+    if not chain.any_start or chain.size <= 2:
+        return True
+    return chain.size <= any_start.MOST_STATES and records * chain.size * (chain.size - 1) <= _ANY_START
 
 
 def first_of_worst(leakage: Floats) -> int:

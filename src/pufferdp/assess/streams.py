@@ -23,7 +23,7 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number
-from pufferdp.leakage.curves import TightBound, best_curve, curve
+from pufferdp.leakage.curves import Curve, TightBound, best_curve, curve
 from pufferdp.leakage.tight import streams as tight
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.odds import OddsSeries, odds_forever, odds_series
@@ -187,7 +187,9 @@ def stream_leakage(
     backward, forward, total = (np.max([getattr(part, name) for part in parts], axis=0) for name in _NAMES)
     allowed = None
     if not endless:  # each record is used once, so the stream is one algorithm with the largest of the losses
-        best = curve("tight", model, len(losses), who) if box is None else best_curve(model, len(losses), who)
+        best: Curve = curve("tight", model, len(losses), who)
+        if not best.applies:
+            best = best_curve(model, len(losses), who)
         allowed = best(float(losses.max()))
         backward, forward, total = (np.minimum(part, allowed) for part in (backward, forward, total))
         if isinstance(best, TightBound) and (losses == losses[0]).all():
@@ -275,6 +277,8 @@ def _budget(
     chain: MarkovChain, target: float, steps: int | None, who: Adversary
 ) -> tuple[float, tuple[float, float, float] | None]:
     """What each step may spend under one chain; 0 where a stream without end has no budget."""
+    if not solvable(chain, 0):
+        return _budget_by_odds(chain, target, steps, who)
     try:
         found = tight.stream_budget(chain.transition, target, length=steps, start=chain.start, adversary=str(who))
     except NotApplicableError:
@@ -283,14 +287,14 @@ def _budget(
 
 
 def _budget_by_odds(
-    box: Box, target: float, steps: int | None, who: Adversary
+    belief: MarkovChain | Box, target: float, steps: int | None, who: Adversary
 ) -> tuple[float, tuple[float, float, float] | None]:
     """The same by the closed form: ends are not told apart."""
     if who is Adversary.DP:
         return target, (target, target, target)
-    lasting = odds_curve(box, None).inverse(target)
+    lasting = odds_curve(belief, None).inverse(target)
     ends = (lasting, lasting, lasting) if lasting > 0 else None
-    return (lasting if steps is None else odds_curve(box, steps).inverse(target)), ends
+    return (lasting if steps is None else odds_curve(belief, steps).inverse(target)), ends
 
 
 def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> Floats:

@@ -27,6 +27,7 @@ from pufferdp.leakage.chains.mixing import box_contraction
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import worst_network_record
 from pufferdp.leakage.quilts.search import Objective, Score
+from pufferdp.leakage.tight import any_start
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
@@ -37,8 +38,6 @@ from pufferdp.models.gaussian import NumberModel, numbers_of
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
 _TINY: Final = 1e-6
 """A DP loss at which the closed form has its slope at 0."""
-_MOST_STATES_ANY_START: Final = 8
-"""States up to which the worst law of the first record is searched for: pairs of values times pairs of starts."""
 SMALL_LOSS: Final = 0.01
 """A small DP loss, at which slopes are read."""
 
@@ -429,9 +428,9 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
     chains = _series(model).chains
     if not chains:
         raise NotApplicableError("needs chains that can be listed; the odds curve bounds a class given by bounds")
-    if any(chain.any_start and chain.size > _MOST_STATES_ANY_START for chain in chains):
+    if any(chain.any_start and chain.size > any_start.MOST_STATES for chain in chains):
         raise NotApplicableError(
-            f"any start with more than {_MOST_STATES_ANY_START} states takes too long; the odds curve bounds it"
+            f"any start with more than {any_start.MOST_STATES} states takes too long; the odds curve bounds it"
         )
     theorem = "what the worst DP algorithm leaks on the chain itself (docs/theory/tight.md, Theorems 1 and 2)"
     beliefs = [(chain.transition, chain.start) for chain in chains]

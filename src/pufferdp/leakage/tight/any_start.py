@@ -20,6 +20,8 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.outlook import MOST_LOSS
 
+MOST_STATES: Final = 8
+"""With more states the worst law takes too long and too much memory to find: the closed form bounds it."""
 _ROUNDS: Final = 40
 _EVEN: Final = 25
 """μ that are tried first."""
