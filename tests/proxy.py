@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 
 class Proxy:
-    """Passes bytes between each client and the server. ``rule`` says what happens when a word goes by."""
+    """Passes bytes between each client and the server, until told otherwise."""
 
     def __init__(self, port: int) -> None:
         self._server_port = port

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         RefusedError as RefusedError,
         UnknownChargeError as UnknownChargeError,
     )
+    from pufferdp.data.ranges import Range as Range, Ranges as Ranges
     from pufferdp.leakage.curves import Curve as Curve, best_curve as best_curve, curves as curves
     from pufferdp.leakage.tight.approximate import PrivacyProfile as PrivacyProfile
     from pufferdp.leakage.orbits import dobrushin as dobrushin, least_favourable as least_favourable

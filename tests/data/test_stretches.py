@@ -23,7 +23,7 @@ from pufferdp.data import ranges as ranges_module
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.files import connect
 from pufferdp.data.layout import Coding, Columns, Layout
-from pufferdp.data.pushdown import typed_condition, untyped_condition
+from pufferdp.data.parts import typed_condition, untyped_condition
 from pufferdp.data.ranges import EVERYTHING, Range, Ranges, moment_text, read_last, read_moment
 from pufferdp.data.rewrite import FileRows, row_codes
 from pufferdp.data.series import open_series

@@ -19,8 +19,7 @@ import duckdb
 from pufferdp.basics.errors import DataError
 from pufferdp.data import files
 from pufferdp.data.layout import Columns, check_columns, shorten
-from pufferdp.data.parts import identifier, literal
-from pufferdp.data.pushdown import typed_condition, untyped_condition
+from pufferdp.data.parts import identifier, literal, typed_condition, untyped_condition
 
 Load = Callable[[], duckdb.DuckDBPyRelation]
 _SERVERS: Final = ("postgresql://", "postgres://")

@@ -16,8 +16,7 @@ import duckdb
 from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan
-from pufferdp.data.pushdown import typed_condition
+from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan, typed_condition
 from pufferdp.data.spark import is_spark_error
 
 _latest: list[weakref.ref[Any]] = []

@@ -126,7 +126,11 @@ class LedgerPart(CertificatePart):
     previous: str = Field(description="hash of the row before")
     head: str = Field(description="hash of the row: the head of the ledger when it was charged")
     charged: str
-    identity: str | None = Field(default=None, description="the charge's own token; absent in rows from before")
+    identity: str | None = Field(default=None, description="the charge's own token; not there in rows from before")
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in content(self).items() if key != "identity" or value is not None}
 
 
 class SealedCertificate(CertificatePart, Paged):
@@ -139,7 +143,7 @@ class SealedCertificate(CertificatePart, Paged):
 
     def to_dict(self) -> dict[str, Any]:
         """As in its JSON file, the hash included."""
-        return self.model_dump(by_alias=True, exclude_unset=True)
+        return self.model_dump(by_alias=True)
 
 
 def content_hash(content: dict[str, Any]) -> str:

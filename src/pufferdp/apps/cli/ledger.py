@@ -99,13 +99,13 @@ def show(
     from pufferdp.report.pages.ledger import budget_calendar, budget_over_time, datasets_page
     from pufferdp.report.text import terminal
 
+    asks = first is not None or last is not None or people is not None
     if charge is not None:
-        if dataset is not None or figure is not None:
+        if dataset is not None or figure is not None or asks:
             raise ParameterError("--charge asks the whole ledger about one charge: leave out --dataset and --figure")
         _show_charge(place, charge, as_json)
         return
     outputs = Outputs({"figure": figure}, ledger=place, overwrite=overwrite)
-    asks = first is not None or last is not None or people is not None
     with Ledger(place) as budget_ledger, options.progress() as progress:
         progress("reading the curve")
         names = budget_ledger.names() if dataset is None else (dataset,)

@@ -103,7 +103,7 @@ def plan(
         believed = load_model(model)
         account = None
         if ledger is not None and dataset is not None:
-            from pufferdp.apps.cli.room import LedgerRoom
+            from pufferdp.publish.answers.room import LedgerRoom
 
             part = part or first is not None or last is not None
             longest = (

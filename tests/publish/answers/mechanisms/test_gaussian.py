@@ -15,19 +15,18 @@ from pufferdp import (
     AnyGroups,
     BinaryInterval,
     Gaussian,
-    LedgerError,
     MarkovChain,
     NotApplicableError,
     ParameterError,
     Query,
     QueryError,
+    RefusedError,
     plan,
     release,
     verify,
 )
 from pufferdp.leakage.curves import curve
 from pufferdp.leakage.tight.approximate import PrivacyProfile, carried_delta
-from pufferdp.publish.answers.kind import charge_of
 from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
@@ -247,16 +246,20 @@ def test_the_posterior_is_that_of_bayes():
     assert denoise(found.problem, 9, noise).mean == pytest.approx(float(points @ weights / weights.sum()), rel=1e-9)
 
 
-def test_a_ledger_keeps_pure_budgets(tmp_path):
+def test_a_ledger_is_charged_for_the_pair_behind_the_noise(tmp_path):
     from pufferdp import Ledger
 
     with Ledger(tmp_path / "books.db", create=True) as ledger:
-        ledger.create("week", model=W, budget=5)
-        with pytest.raises(ParameterError, match="delta is 1e-06; a ledger keeps pure budgets"):
-            release_one(ledger=ledger, dataset="week")
-    found = ranked(W, "histogram")
-    with pytest.raises(LedgerError, match="pure budgets"):
-        charge_of(found.problem, found.best)
+        ledger.create("pure", model=W, budget=5)
+        with pytest.raises(RefusedError, match="has a delta of 1e-06, and data set 'pure' keeps a pure budget"):
+            release_one(ledger=ledger, dataset="pure")
+        assert ledger.dataset("pure").releases == 0
+        ledger.create("both", model=W, budget=5, delta=1e-5)
+        made = release_one(ledger=ledger, dataset="both")
+        shown, behind = ledger.dataset("both"), made.certificate.calibration.approximate
+        assert (shown.spent_dp, shown.spent_delta) == (behind.dp_epsilon, behind.dp_delta)
+        assert verify(made.certificate.to_dict()).valid
+        assert ledger.verify().valid
 
 
 def test_pages_say_what_is_bounded():

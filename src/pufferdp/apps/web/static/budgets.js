@@ -20,7 +20,7 @@ export class Budgets {
     this.root.hidden = this.shared.started.ledger === null;
     if (this.root.hidden) return;
     const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
-    const left = (d) => (d.left === null ? "no model yet" : d.left_dp === 0 ? "used up" : `${number(d.left)} of ${number(d.budget)} left`);
+    const left = (d) => (d.left === null ? "no model yet" : d.left_dp === 0 && !d.ranges.length ? "used up" : `${number(d.left)} of ${number(d.budget)} left`);
     // Flows have budgets of their own kind.
     const named = found.datasets.filter((d) => !("spent_tau" in d)).map((d) => [d.dataset, `${d.dataset} (${left(d)})`]);
     fill(this.choice, [["", "no ledger: I keep count myself"], ...named], this.choice.value);

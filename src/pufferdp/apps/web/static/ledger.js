@@ -92,7 +92,7 @@ function account(d) {
   return el(
     "section", { className: "account" },
     el("h3", { text: d.dataset }),
-    el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}` + (flows || d.left_dp === null ? "" : `; a DP loss of ${safe(d.left_dp, true)} is left`))),
+    el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}` + (flows || d.left_dp === null ? "" : `; ${d.ranges.length ? "where most was charged " : ""}a DP loss of ${safe(d.left_dp, true)} is left`))),
     el("div", { className: "chart" }),
     rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", flows ? "τ" : "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
     el("p", {}, el("small", {}, "Head: ", el("code", { text: d.head }))),

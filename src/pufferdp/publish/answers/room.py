@@ -9,11 +9,12 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import BudgetError
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.ledger.refusals import Room, down
+from pufferdp.publish.answers.kind import charge_of
+from pufferdp.publish.answers.plan import Plan
 
 if TYPE_CHECKING:
     from pufferdp.data.ranges import Ranges
     from pufferdp.models.base import Model
-    from pufferdp.publish.answers.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,6 @@ class LedgerRoom:
 
     def verdict(self, plan: Plan) -> dict[str, Any]:
         """Which candidates of a plan would be charged, and which refused."""
-        from pufferdp.publish.answers.kind import charge_of
-
         fits, refused = list[str](), list[str]()
         with Ledger(self.place) as ledger:
             for candidate in plan.candidates:
