@@ -232,13 +232,15 @@ MOST_SPANS: Final = 200
 """More spans than this are looked up in a table; fewer are spelled out."""
 
 
-def rewrite_file(source: str | os.PathLike[str], column: str, spans: Sequence[Span], mark: str, out: Path) -> None:
+def rewrite_file(
+    source: str | os.PathLike[str], column: str, spans: Sequence[Span], mark: str, out: str | Path
+) -> None:
     """Copy a file, with the mark for the values of one column in these rows."""
     parts, connection = find_parts(Path(source)), files.connect()
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
     with files.reading():
-        _copy(connection, _query(connection, scan, column, spans, mark), out)
+        _copy(connection, _query(connection, scan, column, spans, mark), Path(out))
 
 
 def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
