@@ -25,7 +25,7 @@ from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
-from pufferdp.leakage.tight.series import SeriesLeakage, lanes, series_leakage
+from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, series_leakage
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
 _EXPLICIT: Final = 512
@@ -471,7 +471,10 @@ class _ManyStates:
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
                 return self._attack(loss, found)
         each, upper = self._each(loss)
-        return self._one(loss, each, upper)
+        one = attack_on(self.place.chain, each, each.worst)
+        pair, sides = (one.likelier, one.other), (one.before, one.after)
+        bracket = float(each.lower.max()), upper
+        return self.place.result(loss, bracket, pair, sides, record=one.record, phase=one.phase)
 
     def _attack(self, loss: float, found: Found) -> TightLeakage:
         assert self.long is not None
@@ -514,31 +517,6 @@ class _ManyStates:
             (sides[0], sides[1]),
             record=record,
             phase=phase if chain.period > 1 else None,
-        )
-
-    def _one(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
-        """The worst record of a series, looked at alone for its questions."""
-        at = each.worst - 1
-        pair = int(each.likelier[at]), int(each.other[at])
-        n, chain = len(each.losses), self.place.chain
-        both = lanes(chain, n)
-        sides = []
-        for lane, (kernels, offset) in enumerate(((both.before, n - 1 - at), (both.after, at))):
-            distance, state = int(each.ends[0][lane, at]), int(each.ends[1][lane, at])
-            count = distance - 1 if state >= 0 else distance
-            outward = np.roll(kernels, -offset, axis=0) if len(kernels) > 1 else kernels
-            asked = questions_of(outward, np.array([loss]), *pair, float(each.mu[lane, at]), max(count, 0))
-            sides.append(
-                SideAttack(
-                    added=float(each.added[lane, at]),
-                    known=(distance, state) if state >= 0 else None,
-                    records=max(count, 0),
-                    questions=asked,
-                )
-            )
-        phase = at % chain.period if chain.period > 1 else None
-        return self.place.result(
-            loss, (float(each.lower.max()), upper), pair, (sides[0], sides[1]), record=at + 1, phase=phase
         )
 
 

@@ -6,7 +6,7 @@ that are followed the vector lies below its chord; beyond some distance nothing 
 farther away are harmless as well. Rows without such a proof are left to ``sides.solve``.
 
 Where a chain forgets slowly, m records are passed at once, as one block that spends mτ: an algorithm may then tell any
-two blocks apart, which is more than it can. By Theorem 1 the sign of a block's weight is that of its first record.
+two blocks apart, which is more than it can (docs/theory/tight.md, "Blocks of records").
 """
 
 from __future__ import annotations
@@ -156,10 +156,7 @@ class _KnownEnds(_NoEnds):
     def _closely(self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int, block: int) -> Mask:
         """End by end, at several μ, from the distance ``near`` on, where a block begins.
 
-        An end inside a block asks for no more than the whole block's gain. What it then says is γ P^s (v), s below the
-        block's length: as a function of s it lies below its chord and (length)²/8 times its most negative second
-        difference. With a law π that P keeps, |γ (P − 1)² P^s| ≤ π · max |γ (P − 1)²|/π. What ends say by themselves is
-        bounded in the same way.
+        Why blocks and chords prove it: docs/theory/tight.md, "Blocks of records".
         """
         x, y, kernel = self.rows.x[at], self.rows.y[at], self.kernel
         most, least = (np.maximum(way, 1e-9)[:, None] for way in (first.max(axis=1), (-first).max(axis=1)))
