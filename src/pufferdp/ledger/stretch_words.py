@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pufferdp.data.ranges import Moment
+from pufferdp.data.ranges import Moment, moment_text
 from pufferdp.ledger.record_sums import Cut
 
 
@@ -18,6 +18,11 @@ def ends_of(begin: Cut, end: Cut, unit: str) -> tuple[Moment | None, Moment | No
     if unit != "number":
         first, last = first + after, last - (1 - behind)
     return None if math.isinf(first) else first, None if math.isinf(last) else last
+
+
+def day_text(nanoseconds: float) -> str:
+    """The day of a moment since 1970."""
+    return str(moment_text(int(nanoseconds), "time"))[:10]
 
 
 def place_text(place: object, last: bool = False) -> str:

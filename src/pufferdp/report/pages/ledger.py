@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.words import number, up_to
-from pufferdp.data.ranges import moment_text
-from pufferdp.ledger.stretch_words import place_text, stretch_text
+from pufferdp.ledger.stretch_words import day_text, place_text, stretch_text
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
 from pufferdp.report.page import Block, Page, Section, Table, Words
 
@@ -254,7 +253,7 @@ def budget_calendar(dataset: DataSet) -> Chart:
     if calendar.unit != "number" and steps:
         unit = float(_DAY)
         origin = float(steps[0][0] // _DAY * _DAY)
-        name = f"days since {str(moment_text(int(origin), 'time'))[:10]}"
+        name = f"days since {day_text(origin)}"
     x, y = [], []
     for first, last, loss in steps:
         x += [(first - origin) / unit] * 2 + [(last - origin) / unit] * 2
