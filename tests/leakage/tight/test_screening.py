@@ -33,7 +33,7 @@ def test_blocks_prove_no_less_than_is_leaked(seed: int, block: int) -> None:
             near = int(levels.min() / LOSS) + 1
             power = np.linalg.matrix_power(screen.kernel, near // block * block)
             first = np.log(power[rows.y]) - np.log(power[rows.x])
-            return screen._closely(everyone, levels, first, near // block * block, 8 * chain.first_depth, block)
+            return screen._closely(everyone, levels, first, near // block, 8 * chain.first_depth, block)
 
         for share in (0.999, 0.99, 0.9):
             assert not proved(exact[lane] * share).any()

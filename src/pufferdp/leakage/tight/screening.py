@@ -44,10 +44,6 @@ _FINEST: Final = 6
 """Known ends are looked at in blocks of up to 1/2^5 of the distance at which they begin to matter."""
 _FINER: Final = 4
 """And in blocks that are shorter by 2^4."""
-_LONGER: Final = 1.5
-"""Where they are so many times farther away, blocks may be twice as long."""
-_SHORT: Final = 16
-"""And no more than this share of the way."""
 _BENDS: Final = 1.001
 """With room for rounding."""
 
@@ -80,19 +76,16 @@ class _NoEnds:
     def __init__(self, look: Outlook, lane: int, rows: Rows) -> None:
         self.kernel, self.rows = look.kernels[lane, 0], rows
         self.loss = float(rows.losses[lane, 0])
+        self.gain = math.exp(min(self.loss, MOST_LOSS))
 
     def all(self, at: Ints, levels: Floats, deepest: int) -> Mask:
         """Which of many rows are proved: some at a time."""
         parts = [slice(low, low + _ROWS) for low in range(0, len(at), _ROWS)]
         return np.concatenate([self.settle(at[part], levels[part], deepest) for part in parts])
 
-    def _at_most(self, block: int) -> int:
-        """A block, shorter where it would spend more than a pass can count."""
-        return max(1, min(block, int(MOST_LOSS / self.loss) if self.loss > 0 else block))
-
     def settle(self, at: Ints, levels: Floats, deepest: int) -> Mask:
         """Which of some rows are proved: in long blocks first, then in shorter ones."""
-        proved, block = np.zeros(len(at), dtype=bool), self._at_most(deepest >> _BLOCKS)
+        proved, block = np.zeros(len(at), dtype=bool), max(1, deepest >> _BLOCKS)
         while True:
             left = np.flatnonzero(~proved)
             proved[left] = self._dies(at[left], levels[left], deepest, block)
@@ -104,12 +97,14 @@ class _NoEnds:
         """Where no entry is positive after some blocks; what is positive forever would never be seen."""
         proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
         vectors = _vectors(self.rows, at, levels[:, None], len(self.kernel))[:, 0]
-        stretch = _Stretch(self.kernel, self.loss, block)
+        rest = np.linalg.matrix_power(self.kernel, block - 1)
+        gain = math.exp(min(self.loss * block, MOST_LOSS))
+        every = _EVERY if gain < _OFTEN else 1
         for d in range(1, deepest // block + 1):
             vectors = vectors @ self.kernel
-            np.maximum(vectors, vectors * stretch.gain, out=vectors)
-            vectors = vectors @ stretch.rest if block > 1 else vectors
-            if d % stretch.every == 0:
+            np.maximum(vectors, vectors * gain, out=vectors)
+            vectors = vectors @ rest if block > 1 else vectors
+            if d % every == 0:
                 dead = (vectors <= 0).all(axis=1)
                 proved[left[dead]] = True
                 left, vectors = left[~dead], scaled(vectors[~dead], (1,))
@@ -125,13 +120,12 @@ class _KnownEnds(_NoEnds):
         """Which of some rows are proved: in long blocks first, then in shorter ones."""
         proved = np.zeros(len(at), dtype=bool)
         near = int(np.floor(levels.min() / self.loss)) + 1 if self.loss > 0 else deepest
-        block = self._at_most(1 << max(0, near.bit_length() - _FINEST))
+        block = 1 << max(0, near.bit_length() - _FINEST)
         finest = max(1, block >> _FINER)
         tried = False
         while near < deepest:
             left = np.flatnonzero(~proved)
-            first_block = near // block * block
-            power = np.linalg.matrix_power(self.kernel, first_block)
+            power = np.linalg.matrix_power(self.kernel, near // block * block)
             if not (power > 0).all():
                 break
             first = np.log(power[self.rows.y[at[left]]]) - np.log(power[self.rows.x[at[left]]])
@@ -140,7 +134,7 @@ class _KnownEnds(_NoEnds):
                 proved[left] = self._dies(at[left], levels[left] - first.max(axis=1), near, block)
                 first, left, tried = first[~proved[left]], left[~proved[left]], True
             if len(left) and (block == 1 or self._law is not None):
-                proved[left] = self._closely(at[left], levels[left], first, first_block, deepest, block)
+                proved[left] = self._closely(at[left], levels[left], first, near // block, deepest, block)
             if block == finest or proved.all():
                 break
             block = max(finest, block // 4)
@@ -154,7 +148,7 @@ class _KnownEnds(_NoEnds):
         return law if (law > 0).all() and (law @ self.kernel <= law * (1 + 1e-9)).all() else None
 
     def _closely(self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int, block: int) -> Mask:
-        """End by end, at several μ, from the distance ``near`` on, where a block begins.
+        """End by end, at several μ, from the block ``near`` on.
 
         Why blocks and chords prove it: docs/theory/tight.md, "Blocks of records".
         """
@@ -168,49 +162,37 @@ class _KnownEnds(_NoEnds):
         vectors = _vectors(self.rows, at, logs, len(kernel))
         proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
         limit = np.exp(levels)
+        rest, gain = np.linalg.matrix_power(kernel, block - 1), math.exp(min(self.loss * block, MOST_LOSS))
         curve = (kernel - np.eye(len(kernel))) @ (kernel - np.eye(len(kernel)))
-        power, passed, turn = np.linalg.matrix_power(kernel, near + 1), 0, 0
-        longer = _LONGER * near if self._law is not None else math.inf
-        stretch = _Stretch(kernel, self.loss, block)
-        while passed <= deepest:
+        power, whole = np.linalg.matrix_power(kernel, near * block + 1), rest @ kernel
+        every = _EVERY if gain < _OFTEN else 1
+        for n in range(deepest // block + 1):
             vectors = vectors @ kernel
-            seen = vectors
+            seen, dead = vectors, None
             if block > 1:
-                np.maximum(vectors, vectors * stretch.gain, out=vectors)
-                seen, vectors = vectors, vectors @ stretch.rest
-            if passed >= near:
-                ratio = self._said(power, stretch.rest, curve, x[left], y[left], block)
-                power = power @ stretch.whole
+                np.maximum(vectors, vectors * gain, out=vectors)
+                seen, vectors = vectors, vectors @ rest
+            if n >= near:
+                ratio = self._said(power, rest, curve, x[left], y[left], block)
+                power = power @ whole
                 dead = (seen <= 0).all(axis=2)
                 if block > 1:
                     bend = self._bend(-(seen @ curve), block)
                     seen = np.maximum(seen, vectors) + bend
-                asked = limit[left, None] / ratio
-                fine = (on_chords(seen, mu, asked) <= 0).all(axis=1)
+                fine = (on_chords(seen, mu[left], limit[left, None] / ratio) <= 0).all(axis=1)
                 # What died at this μ or a smaller one never rises again: no end beyond says more than those here.
-                lowest = np.where(dead, mu, np.inf).min(axis=1)
+                lowest = np.where(dead, mu[left], np.inf).min(axis=1)
                 over = fine & (lowest * ratio.max(axis=1) <= limit[left])
                 proved[left[over]] = True
                 keep = fine & ~over
-                if turn % _EVERY == 0:  # what is positive everywhere stays so: no μ below the level will ever die
-                    below = (mu < limit[left, None]).sum(axis=1) - 1
-                    keep &= (np.take_along_axis(vectors, below[:, None, None], axis=1)[:, 0] <= 0).any(axis=1)
                 if not keep.all():
-                    left, vectors, mu, asked = left[keep], vectors[keep], mu[keep], asked[keep]
+                    left, vectors = left[keep], vectors[keep]
                     if not len(left):
                         break
-                if turn % _EVERY == 0:
-                    some = _needed(mu, asked)
-                    vectors, mu = vectors[:, some], mu[:, some]
             if block == 1:
-                np.maximum(vectors, vectors * stretch.gain, out=vectors)
-            if turn % stretch.every == 0:
+                np.maximum(vectors, vectors * gain, out=vectors)
+            if n % every == 0:
                 vectors = scaled_alike(vectors)
-            passed, turn = passed + block, turn + 1
-            if passed >= max(longer, 2 * _SHORT * block) and 2 * block * self.loss <= MOST_LOSS:
-                # What ends say changes more slowly, the farther away they are.
-                longer, block = _LONGER * longer, 2 * block
-                stretch = _Stretch(kernel, self.loss, block)
         return proved
 
     def _bend(self, seconds: Floats, block: int) -> Floats:
@@ -228,24 +210,6 @@ class _KnownEnds(_NoEnds):
         low = np.minimum(power, last) - self._bend(second, block)
         with np.errstate(divide="ignore"):
             return np.where(low[x] > 0, high[y] / np.maximum(low[x], 0.0), np.inf)
-
-
-class _Stretch:
-    """A block of records that are passed at once."""
-
-    def __init__(self, kernel: Floats, loss: float, block: int) -> None:
-        self.rest = np.linalg.matrix_power(kernel, block - 1)
-        self.whole = self.rest @ kernel
-        self.gain = math.exp(min(loss * block, MOST_LOSS))
-        self.every = _EVERY if self.gain < _OFTEN else 1
-
-
-def _needed(mu: Floats, asked: Floats) -> slice:
-    """Which μ are still of use: what ends say by themselves, and so what they ask for, only becomes more alike."""
-    low, high = asked.min(axis=1, keepdims=True), asked.max(axis=1, keepdims=True)
-    first = (mu <= low).sum(axis=1).min() - 1
-    last = (mu < high).sum(axis=1).max()
-    return slice(max(int(first), 0), int(last) + 1)
 
 
 def _vectors(rows: Rows, at: Ints, logs: Floats, k: int) -> Floats:
