@@ -96,3 +96,14 @@ def test_refusals(run: Run, books: Path, args: list[str], words: str) -> None:
     assert refused.code in (2, 3)
     assert words in refused.err
     assert json.loads(run(*SHOW, "--json").out)["releases"] == 1
+
+
+def test_a_charge_with_a_name_is_made_once(books: Path, run: Run) -> None:
+    named = [*CHARGE, "--dp-epsilon", ".01", "--identity", "nightly-7", "--json"]
+    first, again = run(*named), run(*named)
+    assert (first.code, again.code) == (0, 0)
+    assert first.json["charged"] == again.json["charged"]
+    assert run(*SHOW, "--json").json["releases"] == 2
+    other = run(*CHARGE, "--dp-epsilon", ".02", "--identity", "nightly-7")
+    assert other.code == 3
+    assert "nightly-7" in other.err

@@ -159,6 +159,10 @@ def charge_(
     length: Annotated[
         str | None, typer.Option("--length", help="Records in the longest chain; without it a series without end.")
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option("--identity", help="A name of your own for this charge: said again, it is not charged twice."),
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Charge a release that is made elsewhere, by its DP loss. Charge it before its noise is drawn."""
@@ -175,6 +179,7 @@ def charge_(
         receipt = budget_ledger.charge(
             dataset,
             Charge(kind="dp", dp_loss=loss, dp_delta=delta, longest=longest, ranges=ranges, facts={"note": note}),
+            identity=identity,
         )
         total = options.balance_text(place, dataset)
     words = f"Charged as row {receipt.position} of data set {dataset!r}."
