@@ -302,9 +302,9 @@ def test_a_file_that_comes_in_between_is_not_replaced(
     name = "series.csv" if verb.series else "out.json"
 
     def slow(original: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*args: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
             (folder / name).write_text("somebody else's")
-            return original(*args)
+            return original(*args, **kwargs)
 
         return wrapped
 

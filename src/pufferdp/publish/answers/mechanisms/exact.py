@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
@@ -47,7 +48,8 @@ class ExactLaplace(Mechanism):
         if leaks_its_loss(problem) and problem.epsilon <= MOST_LOSS:
             loss = problem.epsilon
         elif leaks_most(problem):
-            loss = curve("tight", problem.model, problem.longest, problem.adversary).inverse(problem.epsilon)
+            tight = curve("tight", problem.model, problem.longest, problem.adversary)
+            loss = tight.inverse(min(problem.epsilon, LARGEST))
         else:
             loss = ExactLeakage(problem).inverse(problem.epsilon)
         if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
