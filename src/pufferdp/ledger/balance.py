@@ -12,7 +12,7 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.paged import Paged
 from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
-from pufferdp.ledger.totals import Rule, State
+from pufferdp.ledger.totals import Rule, State, left_over
 from pufferdp.models.base import Model
 
 
@@ -106,7 +106,7 @@ class DataSet(Paged):
             "adversary": str(self.adversary),
             "budget": self.budget,
             "leakage": self.leakage,
-            "left": None if self.leakage is None else max(0.0, self.budget - self.leakage),
+            "left": None if self.leakage is None else left_over(self.budget, self.leakage),
             "spent_dp": self.spent_dp if math.isfinite(self.spent_dp) else None,
             "left_dp": self.left_dp,
             "curve": self.curve,
@@ -147,7 +147,7 @@ class DataSet(Paged):
             parts["asked"] = {
                 **calendar.asked.to_dict()["parts"][0],
                 "dp_loss": loss if loss is not None and math.isfinite(loss) else None,
-                "left": None if self.asked_leakage is None else max(0.0, self.budget - self.asked_leakage),
+                "left": None if self.asked_leakage is None else left_over(self.budget, self.asked_leakage),
                 "left_dp": self.asked_left,
             }
         return parts

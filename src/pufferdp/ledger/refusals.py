@@ -13,7 +13,7 @@ from pufferdp.leakage.curves import Lowest
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
 from pufferdp.ledger.stretch_words import ends_of, stretch_text
-from pufferdp.ledger.totals import Rule, State, charged_on
+from pufferdp.ledger.totals import Rule, State, charged_on, left_over
 
 
 def refuse_other_width(name: str, state: State, charge: Charge) -> None:
@@ -155,7 +155,7 @@ def over_budget(
     needs = "a DP loss without end" if math.isinf(charge.dp_loss) else f"a DP loss of {up(charge.dp_loss)}"
     words = (
         f"data set {name!r} has leaked at most {up(leakage)} of its budget {budget:g}{place}, "
-        f"{down(budget - leakage)} is left{' there' if place else ''}"
+        f"{down(left_over(budget, leakage))} is left{' there' if place else ''}"
     )
     if state.private is not None and math.isinf(state.spent):
         return BudgetError(

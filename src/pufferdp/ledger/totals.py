@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.checks import LARGEST, MOST_RECORDS
+from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest, curve, curves, lowest
@@ -183,6 +183,12 @@ def charged_on(charge: Charge) -> Ranges:
 def amounts_of(charge: Charge) -> dict[str, float]:
     """What a charge adds to the sums of its records."""
     return {LOSS: charge.dp_loss} | ({DELTA: charge.dp_delta} if charge.dp_delta else {})
+
+
+def left_over(budget: float, leakage: float) -> float:
+    """What is left of a budget; nothing where it is less than any release can promise."""
+    rest = budget - leakage
+    return rest if rest >= SMALLEST_EPSILON else 0.0
 
 
 class Rule:
