@@ -348,7 +348,7 @@ class _Search:
             if reach and len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
-            dead: Mask = np.asarray((vectors[..., 0, :] <= 0).all(axis=3))  # what is no number proves nothing
+            dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
             over = dead.all(axis=(0, 2))
             if over.any() or d == depth:
                 gone = run[over]
@@ -380,7 +380,7 @@ class _Search:
             gain = (signed[j] > 0) * gains[j]
             gain += 1.0
             np.multiply(seen[j], gain[..., None, :], out=vectors)
-            if often or (j + 1) % _BLOCK == 0 or j + 1 == steps:  # before gains pass what a double holds
+            if often or j + 1 == steps:
                 largest = np.abs(vectors).max(axis=(3, 4))
                 largest[largest == 0] = 1.0
                 vectors /= largest[..., None, None]
