@@ -223,26 +223,26 @@ class _Search:
 
         What a pass at another μ than its best end asks for falls short of is as small as the square of the difference.
         """
-        many, shallow = len(self.at) > 1, self.depth <= _SHALLOW
+        small = len(self.at) == 1 and self.depth <= _SHALLOW
         logs = self._first_aim() if guess is None else guess[..., None]
-        if guess is not None and shallow and not many:
+        if guess is not None and small:
             logs = logs + guess[..., None] * _AROUND
         for turn in range(_CLIMBS):
             before = np.log(self.best)
-            self._pass(logs, bounds=many or turn == 0)
+            self._pass(logs, bounds=turn == 0)
             asked, lower = self._asked(), np.log(self.best)
             gained = np.minimum(np.abs(asked - self.out.mu[:, self.at]), lower - before)
             if (self.copies * gained.sum(axis=0) <= width * (own + self.copies * lower.sum(axis=0))).all():
                 break
             logs = asked[..., None]
-            if shallow and not many:
-                logs = logs + gained[..., None] * _BEYOND
-            elif not shallow and (known := self.out.state[:, self.at] >= 0).any():
-                # The best end may move on, the same way.
+            known = self.out.state[:, self.at] >= 0
+            if known.any() and not small:  # the best end may move on, the same way
                 way = np.where(known, asked - self.out.mu[:, self.at], 0.0)
                 logs = np.sort(logs + way[..., None] * _ONWARDS, axis=2)
-            if many or (shallow and turn == 0):  # other ends may ask for more
-                logs = np.sort(np.concatenate([logs, self._first_aim()], axis=2), axis=2)
+            if small:
+                logs = logs + gained[..., None] * _BEYOND
+                if turn == 0:  # other ends may ask for more
+                    logs = np.sort(np.concatenate([logs, self._first_aim()], axis=2), axis=2)
         self.out.mu[:, self.at] = asked  # there the same questions, or better ones, are found
 
     def _first_aim(self) -> Floats:
