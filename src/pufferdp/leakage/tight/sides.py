@@ -409,9 +409,7 @@ class _Search:
         if bounds:
             self._bound(ends, scales, run, d, logs)
         else:
-            self._best_of(
-                _reached(ends[0], ends[1], mu[..., None, None] * self.ratio[:, run, None, part]), run, d, logs
-            )
+            self._best_of(_reached(*ends, mu[..., None, None] * self.ratio[:, run, None, part]), run, d, logs)
         weights = self._weights(run, d + 1, len(seen))
         if weights is not None and len(after) == 2:
             value, base = ((vector[..., None, :] @ weights)[..., 0, :] for vector in after)
