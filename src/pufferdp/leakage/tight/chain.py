@@ -39,7 +39,7 @@ _DOUBLINGS: Final = 7
 _ROUNDING: Final = 1e-12
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
-_BELOW: Final = 3.0
+_BELOW: Final = 2.5
 """So many widths of a bracket below what is allowed the lower end is looked for."""
 _FILLS: Final = 2
 """Records after which a chain of two states has been everywhere, if it ever is."""
@@ -526,60 +526,41 @@ def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: 
     loss = curve.likely(epsilon)
     if loss >= epsilon * (1 - 1e-9) and worst_at(epsilon).upper <= epsilon:
         return epsilon
-    unseen = 1.0
     for _ in range(_TRIES):
-        loss, slope = _root(curve.quick, epsilon * (1 - _BELOW * share) / unseen, loss, share)
+        loss = _root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
         if loss <= 0:
             return 0.0
         worst = worst_at(loss)
-        if abs(worst.lower / epsilon - 1) <= _OTHER or worst.lower == 0:
+        if worst.lower <= epsilon * (1 + _OTHER):
             break
-        # Another pair of values, or another end, leaks more: begin again, from there. What is not seen changes little.
-        unseen = worst.lower / curve.quick(loss)
-    if not math.isfinite(worst.upper):
-        return 0.0
-    # Other ends may leak a little more than those that were looked at: by as much the loss is too large.
-    return loss * math.exp(-math.log(worst.upper / epsilon) / slope - share) if worst.upper > epsilon else loss
+        # Another pair of values leaks more: begin again, from there.
+    return loss if math.isfinite(worst.upper) else 0.0
 
 
-def _root(value: Callable[[float], float], wanted: float, first: float, share: float) -> tuple[float, float]:
-    """Where a rising function that is nearly a power has a value, by interpolation in logarithms; 0: nowhere.
-
-    With it the power.
-    """
+def _root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
+    """Where a rising function that is nearly a power has a value, by interpolation in logarithms; 0: nowhere."""
     loss, points = first, list[tuple[float, float]]()
     for _ in range(_TRIES):
         found = value(loss)
         if not math.isfinite(found) or found <= 0:
             if loss < 1e-12 * wanted:
-                return 0.0, 1.0
+                return 0.0
             loss, points = loss / 16, []
             continue
         points = [*points[-2:], (math.log(loss), math.log(found / wanted))]
         if abs(points[-1][1]) <= share:
-            break
+            return loss
         loss = math.exp(_interpolated(points))
-    return loss, _power(points)
-
-
-def _power(points: list[tuple[float, float]]) -> float:
-    """The slope through the last two points, taken to lie between 1/5 and 5.
-
-    From the first alone: begun where a line through 0 would reach the value, a parabola through 0 that touches that
-    line has the slope 2 − e^−y.
-    """
-    if not points:
-        return 1.0
-    x, y = points[-1]
-    if len(points) > 1 and points[-2][0] != x:
-        return min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
-    return min(max(2 - math.exp(-y), 0.2), 5.0)
+    return loss
 
 
 def _interpolated(points: list[tuple[float, float]]) -> float:
-    """Where a rising function through one to three points is 0."""
+    """Where a rising function through one to three points is 0; its slope is taken to lie between 1/5 and 5."""
     x, y = points[-1]
-    guess = x - y / _power(points)
+    slope = 1.0
+    if len(points) > 1 and points[-2][0] != x:
+        slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
+    guess = x - y / slope
     values = {v for _, v in points}
     if len(points) == 3 and len(values) == 3:  # a parabola through all three, if it says nearly the same
         (x0, y0), (x1, y1), (x2, y2) = points

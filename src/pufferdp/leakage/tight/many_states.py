@@ -25,15 +25,13 @@ FINE: Final = 1e-10
 """How narrow brackets are, as a share, where the chain forgets within a few hundred records."""
 COARSE: Final = 4e-7
 """Where it takes longer."""
+_CLIMB: Final = 1e-5
+"""A pass that gains no more than this share is the last: what is left is as small as its square."""
 _ROUGH: Final = 0.05
 _TRIED: Final = 8
 """Rows that are tried to find the one to begin with."""
-_AMID: Final = 0.4
-"""Of the losses that share it they are tried at one that is smaller than the largest by a factor of 2^0.4."""
 _FAR: Final = 8
 """Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
-_DEEPER: Final = 4
-"""And where it forgets quickly and no record is known: as far as most brackets need to become narrow."""
 _WORK: Final = 1 << 18
 """Rows times distance that are worked out one by one at most."""
 _MANY: Final = 16
@@ -64,30 +62,6 @@ class Found:
     """(2,) each."""
     starts: tuple[tuple[int, float], ...] = ()
     """The worst law of the first record, where any is allowed."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Guess:
-    """Where a climb found its best ends: at a loss nearby they are much the same."""
-
-    loss: float
-    lower: Floats
-    """(lanes, 1)."""
-    mu: Floats
-    power: Floats
-    """With which power of the loss the lower ends grow."""
-
-    @classmethod
-    def of(cls, loss: float, lower: Floats, mu: Floats, before: _Guess | None) -> _Guess:
-        """From what was found, and before that at another loss."""
-        power = np.ones_like(lower)
-        if before is not None and before.loss != loss and (np.minimum(lower, before.lower) > 0).all():
-            power = np.clip(np.log(lower / before.lower) / math.log(loss / before.loss), 0.2, 5.0)
-        return cls(loss, lower, mu, power)
-
-    def at(self, loss: float) -> Floats:
-        """Log μ at another loss: the same end says as much by itself, and what its questions reach grows."""
-        return np.asarray(self.mu + self.lower * ((loss / self.loss) ** self.power - 1))
 
 
 class ManyStates:
@@ -134,14 +108,13 @@ class ManyStates:
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
         self._before, self._farther = 0.0, (0.0, 1.0)
-        self._chosen: dict[int, int] = {}
         self.closed_form = False
         """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: what is found next depends on nothing that was asked before."""
-        self._guess: _Guess | None = None
+        self._guess: tuple[float, Floats] | None = None
         self._begun: Bracket | None = None
         self._climbs_to = min(self.longest, self.first_depth)
         self.top: list[int] = []
@@ -203,11 +176,6 @@ class ManyStates:
         """How narrow brackets are, as a share."""
         return FINE if self.first_depth <= _DEEP else COARSE
 
-    @property
-    def _climbed(self) -> float:
-        """A pass that gains no more than this share is the last: what is left is as small as its square."""
-        return math.sqrt(self.width) / 2
-
     def _harmless(self, at: Ints, loss: float, goal: float) -> Mask:
         """Rows that are quickly proved to leak no more than the goal."""
         if self.any_start or len(at) < _MANY or not math.isfinite(goal) or loss == 0:
@@ -247,25 +215,21 @@ class ManyStates:
         """What the rows looked at so far leak at least; a first few of them where none was."""
         if loss == 0:
             return 0.0
-        self.top = self.top or [self._choose(loss)]
+        if not self.top:
+            self._choose(loss)
         at = np.array(self.top)
-        guess = self._first_guess(at, loss)
-        if self._guess is not None and self._guess.lower.shape[1] == len(at):
-            guess = self._guess.at(loss)
+        guess = None
+        if self._guess is not None and self._guess[1].shape[1] == len(at):
+            guess = self._guess[1] * (loss / self._guess[0])
         rows = self._rows(at, loss)
-        found = climb(self.look, rows, own=loss, guess=guess, width=self._climbed, depth=self._climbs_to)
+        found = climb(self.look, rows, own=loss, guess=guess, width=_CLIMB, depth=self._climbs_to)
         added = (0 if self.only_starts else 1 + self.look.alike) * found.lower.sum(axis=0)
         if self.any_start:
             added = added + self._starts(at, loss).lower.max(axis=1)
         best = int(added.argmax())
-        self.top = [self.top[best]]
-        self._guess = _Guess.of(loss, found.lower[:, [best]], found.mu[:, [best]], self._guess)
+        self.top, self._guess = [self.top[best]], (loss, found.lower[:, [best]])
         self._begun = found.pick(np.array([best]))
         return loss + float(added[best])
-
-    def _first_guess(self, at: Ints, loss: float) -> Floats | None:
-        """Log μ to begin with: where no record is known, what small losses add."""
-        return None if self.known else self._slopes[:, at] * loss
 
     def quick(self, loss: float) -> float:
         """The leakage without a proof, ends far away included: what they add changes little with the loss."""
@@ -274,35 +238,22 @@ class ManyStates:
         if loss == 0 or not self.known or self.any_start or self.width == FINE or abs(last / loss - 1) > _NEARLY:
             return value
         if abs(self._farther[0] / loss - 1) > _NEARLY / 10:
-            found = self._far_climb(loss)
+            depth, rows = min(self.longest, _FAR // 2 * self.first_depth), self._rows(np.array(self.top), loss)
+            found = climb(self.look, rows, own=loss, width=_CLIMB, depth=depth)
             farther = loss + (1 + self.look.alike) * float(found.lower.sum())
             self._farther = loss, max(1.0, farther / value)
         return value * self._farther[1]
 
-    def _far_climb(self, loss: float) -> Bracket:
-        """Lower ends of the row looked at first, known ends far away included."""
-        depth, rows = min(self.longest, _FAR // 2 * self.first_depth), self._rows(np.array(self.top), loss)
-        guess = None if self._guess is None else self._guess.mu  # what is far away asks for about the same
-        return climb(self.look, rows, own=loss, guess=guess, width=10 * self.width, depth=depth)
-
-    def _choose(self, loss: float) -> int:
-        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most.
-
-        Losses that leak about as much, to a factor of 2, share it: it is tried amid those that a search comes across.
-        """
-        unit = self.likely(1.0)
-        size = math.ceil(math.log2(loss / unit) - _AMID / 4)
-        if size not in self._chosen:
-            slopes = self._slopes.sum(axis=0)[self._order]
-            near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
-            at = self._order[: min(near, _TRIED)]
-            if len(at) > 1:
-                depth, about = min(self.longest, self.first_depth, _DEEP), unit * 2.0 ** (size - _AMID)
-                guess = self._first_guess(at, about)
-                found = climb(self.look, self._rows(at, about), own=about, guess=guess, width=_ROUGH, depth=depth)
-                at = at[[found.lower.sum(axis=0).argmax()]]
-            self._chosen[size] = int(at[0])
-        return self._chosen[size]
+    def _choose(self, loss: float) -> None:
+        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
+        slopes = self._slopes.sum(axis=0)[self._order]
+        near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
+        at = self._order[: min(near, _TRIED)]
+        if len(at) > 1:
+            depth = min(self.longest, self.first_depth, _DEEP)
+            found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)
+            at = at[[found.lower.sum(axis=0).argmax()]]
+        self.top = [int(at[0])]
 
     def _starts(self, at: Ints, loss: float, depth: int | None = None) -> Starts:
         """The side before rows whose first record may have any law."""
@@ -313,17 +264,11 @@ class ManyStates:
 
     def at(self, loss: float, need: float = -math.inf) -> Found:
         """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
-        goal, solved = need, None
+        goal = max(need, self.climb(loss) * (1 + self.width))
         if self.closed_form:
-            self.climb(loss)
             return self._bounded(loss)
-        if self.width != FINE or len(self.rows) > _MANY or loss == 0:
-            goal = max(need, self.climb(loss) * (1 + self.width))
-        else:  # no quick proofs: the bracket of the worst row is all that the others need
-            self.top = self.top or [self._choose(loss)]
+        solved: _Totals | None = None
         if self.width != FINE:  # known ends far away may say more than was seen so far
-            if self.known and not self.any_start:
-                self._begun = self._far_climb(loss)
             solved = self._solved(np.array(self.top), loss, need, _FAR * self.first_depth, self._begun)
             goal = max(goal, float(solved.upper.max()))
         rest = self._not_harmless(loss, goal)
@@ -333,7 +278,7 @@ class ManyStates:
         top = np.array(self.top)
         if len(rest) * self.first_depth > _WORK:
             return self._bounded(loss)
-        first = (_FAR if self.width != FINE else 1 if self.known else _DEEPER) * self.first_depth
+        first = self.first_depth if self.width == FINE else _FAR * self.first_depth
         parts = [(top, solved or self._solved(top, loss, need, first, self._begun))]
         if len(rest):
             goal = max(goal, float(parts[0][1].upper.max()))
@@ -341,9 +286,9 @@ class ManyStates:
                 parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
             else:
                 parts += [(row, self._solved(row, loss, goal, first)) for row in rest[:, None]]
+            worse = [row for some, part in parts[1:] for row in some[part.lower > parts[0][1].lower.max()]]
+            self.top += [int(row) for row in worse[:4]]
         rows, best = max(parts, key=lambda part: float(part[1].lower.max()))
-        if rows is not top:  # the next search begins with it too
-            self.top.append(int(rows[best.lower.argmax()]))
         while self._climbs_to < min(int(best.sides.distance[:, best.lower.argmax()].max()), self.longest):
             self._climbs_to *= 2
         upper = max(goal if len(rest) < len(self.rows) - 1 else 0.0, *(float(part.upper.max()) for _, part in parts))

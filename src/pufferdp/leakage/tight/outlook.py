@@ -48,7 +48,6 @@ class Outlook:
     tends_to: Floats | None = None
     """(lanes, k) what the end of a very long series says, where that is not 1: the law that the chain tends to."""
     _memory: dict[bytes, tuple[Floats, Floats, Floats]] = field(default_factory=dict, repr=False)
-    _weights: dict[tuple[bytes, int], Floats] = field(default_factory=dict, repr=False)
 
     @property
     def plain(self) -> bool:
@@ -88,18 +87,16 @@ class Outlook:
 
     def slowest(self, rows: Rows, depth: int) -> Floats | None:
         """Weights of lasting questions along the slowest mode, one way and the other: (lanes, R, k, 2)."""
-        if not self.steady(rows) or not all(self._slow):
+        if not self.steady(rows):
             return None
-        key = rows.losses.tobytes(), depth
-        if key not in self._weights:
-            found = []
-            for lane, cycles in enumerate(self._slow):
-                loss = float(rows.losses[lane, 0])
-                rounds = np.array([one_round(self.kernels[lane, 0], loss, cycle) for cycle in cycles])
-                found.append(tends_to(rounds, self.times(depth, len(cycles[0])), self.far[lane]).T)
-            self._weights.clear()  # losses are hardly ever asked about again
-            self._weights[key] = np.array(found)[:, None]
-        return np.broadcast_to(self._weights[key], (self.lanes, len(rows), self.size, 2))
+        found = []
+        for lane, cycles in enumerate(self._slow):
+            if not cycles:
+                return None
+            loss = float(rows.losses[lane, 0])
+            rounds = np.array([one_round(self.kernels[lane, 0], loss, cycle) for cycle in cycles])
+            found.append(tends_to(rounds, self.times(depth, len(cycles[0])), self.far[lane]).T)
+        return np.broadcast_to(np.array(found)[:, None], (self.lanes, len(rows), self.size, 2))
 
     @cached_property
     def _slow(self) -> list[list[list[Mask]]]:

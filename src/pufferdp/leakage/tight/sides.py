@@ -45,16 +45,12 @@ _LARGEST_LEVEL: Final = 600.0
 """Passes are made for no more than this, so that its exponential is a number."""
 _BLOCK: Final = 32
 """Steps between two looks at the ends."""
-_STEPS: Final = 1 << 15
-"""Or more of them, where vectors are so few that so many numbers stay in the cache."""
 FIRST_DEPTH: Final = 32
 _PATIENT: Final = 100
 """Passes after which brackets are given out as they are."""
 _LEAST: Final = 1e-3
 """Leakages below this are known to a share of it."""
 _CLIMBS: Final = 12
-_TRUSTING: Final = 3
-"""Long passes that leave lower ends to the climbs before."""
 _FEW_ROWS: Final = 64
 _SLOW: Final = 0.3
 """Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
@@ -70,14 +66,6 @@ _CHORDS: Final = 24
 _SAMPLE: Final = 4096
 _SHARES: Final = np.array([0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5])
 """Where between its bounds the tail is tried."""
-_SHALLOW: Final = 512
-"""Depths up to which climbs try many μ: passes that are no deeper cost little."""
-_AROUND: Final = np.array([-0.1, -0.03, -0.01, 0.0, 0.01, 0.03, 0.1])
-"""Such passes are made around the μ that is guessed, as shares of its logarithm."""
-_ONWARDS: Final = np.array([0.0, 1.0, 3.0, 8.0])
-"""Longer ones are made at the μ that the best end asks for, and farther from the last, as multiples of the way."""
-_BEYOND: Final = np.array([0.0, 0.03, 0.1, 0.3, 1.0])
-"""And then at the μ that was reached and beyond it, as shares of what was gained last."""
 _AT_ONCE: Final = 2_000_000
 """Ends in a table, so that memory stays bounded."""
 _ROOMS: Final = 4
@@ -137,11 +125,11 @@ def solve(
 
 
 def climb(look: Outlook, rows: Rows, *, own: float, guess: Floats | None = None, width: float, depth: int) -> Bracket:
-    """Lower ends only, without a proof: what a search for the right loss needs. ``guess`` has log μ to begin with."""
+    """Lower ends only, without a proof: what a search for the right loss needs."""
     n = len(rows)
     out = _empty(look.lanes, n)
     search = _Search(look, rows, None, np.arange(n), depth, out)
-    search.climb(np.full(n, own), guess, width)
+    search.climb(np.full(n, own), np.zeros((look.lanes, n)) if guess is None else guess, width)
     search.write(np.ones(n, dtype=bool))
     return out
 
@@ -200,12 +188,7 @@ class _Search:
                 continue
             level = np.exp(np.minimum(lower + 0.49 * enough, _LARGEST_LEVEL))
             far = self.tail > level
-            # Where climbs have been far, lower ends are as good as the first passes would make them.
-            self._pass(
-                self._aim(level, guess),
-                level,
-                reach=rounds > _TRUSTING or self.depth < _SAMPLE or bool((self.best == 1).any()),
-            )
+            self._pass(self._aim(level, guess), level)
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
             before = np.minimum(np.log(top) - lower, 1.0)
             slow = np.log(np.maximum(self.tail, self.best) / self.best) > _SLOW * before
@@ -218,45 +201,19 @@ class _Search:
                 own, need, guess = own[~short], need[~short], guess[:, ~short]
         return np.concatenate(later)
 
-    def climb(self, own: Floats, guess: Floats | None, width: float) -> None:
-        """Make passes while they raise the lower ends: the first at log μ that are guessed, or at many.
-
-        What a pass at another μ than its best end asks for falls short of is as small as the square of the difference.
-        """
-        small = len(self.at) == 1 and self.depth <= _SHALLOW
-        logs = self._first_aim() if guess is None else guess[..., None]
-        if guess is not None and small:
-            logs = logs + guess[..., None] * _AROUND
-        for turn in range(_CLIMBS):
-            before = np.log(self.best)
-            self._pass(logs, bounds=turn == 0)
-            asked, lower = self._asked(), np.log(self.best)
-            gained = np.minimum(np.abs(asked - self.out.mu[:, self.at]), lower - before)
-            if (self.copies * gained.sum(axis=0) <= width * (own + self.copies * lower.sum(axis=0))).all():
+    def climb(self, own: Floats, guess: Floats, width: float) -> Mask:
+        """Make passes while they raise the lower ends; whether the last ones did not."""
+        still = np.zeros(len(self.at), dtype=bool)
+        for _ in range(_CLIMBS):
+            logs = np.log(self.best)
+            lower = self.copies * logs.sum(axis=0)
+            level = np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL))
+            self._pass(self._aim(level, guess, _SHARES[:1]))
+            guess = np.zeros_like(guess)
+            still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
+            if still.all():
                 break
-            logs = asked[..., None]
-            known = self.out.state[:, self.at] >= 0
-            if known.any() and not small:  # the best end may move on, the same way
-                way = np.where(known, asked - self.out.mu[:, self.at], 0.0)
-                logs = np.sort(logs + way[..., None] * _ONWARDS, axis=2)
-            if small:
-                logs = logs + gained[..., None] * _BEYOND
-                if turn == 0:  # other ends may ask for more
-                    logs = np.sort(np.concatenate([logs, self._first_aim()], axis=2), axis=2)
-        self.out.mu[:, self.at] = asked  # there the same questions, or better ones, are found
-
-    def _first_aim(self) -> Floats:
-        return self._aim(self.best, np.zeros_like(self.best), proofs=False)
-
-    def _asked(self) -> Floats:
-        """Log μ that the ends behind the lower ends ask for, (lanes, R)."""
-        distance, state = self.out.distance[:, self.at], self.out.state[:, self.at]
-        lane, row = np.indices(distance.shape)
-        column = np.where(state >= 0, state, self.ratio.shape[-1] - 1)
-        prior = self.ratio[lane, row, np.clip(distance, 1, self.depth) - 1, column]
-        far = self.look.far
-        prior = np.where(state == LASTING, far[:, self.rows.y] / far[:, self.rows.x], prior)
-        return np.asarray(np.log(self.best / np.where((distance > 0) & (prior > 0), prior, 1.0)))
+        return still
 
     @property
     def _room(self) -> float:
@@ -266,12 +223,8 @@ class _Search:
     def _top(self) -> Floats:
         return np.asarray(np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail))
 
-    def _aim(self, level: Floats, guess: Floats, *, proofs: bool = True) -> Floats:
-        """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may.
-
-        Without ``proofs`` only those at which more may be reached.
-        """
-        shares = _SHARES if proofs else _SHARES[:1]
+    def _aim(self, level: Floats, guess: Floats, shares: Floats = _SHARES) -> Floats:
+        """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
         far = self.tail > level
         with np.errstate(divide="ignore"):
             first = np.log(level / np.where(far, self.beyond, 1.0))[..., None]
@@ -279,11 +232,11 @@ class _Search:
         logs = [np.where(guess > 0, guess, first[..., 0])[..., None]]
         logs.append(first + span[..., None] * (shares if far.any() else shares[:1]))
         if self.open.any():
-            logs.extend(self._ends_to_try(level, proofs))
+            logs.extend(self._ends_to_try(level))
         return np.sort(np.concatenate(logs, axis=2), axis=2)
 
-    def _ends_to_try(self, level: Floats, proofs: bool) -> list[Floats]:
-        """The ends with most to gain at what they may still reach; for proofs also the level at all others.
+    def _ends_to_try(self, level: Floats) -> list[Floats]:
+        """The ends with most to gain at what they may still reach; and the level at all others.
 
         What ends say by themselves fades geometrically with their distance: so do the steps between the μ tried.
         """
@@ -299,7 +252,7 @@ class _Search:
                 )
             )
         ]
-        if proofs and len(self.at) == 1 and self.depth >= _SAMPLE:
+        if len(self.at) == 1 and self.depth >= _SAMPLE:
             # Signed weights are convex in μ: where most ends are open, chords must be shortest.
             spread = np.empty((*level.shape, _CHORDS))
             for lane, wanted in enumerate(level[:, 0]):
@@ -319,20 +272,15 @@ class _Search:
                 logs.append(np.log(level)[..., None] - (spread if way is priors else -spread))
         return logs
 
-    def _pass(self, logs: Floats, level: Floats | None = None, *, bounds: bool = True, reach: bool = True) -> None:
-        """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level.
-
-        Without ``bounds`` only what is reached is looked at, without ``reach`` only what is not.
-        """
-        logs = np.minimum(logs, _LARGEST_LEVEL)  # a larger one would leave nothing of the others on its scale
+    def _pass(self, logs: Floats, level: Floats | None = None) -> None:
+        """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level."""
         rows, mu, k = self.rows, np.exp(logs), self.look.size
         run, d = np.arange(len(rows)), 0
-        vectors = np.zeros((*logs.shape, 1 + reach, k))
+        vectors = np.zeros((*logs.shape, 2, k))
         scale = np.exp(-np.maximum(logs[:, :, -1:], 0.0))
         vectors[:, run, :, 0, rows.x] += scale.swapaxes(0, 1)
         vectors[:, run, :, 0, rows.y] -= (mu * scale).swapaxes(0, 1)
-        if reach:
-            vectors[:, run, :, 1, rows.y] = (mu * scale).swapaxes(0, 1)
+        vectors[:, run, :, 1, rows.y] = (mu * scale).swapaxes(0, 1)
         sizes = np.zeros(
             logs.shape
         )  # logs: each vector has a scale of its own, so that none is lost beside a larger one
@@ -342,10 +290,10 @@ class _Search:
         if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
         while d < depth and len(run):
-            steps = min(max(_BLOCK, _STEPS // vectors.size), depth - d)
+            steps = min(_BLOCK, depth - d)
             seen, scales = self._walk(vectors, sizes, run, d, steps)
-            self._look(seen, scales, run, d, logs[:, run], bounds)
-            if reach and len(rows) <= _FEW_ROWS and self.lasting is None:
+            self._look(seen, scales, run, d, logs[:, run])
+            if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
             dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
@@ -369,15 +317,12 @@ class _Search:
         offsets = self.rows.offsets[:, run]
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None] - 1.0
         often = bool((gains > _OFTEN).any())
-        kernels = self.look.kernels_at(offsets, d + 1)
-        shape = (len(kernels), kernels.shape[1], -1, k)
-        moved, steps_seen, signed = vectors.reshape(shape), seen.reshape(steps, *shape), seen[..., 0, :]
-        scales[:] = sizes
         for j in range(steps):
-            if j and self.look.kernels.shape[1] > 1:
-                kernels = self.look.kernels_at(offsets, d + j + 1)
-            np.matmul(moved, kernels, out=steps_seen[j])
-            gain = (signed[j] > 0) * gains[j]
+            kernels = self.look.kernels_at(offsets, d + j + 1)
+            shape = (len(kernels), kernels.shape[1], -1, k)
+            scales[j] = sizes
+            np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
+            gain = (seen[j, ..., 0, :] > 0) * gains[j]
             gain += 1.0
             np.multiply(seen[j], gain[..., None, :], out=vectors)
             if often or j + 1 == steps:
@@ -385,33 +330,45 @@ class _Search:
                 largest[largest == 0] = 1.0
                 vectors /= largest[..., None, None]
                 sizes += np.log(largest)
-                scales[j + 1 :] = sizes
         return seen, scales
 
-    def _look(self, seen: Floats, scales: Floats, run: Ints, d: int, logs: Floats, bounds: bool) -> None:
+    def _look(self, seen: Floats, scales: Floats, run: Ints, d: int, logs: Floats) -> None:
         """What the vectors say of every end at the distances just passed."""
         part = slice(d, d + len(seen))
         here = self.open[:, run, part]
         if self.look.known and d and not (here > self.best[:, run, None, None]).any():
             return
-        parts = [np.moveaxis(seen[..., i, :], 0, 3) for i in range(seen.shape[-2])]  # (lanes, R, G, steps, k) each
-        asked: Mask = np.asarray(parts[0] > 0)
-        gain = np.where(asked, self.gains[:, run, None, part, None], 1.0)
-        after = [vector * gain for vector in parts]
-        last = after
+        signed, below = (np.moveaxis(seen[..., i, :], 0, 3) for i in (0, 1))  # (lanes, R, G, steps, k)
+        gain = np.where(signed > 0, self.gains[:, run, None, part, None], 1.0)
+        after = signed * gain, below * gain
+        asked = after
         if self.look.last_loss is not None:
-            gain = np.where(asked, self.last[:, run, None, part, None], 1.0)
-            last = [vector * gain for vector in parts]
-        ends = [vector @ self.look.end[:, None, None, :, None] for vector in last]
+            last = np.where(signed > 0, self.last[:, run, None, part, None], 1.0)
+            asked = signed * last, below * last
+        ends = [vector @ self.look.end[:, None, None, :, None] for vector in asked]
         if self.look.known:
-            ends = [np.concatenate(pair, axis=4) for pair in zip(parts, ends, strict=True)]
-        mu = np.exp(logs)
-        if bounds:
-            self._bound(ends, scales, run, d, logs)
+            signed, below = (np.concatenate(pair, axis=4) for pair in ((signed, ends[0]), (below, ends[1])))
         else:
-            self._best_of(_reached(*ends, mu[..., None, None] * self.ratio[:, run, None, part]), run, d, logs)
+            signed, below = ends
+        # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
+        turn = (signed > 0).sum(axis=2, keepdims=True)
+        under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
+        mu = np.exp(logs)
+        ratio = self.ratio[:, run, part]
+        found = []
+        for at in (under, over):
+            value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
+            found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
+            self._better(_reached(value, base, found[-1][1] * ratio), at[:, :, 0], run, d, logs)
+        (up, low), (down, high) = found
+        size = np.moveaxis(scales, 0, 3)[..., None]
+        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
+        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
+        root = np.where(up > 0, low + (high - low) * quotient(up, up - down), low)
+        bounds = np.where(down > 0, np.inf, root * (1 + _CHORD) * ratio)
+        self.open[:, run, part] = np.minimum(here, bounds)
         weights = self._weights(run, d + 1, len(seen))
-        if weights is not None and len(after) == 2:
+        if weights is not None:
             value, base = ((vector[..., None, :] @ weights)[..., 0, :] for vector in after)
             far = self.look.far
             prior = far[:, self.rows.y[run]] / far[:, self.rows.x[run]]
@@ -419,38 +376,9 @@ class _Search:
             records = self.rows.records[:, run, None, None]
             distance = np.arange(d + 1, d + 1 + len(seen))
             reached *= ((records < 0) | (distance <= records))[..., None]
-            self._best_of(reached, run, d, logs, lasting=True)
-
-    def _bound(self, ends: list[Floats], scales: Floats, run: Ints, d: int, logs: Floats) -> None:
-        """What no end passes, and with weights below, what is reached: (lanes, R, G, steps, ends) each."""
-        signed = ends[0]
-        # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
-        turn = (signed > 0).sum(axis=2, keepdims=True)
-        under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
-        mu = np.exp(logs)
-        part = slice(d, d + len(scales))
-        ratio = self.ratio[:, run, part]
-        found = []
-        for at in (under, over):
-            value, *base = (np.take_along_axis(table, at, axis=2)[:, :, 0] for table in ends)
-            found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
-            if base:
-                self._better(_reached(value, base[0], found[-1][1] * ratio), at[:, :, 0], run, d, logs)
-        (up, low), (down, high) = found
-        size = np.moveaxis(scales, 0, 3)[..., None]
-        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
-        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
-        with np.errstate(invalid="ignore"):  # what is no number proves nothing: it fails both comparisons
-            root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
-            most = np.where(down <= 0, root * (1 + _CHORD) * ratio, np.inf)
-            most = np.where(np.isnan(most), np.inf, most)
-        self.open[:, run, part] = np.minimum(self.open[:, run, part], most)
-
-    def _best_of(self, reached: Floats, run: Ints, d: int, logs: Floats, *, lasting: bool = False) -> None:
-        """Keep what the best of all μ reach, from (lanes, R, G, steps, ends)."""
-        probe = reached.argmax(axis=2)
-        most = np.take_along_axis(reached, probe[:, :, None], axis=2)[:, :, 0]
-        self._better(most, probe, run, d, logs, lasting=lasting)
+            probe = reached.argmax(axis=2)
+            reached = np.take_along_axis(reached, probe[:, :, None], axis=2)[:, :, 0]
+            self._better(reached, probe, run, d, logs, lasting=True)
 
     def _weights(self, run: Ints, distance: int, steps: int) -> Floats | None:
         """Weights of lasting questions behind each step, (2, R, 1, steps or 1, k, q)."""
@@ -465,8 +393,10 @@ class _Search:
         once, twice = (
             self.look.kernels * np.where(signs[:, :, i, None], self.gains[:, :, :1, None], 1.0) for i in (0, 1)
         )
-        rounds = np.stack([once @ twice, twice @ once], axis=2)
-        new = tends_to(rounds, self.look.times(self.depth, 2), self.look.far[:, None, None]).swapaxes(2, 3)
+        times = self.look.times(self.depth, 2)
+        new = np.stack(
+            [tends_to(turn, times, self.look.far[:, None]) for turn in (once @ twice, twice @ once)], axis=-1
+        )
         self.cycles = new if self.cycles is None else np.concatenate([self.cycles[..., :2], new], axis=-1)
 
     def _better(self, reached: Floats, probe: Ints, run: Ints, d: int, logs: Floats, *, lasting: bool = False) -> None:
@@ -518,9 +448,7 @@ def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
 def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
     """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
     share = quotient(signed, below)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is too large for a double is left out as well
-        reached = limit + limit * share
-    return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)) & (reached < np.inf), reached, 0.0)
+    return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
 
 
 def _add_cut_losses(out: Bracket, rows: Rows) -> None:
