@@ -268,6 +268,7 @@ TOURED = [
     "guide/promise.md",
     "guide/adversary.md",
     "guide/certificate.md",
+    "guide/ledger-safety.md",
     "guide/reports.md",
     "guide/denoising.md",
     "guide/models.md",

@@ -266,7 +266,10 @@ def test_no_flipped_part_leaks_more_than_promised(chain: MarkovChain, epsilon: f
     if chain.size < 2:
         return
     n, law = 5, chain.stationary if chain.given_start is None else chain.given_start
-    design = design_flips(chain, epsilon, length=None)
+    try:
+        design = design_flips(chain, epsilon, length=None)
+    except NotApplicableError:  # chains that never forget, or have nothing to hide
+        return
     table = joint(chain.transition, law, design.channel, n)
     for first in range(n - length + 1):
         outside = tuple(n + t for t in range(n) if not first <= t < first + length)

@@ -152,6 +152,8 @@ class _KnownEnds(_NoEnds):
 
         Why blocks and chords prove it: docs/theory/tight.md, "Blocks of records".
         """
+        if self.loss * block > MOST_LOSS:  # its gain would be no number, and a smaller one proves nothing
+            return np.zeros(len(at), dtype=bool)
         x, y, kernel = self.rows.x[at], self.rows.y[at], self.kernel
         most, least = (np.maximum(way, 1e-9)[:, None] for way in (first.max(axis=1), (-first).max(axis=1)))
         steps = [-most * _BELOW, -levels[:, None] * _CLOSE, np.zeros((len(at), 1)), least * _ABOVE]
@@ -162,7 +164,7 @@ class _KnownEnds(_NoEnds):
         vectors = _vectors(self.rows, at, logs, len(kernel))
         proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
         limit = np.exp(levels)
-        rest, gain = np.linalg.matrix_power(kernel, block - 1), math.exp(min(self.loss * block, MOST_LOSS))
+        rest, gain = np.linalg.matrix_power(kernel, block - 1), math.exp(self.loss * block)
         curve = (kernel - np.eye(len(kernel))) @ (kernel - np.eye(len(kernel)))
         power, whole = np.linalg.matrix_power(kernel, near * block + 1), rest @ kernel
         every = _EVERY if gain < _OFTEN else 1

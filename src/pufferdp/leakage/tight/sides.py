@@ -364,8 +364,10 @@ class _Search:
         size = np.moveaxis(scales, 0, 3)[..., None]
         larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
         down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
-        root = np.where(up > 0, low + (high - low) * quotient(up, up - down), low)
-        bounds = np.where(down > 0, np.inf, root * (1 + _CHORD) * ratio)
+        with np.errstate(invalid="ignore"):  # what is no number proves nothing: it fails both comparisons
+            root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
+            bounds = np.where(down <= 0, root * (1 + _CHORD) * ratio, np.inf)
+            bounds = np.where(np.isnan(bounds), np.inf, bounds)
         self.open[:, run, part] = np.minimum(here, bounds)
         weights = self._weights(run, d + 1, len(seen))
         if weights is not None:
