@@ -450,7 +450,9 @@ def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
 def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
     """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
     share = quotient(signed, below)
-    return np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
+    with np.errstate(invalid="ignore"):
+        reached = np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
+    return np.where(np.isfinite(reached), reached, 0.0)  # what is too large for a double is not known to be reached
 
 
 def _add_cut_losses(out: Bracket, rows: Rows) -> None:
