@@ -57,6 +57,8 @@ _SLOW: Final = 0.3
 _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
 _FAR_BELOW: Final = -0.5
+_LARGEST_LOG: Final = 700.0
+"""No larger μ is asked for: its exponential would be no number. Any μ may be asked for."""
 _CHORD: Final = 1e-14
 """Room for the rounding of a chord."""
 _PROBES: Final = 8
@@ -274,6 +276,7 @@ class _Search:
 
     def _pass(self, logs: Floats, level: Floats | None = None) -> None:
         """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level."""
+        logs = np.minimum(logs, _LARGEST_LOG)
         rows, mu, k = self.rows, np.exp(logs), self.look.size
         run, d = np.arange(len(rows)), 0
         vectors = np.zeros((*logs.shape, 2, k))
@@ -296,7 +299,7 @@ class _Search:
             if len(rows) <= _FEW_ROWS and self.lasting is None:
                 _last_signs(seen[..., 0, :], signs, run)
             d += steps
-            dead: Mask = ~np.asarray((vectors[..., 0, :] > 0).any(axis=3))
+            dead: Mask = np.asarray((vectors[..., 0, :] <= 0).all(axis=3))  # what is no number proves nothing
             over = dead.all(axis=(0, 2))
             if over.any() or d == depth:
                 gone = run[over]
@@ -364,7 +367,9 @@ class _Search:
         size = np.moveaxis(scales, 0, 3)[..., None]
         larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
         down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
-        with np.errstate(invalid="ignore"):  # what is no number proves nothing: it fails both comparisons
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # no number fails both comparisons
             root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
             bounds = np.where(down <= 0, root * (1 + _CHORD) * ratio, np.inf)
             bounds = np.where(np.isnan(bounds), np.inf, bounds)
@@ -450,7 +455,7 @@ def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:
 def _reached(signed: Floats, below: Floats, limit: Floats) -> Floats:
     """What the questions of a pass reach at an end, below μ too; far below it has lost its digits and is left out."""
     share = quotient(signed, below)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         reached = np.where((share > _FAR_BELOW) & ((below > 0) | (signed > 0)), limit + limit * share, 0.0)
     return np.where(np.isfinite(reached), reached, 0.0)  # what is too large for a double is not known to be reached
 
