@@ -367,9 +367,7 @@ class _Search:
         size = np.moveaxis(scales, 0, 3)[..., None]
         larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
         down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
-        with np.errstate(
-            invalid="ignore", over="ignore"
-        ):  # no number fails both comparisons
+        with np.errstate(invalid="ignore", over="ignore"):  # no number fails both comparisons
             root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
             bounds = np.where(down <= 0, root * (1 + _CHORD) * ratio, np.inf)
             bounds = np.where(np.isnan(bounds), np.inf, bounds)
