@@ -53,8 +53,6 @@ def enter(page: Any, tab: str) -> None:
     page.click(f"#tab-{tab}")
     first = {"plan": "tr.best", "leakage": ".chart svg", "redact": ".chart svg", "ledger": ".account"}
     page.wait_for_selector(f"#{tab} {first[tab]}")
-    # An answer that is being worked out anew is faded: what it says is about to be replaced.
-    page.wait_for_function(f"() => !document.querySelector('#{tab} [aria-busy=true]')")
 
 
 def said(page: Any, tab: str) -> str:
