@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -82,7 +82,23 @@ def flip(
         return
     if column is None:
         raise ParameterError("column is missing; name the column with the states with --column")
-    sampler = options.sampler_of(seed)
+    request: dict[str, Any] = {
+        "model": believed,
+        "column": column,
+        "epsilon": number,
+        "adversary": adversary,
+        "order": order,
+        "by": by,
+        "missing": missing,
+        "first": first,
+        "last": last,
+        "bins": bins,
+        "optimise": optimise,
+        "noise_chain": noise,
+        "sampler": options.sampler_of(seed),
+        "ledger": ledger,
+        "dataset": dataset,
+    }
     if data == "-":
         from pufferdp.publish.flips.flip import flip_stream
 
@@ -93,27 +109,7 @@ def flip(
             raise ParameterError("a stream goes to stdout, so there is no room for --json; use --certificate FILE")
         if sys.stdin is None or sys.stdout is None:
             raise ParameterError("stdin or stdout is closed; a stream comes from one and goes to the other")
-        result = outputs.make(
-            lambda: flip_stream(
-                sys.stdin.buffer,
-                sys.stdout.buffer,
-                model=believed,
-                column=column,
-                epsilon=number,
-                adversary=adversary,
-                order=order,
-                by=by,
-                missing=missing,
-                first=first,
-                last=last,
-                bins=bins,
-                optimise=optimise,
-                noise_chain=noise,
-                sampler=sampler,
-                ledger=ledger,
-                dataset=dataset,
-            )
-        )
+        result = outputs.make(lambda: flip_stream(sys.stdin.buffer, sys.stdout.buffer, **request))
         if outputs.accident:
             silence(sys.stdout)  # it may be what failed
         if outputs.stopped is not None:
@@ -137,28 +133,7 @@ def flip(
 
     with options.progress() as progress:
         result = outputs.make(
-            lambda: make_flip(
-                data,
-                model=believed,
-                column=column,
-                epsilon=number,
-                adversary=adversary,
-                order=order,
-                by=by,
-                gap=options.gap_of(gap),
-                missing=missing,
-                first=first,
-                last=last,
-                bins=bins,
-                optimise=optimise,
-                noise_chain=noise,
-                out=out,
-                overwrite=overwrite,
-                sampler=sampler,
-                ledger=ledger,
-                dataset=dataset,
-                progress=progress,
-            )
+            lambda: make_flip(data, gap=options.gap_of(gap), out=out, overwrite=overwrite, progress=progress, **request)
         )
         content = {**result.to_dict(), "out": outputs.elsewhere or out}
         with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:

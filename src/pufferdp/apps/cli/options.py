@@ -7,7 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -169,6 +170,45 @@ def kept_text(path: str | None, delivery: Delivery, option: str = "out") -> str:
     if path is None:
         return f"Keep the certificate with --{option} FILE."
     return f"Certificate: {path}" if delivery.has(option) else ""
+
+
+class Certified(Protocol):
+    """What a verb published, with its certificate."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole answer."""
+
+
+def deliver(
+    result: Certified,
+    outputs: Outputs,
+    progress: Callable[[str], None],
+    draw: Callable[[dict[str, Any], Path], None],
+    account: tuple[str | None, str | None],
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Bring an answer to its owner: the file first, then what is shown, then the figure and the report.
+
+    Args:
+        result: the answer.
+        outputs: where it goes.
+        progress: told what is going on.
+        draw: makes the figure of a certificate.
+        account: the ledger and the data set, where it was charged.
+        out: the file, as it was named.
+        as_json: whether JSON is shown.
+    """
+    content = result.to_dict()
+    with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
+        delivery.json("out", content)
+        delivery.show(
+            content, lambda: f"{result}\n{balance_text(*account)}{kept_text(out, delivery)}".rstrip(), as_json
+        )
+        progress("drawing")
+        delivery.write("figure", lambda path: draw(content["certificate"], path))
+        progress("writing the report")
+        delivery.report(result)
 
 
 Share = Callable[[], float | None]

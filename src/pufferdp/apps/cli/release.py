@@ -148,18 +148,7 @@ def release(
                 progress=progress,
             )
         )
-        content = result.to_dict()
-        with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
-            delivery.json("out", content)
-            delivery.show(
-                content,
-                lambda: f"{result}\n{options.balance_text(ledger, dataset)}{options.kept_text(out, delivery)}".rstrip(),
-                as_json,
-            )
-            progress("drawing")
-            delivery.write("figure", lambda path: _draw(content["certificate"], path))
-            progress("writing the report")
-            delivery.report(result)
+        options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json)
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:
