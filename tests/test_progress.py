@@ -24,6 +24,7 @@ def test_a_bar(share: float | None, shown: str) -> None:
     assert _bar(share, width=4) == shown
 
 
+@pytest.mark.slow
 def test_a_bar_is_shown_after_two_seconds_and_cleared() -> None:
     stream = Terminal()
     watch = Progress(stream, lambda: 0.25)

@@ -68,6 +68,7 @@ def test_the_inverse_gives_the_loss_back(tau, adversary):
         assert curve.inverse(curve(tau)) == pytest.approx(tau, rel=1e-9), curve.name
 
 
+@pytest.mark.slow
 @given(chain=chains(4), n=st.integers(1, 40), epsilon=st.sampled_from([1e-3, 0.1, 1.0, 20.0]))
 @settings(max_examples=examples(40))
 def test_the_inverse_is_checked_and_the_largest(chain, n, epsilon):

@@ -173,6 +173,7 @@ def test_a_budget_with_a_delta_takes_pure_and_approximate_releases(ledger: Ledge
         ledger.create("flows", model=W, budget=FlowBudget(tau=0.1, eta=0.01), delta=1e-6)
 
 
+@pytest.mark.slow
 def test_gaussian_noise_every_day(tmp_path: Path) -> None:
     path = tmp_path / "series.csv"
     rows = [f"{n},{W.labels[(n * n) % 3]}" for n in range(60)]

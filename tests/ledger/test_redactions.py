@@ -76,6 +76,7 @@ def test_a_window_adds_what_it_leaks_and_leaves_room(books: Path) -> None:
     assert not (books / "q.csv").exists()
 
 
+@pytest.mark.slow
 def test_three_regions_close_the_data_set(books: Path) -> None:
     result = redact(books, method="3r-optimal", epsilon=1.2)
     assert any((b.marks != b.marks[:, :1]).any() for b in result.blocks)

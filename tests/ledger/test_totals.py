@@ -142,6 +142,7 @@ def test_an_answer_that_needs_no_noise_has_no_dp_loss():
     assert not rule.in_budget(after(charge, charge)) and rule.leakage(after(charge, charge)) == math.inf
 
 
+@pytest.mark.slow
 @given(chains(), st.integers(1, 12), st.lists(st.floats(1e-4, 3.0), min_size=1, max_size=6), st.floats(0.05, 8.0))
 def test_within_agrees_with_the_leakage(chain, length, losses, budget):
     """A state is let through only when its leakage keeps the budget, and totals never fall."""

@@ -41,6 +41,7 @@ def results() -> dict[str, Any]:
 OTHERS = ("leakage", "losses", "attack", "stream", "stream budget", "robustness", "an attack of an audit")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*SUBJECTS, *OTHERS])
 def test_every_medium_has_the_same_tables_and_sentences(name: str) -> None:
     result = results()[name]

@@ -30,6 +30,7 @@ def chain() -> MarkovChain:
     return MarkovChain(transition=CHAIN["transition"], states=CHAIN["states"])
 
 
+@pytest.mark.slow
 def test_leakage_gives_the_numbers_of_the_library(run: Run) -> None:
     profile = PrivacyProfile.of(PAIRS)
     asked = {

@@ -234,6 +234,7 @@ def test_a_plan_is_drawn(ending: str, run: Run, folder: Path) -> None:
     assert (folder / f"p.{ending}").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_demo_runs(run: Run, folder: Path) -> None:
     result = run("demo", "--json")
     assert result.code == 0, result.err

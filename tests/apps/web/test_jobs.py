@@ -69,6 +69,7 @@ def test_names_are_only_names(served: Served) -> None:
     assert served.upload("data", r"C:\secret\w.csv", b"a\n1\n")["done"]["name"] == "w.csv"
 
 
+@pytest.mark.slow
 def test_slow_mechanisms_come_later(served: Served) -> None:
     said = served.do("plan", **{**WEEK, "query": "count:active"})
     (part,) = [line["part"] for line in said if "part" in line]
@@ -81,6 +82,7 @@ def test_slow_mechanisms_come_later(served: Served) -> None:
     assert [c["scale"] for c in last["candidates"]] == [c["scale"] for c in ours.to_dict()["candidates"]]
 
 
+@pytest.mark.slow
 def test_a_release_says_what_the_command_line_says_and_no_more(served: Served, run: Run) -> None:  # noqa: F811
     found = served.done("release", **WEEK, dataset="ward")
     result = run(
@@ -140,6 +142,7 @@ def test_who_goes_away_ends_the_work() -> None:
     assert a == b != c
 
 
+@pytest.mark.slow
 def test_closing_the_connection_ends_the_work(served: Served) -> None:
     """The next question is answered by a new process, long before the old one would have been done."""
     slow = {**WEEK, "query": "sum"}
@@ -176,6 +179,7 @@ def test_the_commands_of_the_first_room_are_right(served: Served, run: Run) -> N
     assert "valid" in printed[3]
 
 
+@pytest.mark.slow
 def test_the_commands_for_an_upload_are_right(served: Served, run: Run) -> None:  # noqa: F811
     rows = [f"{n},{'ann' if n % 2 else 'bob'},{(n * 7) % 50}" for n in range(1, 300)]
     content = "\n".join(["minute,who is it,a 'value'", *rows]).encode()

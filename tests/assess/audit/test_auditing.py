@@ -218,6 +218,7 @@ def test_sticky_chains_are_found_out(stay: float, n: int, tau: float) -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_kind_of_model_is_audited() -> None:
     """Families, groups, classes and real numbers: lower ≤ exact ≤ upper, where there is an exact value."""
     family = Pedigree(

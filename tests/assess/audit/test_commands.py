@@ -47,6 +47,7 @@ def test_many_lines_do_not_fill_a_pipe():
     assert told[-1].endswith("100,000 of 100,000 runs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "said"),
     [

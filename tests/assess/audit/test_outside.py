@@ -109,6 +109,7 @@ def breaks_at_the_third(row, seen=[]):  # noqa: B006
     return float("nan") if len(seen) == 3 else 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -163,6 +164,7 @@ def test_bad_batches_are_reported(function, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_it_prints_goes_nowhere_and_what_it_starts_ends_with_it(capfd, tmp_path):
     def noisy(row):
         print("noise")
@@ -236,6 +238,7 @@ def test_python_by_name(tmp_path, monkeypatch):
     assert "mine" not in sys.modules  # loaded in the child alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -60,6 +60,7 @@ def test_longer_series(q: float, r: float, p: float, a: float, b: float, c: floa
     assert close(ours.worst, max(0.0, *exact.values()))
 
 
+@pytest.mark.slow
 @given(some, some, some, some)
 @settings(max_examples=examples(3), deadline=None)
 def test_eight_records_and_every_set_of_known_ones(q: float, r: float, a: float, b: float):
@@ -108,6 +109,7 @@ def test_an_endless_series_is_the_limit(q: float, r: float, a: float, b: float, 
     assert loss(data, noise, 10**6, who).worst == pytest.approx(ours.upper.worst, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_slow_chains_have_a_bracket():
     data, noise = chain(1e-4, 2e-4), chain(0.3, 0.4)
     ours = noise_chain_loss(data, noise, None, BDP)

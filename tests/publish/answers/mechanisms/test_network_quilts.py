@@ -81,6 +81,7 @@ def test_the_quilt_that_is_named_is_the_one_that_decides():
     assert found.value == pytest.approx(found.nearby / (2.0 - found.influence), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_chain_drawn_as_a_network_has_the_score_of_the_chain():
     P, start = [[0.8, 0.2], [0.3, 0.7]], [0.9, 0.1]
     found = quilt_of(as_network(P, start, 100), 1.0)
