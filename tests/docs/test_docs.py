@@ -221,17 +221,22 @@ class Terminal:
         return done.returncode, done.stdout
 
 
+def run_step(step: Step, terminal: Terminal) -> None:
+    """Run a command, and compare what it writes with what the page shows."""
+    code, written = terminal.run(step.source)
+    assert code == 0, f"{step.source}\nexits {code}:\n{written}"
+    # "calibrating quilt-exact …" is progress: whether it is shown depends on the machine's speed.
+    output = [line for line in written.splitlines() if not line.endswith(" …")]
+    assert step.shown is not None
+    wrong = mismatch(step.shown, output)
+    assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
+
+
 def run_session(steps: list[Step], folder: Path) -> Path:
     """Run the commands one after the other; returns the folder they end in."""
     terminal = Terminal(folder)
     for step in steps:
-        code, written = terminal.run(step.source)
-        assert code == 0, f"{step.source}\nexits {code}:\n{written}"
-        # "calibrating quilt-exact …" is progress: whether it is shown depends on the machine's speed.
-        output = [line for line in written.splitlines() if not line.endswith(" …")]
-        assert step.shown is not None
-        wrong = mismatch(step.shown, output)
-        assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
+        run_step(step, terminal)
     return terminal.folder
 
 
@@ -248,14 +253,45 @@ def run_programs(page: Path) -> None:
             assert wrong is None, f"{step.source}\nthe page shows: {wrong}\nthe output is:\n" + "\n".join(output)
 
 
-@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/start-here.md", marks=pytest.mark.docs)])
-def test_sessions_and_programs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = sessions(ROOT / page)
+@pytest.mark.docs
+def test_sessions_and_programs_of_the_first_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCS / "start-here.md"
+    steps = sessions(page)
     assert steps
-    folder = run_session(steps, tmp_path)
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(run_session(steps, tmp_path))
     monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path / "home"))
-    run_programs(ROOT / page)
+    run_programs(page)
+
+
+class Readme:
+    """Somebody who reads the README from the top and types its commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.terminal = Terminal(folder)
+        self.ahead = sessions(ROOT / "README.md")
+
+    def read(self, to: int) -> None:
+        """Type what comes next, until so many commands are still ahead."""
+        while len(self.ahead) > to:
+            run_step(self.ahead.pop(0), self.terminal)
+
+
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory: pytest.TempPathFactory) -> Readme:
+    return Readme(tmp_path_factory.mktemp("readme"))
+
+
+# One test for a command, so that each has the time of a test of the first tier to itself.
+@pytest.mark.parametrize("ahead", [*range(len(sessions(ROOT / "README.md")))][::-1])
+def test_commands_of_the_readme(ahead: int, readme: Readme) -> None:
+    readme.read(ahead)
+
+
+def test_programs_of_the_readme(readme: Readme, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme.read(0)
+    monkeypatch.chdir(readme.terminal.folder)
+    monkeypatch.setenv("PUFFERDP_HOME", readme.terminal.environment["PUFFERDP_HOME"])
+    run_programs(ROOT / "README.md")
 
 
 @pytest.fixture(scope="module")
