@@ -26,7 +26,7 @@ unworried = [HealthCheck.too_slow, HealthCheck.differing_executors]
 common = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": unworried}
 # What ``make test`` tries, what ``make test-all`` tries, and what a night allows. Tests that want a number of their own
 # take ``tests.strategies.examples``, which follows these.
-settings.register_profile("dev", max_examples=12, **common)
+settings.register_profile("dev", max_examples=25, **common)
 settings.register_profile("ci", max_examples=100, **common)
 settings.register_profile("soak", max_examples=1000, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

@@ -90,6 +90,7 @@ def test_it_goes_to_another_process_and_shows_nothing() -> None:
     assert "2024" not in repr(file)
 
 
+@pytest.mark.slow
 def test_a_release_and_a_fit_take_it() -> None:
     content = ("v\n" + "a\nb\n" * 40).encode()
     model = pufferdp.fit(MemoryFile("d.csv", content), column="v").model

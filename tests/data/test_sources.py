@@ -22,6 +22,7 @@ BREAK = Layout(column="state", missing="break")
 BITS = Coding(labels=("0", "1"))
 
 
+@pytest.mark.slow
 def test_row_order_of_a_large_csv_survives_threads(tmp_path: Path) -> None:
     generator = random.Random(7)
     values = [generator.randrange(2) for _ in range(300_000)]

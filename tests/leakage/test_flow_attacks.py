@@ -125,6 +125,7 @@ def test_likelihood_ratios_succeed_no_better_than_promised(seed):
         assert success - SAMPLED <= (1 + tau) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [7, 8])
 def test_likelihood_ratios_on_longer_paths_of_three_states(n):
     """Thousands of flows, so fewer draws: Hoeffding allows twice as much for them, at the same error rate."""

@@ -155,6 +155,7 @@ def test_uniform_rows_and_rows_with_zeros_say_so():
     assert short.reached[0] == pytest.approx(0.6)  # all mass on the rarer state is as far as a tilt goes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k", "n", "seed"), ENUMERATED)
 def test_no_kernel_of_the_orbit_moves_the_flow_farther(seed, k, n):
     generator = np.random.default_rng([seed, k, n])

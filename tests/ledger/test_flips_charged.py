@@ -140,6 +140,7 @@ def test_the_charge_is_there_before_a_record_is_flipped_or_written(way: str, pat
     assert sorted(written) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_is_drawn_written_or_charged_when_it_is_too_much(way: str, path: Path) -> None:
     class Never(SeededSampler):

@@ -102,6 +102,7 @@ def test_the_charge_is_there_before_the_noise(path: Path) -> None:
     assert spent(path) == (1, 0.1)
 
 
+@pytest.mark.slow
 def test_three_times_a_third_fits_and_a_fourth_does_not(path: Path) -> None:
     """Taus are the decimals that were typed: in doubles .1 + .1 + .1 is more than .3."""
 

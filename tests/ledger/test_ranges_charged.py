@@ -66,6 +66,7 @@ def test_a_year_of_days_fits_the_budget_of_one(ledger: Ledger) -> None:
     assert ledger.verify().valid
 
 
+@pytest.mark.slow
 def test_daily_histograms_of_one_series(tmp_path: Path) -> None:
     path, rows = tmp_path / "series.csv", ["time,state"]
     for n in range(4 * 24):

@@ -390,6 +390,7 @@ def test_a_log_that_only_its_owner_can_take_in(shown: Path, with_index: bool, mo
     assert releases(shown) == 2
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("mode", [0o777, 0o555])
 def test_an_old_ledger_is_shown_without_bringing_it_up_to_date(shown: Path, mode: int) -> None:

@@ -80,6 +80,7 @@ def marked(things: Iterable[Experiment | str]) -> list[Any]:
     return [pytest.param(one, marks=pytest.mark.slow) if getattr(one, "name", one) in SLOW else one for one in things]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", marked(EXPERIMENTS), ids=of)
 def test_every_experiment_runs(one: Experiment) -> None:
     found = result(one.name)

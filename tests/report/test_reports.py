@@ -67,6 +67,7 @@ class Checked(HTMLParser):
             self.content[self.open[-1]] = self.content.get(self.open[-1], "") + data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_a_report_stands_alone(name: str) -> None:
     """Whatever the states are called."""

@@ -86,6 +86,7 @@ def test_over_chains_the_masses_add_up_and_nothing_goes_farther_than_w(chain: Ma
         check(moves_between(first, second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("record", "distance"), [("1", 3), ("60", 4)])
 def test_dust_is_not_carried(record: str, distance: int, tmp_path: Path) -> None:
     """A chain on which the plain walk in doubles finds about 100. The distances are those of the walk in rationals."""

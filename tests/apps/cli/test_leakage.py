@@ -73,6 +73,7 @@ def test_a_family_has_its_curve(run: Run, folder: Path) -> None:
     assert "pedigree" in result.json["lines"]["curves"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [["--dp-epsilon", ".1", "--query", "count:active"], ["--target", "1"]])
 def test_a_figure_is_drawn(question: list[str], run: Run, folder: Path) -> None:
     result = run(*COMMAND, *question, "--figure", "f.svg", "--json")

@@ -37,6 +37,7 @@ def test_a_report_beside_a_release_is_verified(verb: str, run: Run, folder: Path
     assert "unsafe" in (folder / "r.html").read_text(encoding="utf-8")  # it has a seed, and the report says so
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", PLANNED)
 def test_a_report_of_a_plan(verb: str, run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})

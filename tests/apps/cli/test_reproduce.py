@@ -36,6 +36,7 @@ def test_one_experiment(run: Run) -> None:
     assert all(len(line) <= 96 for line in said.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["thesis-figure-3", "thesis-figure-11", "poster-flow"])
 def test_a_figure_is_drawn(name: str, run: Run, folder: Path) -> None:
     result = run("reproduce", name, "--figure", "f.svg")

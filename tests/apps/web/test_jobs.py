@@ -208,6 +208,7 @@ def test_the_commands_of_the_other_tabs_are_right(served: Served, run: Run) -> N
     assert "valid" in follow(books, run)[-1]
 
 
+@pytest.mark.slow
 def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
     made = served.done("redact", model="wearer", data="week", column="activity", private=[500], epsilon=1.0)
     sent = httpx.get(f"{served.url}api/made/{made['made']['key']}/redacted-week.csv").text.splitlines()
@@ -218,6 +219,7 @@ def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
     assert pufferdp.verify(made["certificate"]).valid
 
 
+@pytest.mark.slow
 def test_a_redaction_is_charged(served: Served) -> None:
     asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0}
     made = served.done("redact", **asked, dataset="series")

@@ -156,6 +156,7 @@ def redaction(seed: int) -> RedactedSeries:
     return RedactedSeries(design=design, generator=np.random.default_rng(seed))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [lambda seed: noisy(1.0, seed), quilt, flips, redaction])
 def test_what_is_proved_is_true(make: Callable[[int], NoisyQuery | FlippedSeries | RedactedSeries]) -> None:
     """Fifty audits of each at 95 % (in the profile ``ci``), two hundred in all: of fifty at most four may be wrong.
@@ -196,6 +197,7 @@ def test_the_exact_leakage_of_known_mechanisms() -> None:
     assert 0.5 < exact <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stay", "n", "tau"), [(0.9, 10, 1.0), (0.95, 12, 0.5)])
 def test_sticky_chains_are_found_out(stay: float, n: int, tau: float) -> None:
     """Four fifths of the exact leakage of a noisy count, with 300,000 runs; benchmarks has longer chains.

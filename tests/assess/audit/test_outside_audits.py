@@ -40,6 +40,7 @@ def test_more_leaks_than_is_claimed_and_no_more_than_is_exact(make, calls):
     assert all(attack.lower <= 0.5 for attack in found.attacks if attack.adversary is Adversary.DP)
 
 
+@pytest.mark.slow
 def test_a_stream_is_attacked_as_its_bound_allows():
     """Randomised response at every step, attacked from its outputs alone; the bound is exact, so it is the ceiling."""
     generator, loss, steps = np.random.default_rng(7), 1.0, 6

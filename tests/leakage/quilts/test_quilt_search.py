@@ -41,6 +41,7 @@ def test_noise_never_falls_as_the_chain_grows(chain, epsilon, adversary, T, more
     assert short <= long * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @given(seed=SEEDS, epsilon=epsilons, adversary=st.sampled_from(BOTH))
 def test_long_chains_settle(seed, epsilon, adversary):
     """Beyond the longest useful quilt the length no longer matters, whatever the start."""

@@ -68,6 +68,7 @@ def test_what_cannot_be_estimated():
     assert alone.to_dict()["transitions"]["value"] == [[None, None], [None, None]]
 
 
+@pytest.mark.slow
 def test_a_file_and_its_certificate_are_enough(tmp_path: Path):
     model = pufferdp.MarkovChain(transition=[[0.95, 0.05], [0.1, 0.9]], states=["rest", "active"])
     (x,) = sample_chain(model, 3000, 1, np.random.default_rng(3))

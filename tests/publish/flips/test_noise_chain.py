@@ -100,6 +100,7 @@ def leaves(part: Any, path: str = "") -> Iterator[tuple[str, list[Any]]]:
             yield at, [key]
 
 
+@pytest.mark.slow
 def test_every_leaf_that_is_changed_is_found(made: dict[str, Any], tmp_path: Path):
     changed = 0
     for path, keys in leaves(made):

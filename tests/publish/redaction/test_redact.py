@@ -89,6 +89,7 @@ def redacted_csv(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return read(folder / "expected.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "pandas", "polars", "lazy", "pyarrow", "tsv", "gz"])
 def test_every_kind_of_data_gives_the_same_rows(kind: str, redacted_csv: list[str], tmp_path: Path) -> None:
     frame = pl.DataFrame({"activity": series(), "time": list(range(60))})

@@ -92,6 +92,7 @@ def test_it_is_ranked_released_verified_and_charged(tmp_path, value):
     assert verify(out["certificate"]).problems == ("mechanism 'cautious-group' is not known to this version",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("value", "name", "words"),
     [
