@@ -251,8 +251,8 @@ def test_beliefs_stand_in_the_promise() -> None:
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        (people(20, 4), "makes 20 chains of 80 records"),
-        (people(2, 40).head(41), "1 of 2 chains of 'who' have one record only"),
+        (people(20, 4), "has 20 values on 80 records"),
+        (people(2, 40).head(41), "1 of 2 values of 'who' have one record only"),
         (people(1, 80, who=["even", "odd"] * 40), "the values of 'who' alternate along 'when'"),
     ],
 )
@@ -271,5 +271,5 @@ def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
     made = pufferdp.release(frame, **ASKED, missing="hole", ledger=ledger, dataset="week")
     assert made.certificate.ledger is not None
     assert ledger.verify().valid
-    assert ledger.balance("week").leakage == pytest.approx(1, abs=1e-6)
+    assert ledger.dataset("week").balance.leakage == pytest.approx(1, abs=1e-6)
     assert math.isfinite(made.certificate.noise.scale)

@@ -331,6 +331,14 @@ class Series:
         )
 
     @reading()
+    def sizes(self) -> tuple[int, int]:
+        """How many people have records, and how many of them have one only."""
+        present = self.table.frame.filter(~nw.col("value").is_null()).group_by("person").agg(nw.len().alias("count"))
+        single = (nw.col("count") == 1).cast(nw.Int64).sum().alias("single")
+        ((people, alone),) = rows(present.select(nw.len().alias("people"), single))
+        return int(people), int(alone or 0)
+
+    @reading()
     def alternates(self, records: int) -> bool:
         """Whether people take turns along the order, and no two share a place: as if one series had been cut."""
         frame = self.table.frame.select("order", "person")

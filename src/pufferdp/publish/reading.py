@@ -110,12 +110,12 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
     exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
-    check_people(model, series, counts.lengths)
+    check_people(model, series, counts.records)
     check_moves(model, series)
     return exact
 
 
-def check_people(model: Model, series: Series, lengths: Lengths) -> None:
+def check_people(model: Model, series: Series, records: int) -> None:
     """Refuse a column that cuts a series into pieces which do not look like people, unless somebody vouches for it.
 
     How many records each value has, and in which order they come, is public.
@@ -123,22 +123,21 @@ def check_people(model: Model, series: Series, lengths: Lengths) -> None:
     layout = series.table.layout
     if layout.by is None or layout.independent or series_of(model) is None:
         return
-    records, chains = sum(n * m for n, m in lengths), sum(m for _, m in lengths)
+    people, single = series.sizes()
     believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
     believe += "--independent"
-    single = dict(lengths).get(1, 0)
-    if single and chains > 1:
+    if single and people > 1:
         raise DataError(
-            f"{single} of {chains} chains of {layout.by!r} have one record only; leave them out, or, {believe}",
+            f"{single} of {people} values of {layout.by!r} have one record only; leave them out, or, {believe}",
             value=single,
         )
-    if chains > 1 and chains > records / 10:
+    if people > 1 and people > records / 10:
         raise DataError(
-            f"the column {layout.by!r} makes {chains} chains of {records} records; each counts as independent of the "
+            f"the column {layout.by!r} has {people} values on {records} records; each counts as independent of the "
             f"others, and so many look like pieces of a few: {believe}",
-            value=chains,
+            value=people,
         )
-    if layout.order is not None and chains > 1 and series.alternates(records):
+    if layout.order is not None and people > 1 and series.alternates(records):
         raise DataError(
             f"the values of {layout.by!r} alternate along {layout.order!r}, as if one series were cut into several; "
             f"{believe}",
@@ -225,7 +224,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     coding = coding_of(model)
     series = open_series(data, layout)
     counts = series.counts(coding, transitions=True, ranges=True)
-    check_people(model, series, counts.lengths)
+    check_people(model, series, counts.records)
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     lost = counts.missing + counts.holes

@@ -77,7 +77,7 @@ OPTIONS = [
     weather("by", "--id who --by who", "by is 'who'", "series", "--id"),
     weather("gap", "--id who --restart 10min", "gap is '10min'", "series", "--id"),
     weather("bins", "--id who --bins 0,1,2", "bins is '0,1,2'", "series"),
-    weather("missing hole", "--id who --missing hole", "missing is 'break'", "every record", "fill it in"),
+    weather("missing hole", "--id who --missing hole", "missing is 'hole'", "every record", "fill it in"),
     weather("missing unknown", "--id who --missing drop", "missing is 'drop'", "refuse"),
     weather("clip without numbers", "--id who --query sum --clip 0 1", "sum needs numbers", "value for each state"),
     weather("id and no model file", "--id who --model no.json", "'no.json'", "does not exist"),
@@ -102,7 +102,7 @@ OPTIONS = [
         {**ANY, "largest": 2},
         csv("house,state", "a,ill", "a,ill", "a,", "a,ill", "a,ill"),
         "--by house --missing hole",
-        "missing is 'break'",
+        "missing is 'hole'",
         "drop those rows",
     ),
 ]
