@@ -271,5 +271,5 @@ def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
     made = pufferdp.release(frame, **ASKED, missing="hole", ledger=ledger, dataset="week")
     assert made.certificate.ledger is not None
     assert ledger.verify().valid
-    assert ledger.dataset("week").balance.leakage == pytest.approx(1, abs=1e-6)
+    assert ledger.dataset("week").leakage == pytest.approx(1, abs=1e-6)
     assert math.isfinite(made.certificate.noise.scale)
