@@ -120,7 +120,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         columns_of(self)
-        if self.missing not in ("refuse", "break"):
+        if self.missing not in ("refuse", "break", "hole"):
             raise DataError(
                 f"missing is {self.missing!r}; it must be refuse, or break to start a new chain there",
                 value=self.missing,

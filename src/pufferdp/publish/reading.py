@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.errors import DataError, NotApplicableError
-from pufferdp.data.families import read_families
+from pufferdp.data.families import read_families, read_number_series
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
+from pufferdp.models.ar1 import Ar1, ar1_of
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, bin_names, chains_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
@@ -42,6 +43,8 @@ class Exact:
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
     """Which records were read: public."""
+    fingerprint: dict[str, int] = field(default_factory=dict)
+    """What stands for the data of a series of real numbers, where it is compared with those of a fit."""
 
     def __repr__(self) -> str:
         return f"Exact({self.facts})"
@@ -54,6 +57,9 @@ def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str
         return _of_records(data, records, layout, id)
     if numbers is not None:
         return _of_families(data, numbers, query, layout, id)
+    autoregressive = ar1_of(model)
+    if autoregressive is not None:
+        return _of_numbers(data, autoregressive, query, layout)
     return _of_series(data, model, query, layout)
 
 
@@ -100,6 +106,20 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
         clipped=families.clipped,
         states=lambda: [],
         facts=facts_of(layout, id, families.lengths, 0),
+    )
+
+
+def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact:
+    assert query.clip is not None  # refused before, by the query
+    read = read_number_series(data, layout, model.step)
+    return Exact(
+        lengths=read.lengths,
+        histogram=(),
+        clipped=read.clipped(*query.clip),
+        states=lambda: [],
+        facts=facts_of(layout, None, read.lengths, read.missing, read.ranges),
+        ranges=read.ranges,
+        fingerprint=read.fingerprint,
     )
 
 
