@@ -114,11 +114,18 @@ def read_number_series(source: Source, layout: Layout, step: str | float | None 
     table = series.table
     if not table.numeric:
         raise DataError(f"the column {layout.column!r} holds text; the model is about numbers: convert the column")
-    # Every refusal of a series: what is no number, has no place, or shares it.
-    counts = series.counts(_ANY_NUMBER, clip=(0.0, 1.0), ranges=True)
+    people = [] if layout.by is None else ["person"]
+    strange = (nw.col("number").is_null() | ~nw.col("number").is_finite()) & ~nw.col("value").is_null()
+    wrong = table.frame.filter(strange).select("value", "order", *people).sort("order", *people)
+    for value, *where in rows(wrong.head(1)):
+        raise DataError(
+            f"{shown(value)} at {table.place(*where)} is not a finite number, and the model is about numbers; correct "
+            "it or drop it",
+            value=value,
+        )
+    counts = series.counts(_ANY_NUMBER, ranges=True)  # refuses rows without a place, or with the same one
     if step is not None and layout.order is not None:
         _check_step(table, read_gap(step))
-    people = [] if layout.by is None else ["person"]
     present = table.frame.filter(~nw.col("value").is_null())
     present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*people, "order")
     distance = (nw.col("order") - nw.col("order_before")).cast(nw.Float64).fill_null(-1.0).alias("distance")
