@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pufferdp.basics.errors import DataError
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Gap, Layout, read_gap, shorten
+from pufferdp.data.layout import Coding, Columns, Layout, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.ranges import Ranges
 from pufferdp.data.series import open_series
@@ -75,19 +75,19 @@ def read_families(
 class NumberSeries:
     """Series of numbers that go on behind every gap. How many there are, how long and which are missing is public."""
 
+    table: Table
     lengths: tuple[tuple[int, int], ...]
     """(records of a series that are not missing, how many series have so many), sorted."""
     missing: int
     """Rows without a number."""
+    holes: int
+    """Records that are missing inside series: rows without a number, and rows that are not there."""
     ranges: Ranges
     """Which records were read."""
     numbers: NDArray[np.float64]
     """EXACT: the numbers, one series after the other."""
     distances: NDArray[np.float64]
-    """How far each lies behind the number before it, in the unit of the order: rows, numbers, or ticks of a clock;
-    below 0 for the first of a series."""
-    ticks: str
-    """What the order counts: row, number, us or ns."""
+    """How far each lies behind the number before it, in ticks of the order; below 0 for the first of a series."""
 
     def __repr__(self) -> str:
         return f"NumberSeries({self.lengths})"
@@ -104,12 +104,8 @@ class NumberSeries:
 
 
 @reading()
-def read_number_series(source: Source, layout: Layout, step: str | float | None = None) -> NumberSeries:
-    """Read a column of numbers as one series, or one for each person; what is missing is a hole.
-
-    Rows that lie closer together than ``step`` are refused: what is known of records one step apart says nothing of
-    them.
-    """
+def read_number_series(source: Source, layout: Layout) -> NumberSeries:
+    """Read a column of numbers as one series, or one for each person; what is missing is a hole."""
     series = open_series(source, layout)
     table = series.table
     if not table.numeric:
@@ -123,51 +119,24 @@ def read_number_series(source: Source, layout: Layout, step: str | float | None 
             "it or drop it",
             value=value,
         )
-    counts = series.counts(_ANY_NUMBER, ranges=True)  # refuses rows without a place, or with the same one
-    if step is not None and layout.order is not None:
-        _check_step(table, read_gap(step))
+    # Refuses rows without a place or with the same one, and those that do not fit the step of the model.
+    counts = series.counts(_ANY_NUMBER, ranges=True)
     present = table.frame.filter(~nw.col("value").is_null())
     present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*people, "order")
     distance = (nw.col("order") - nw.col("order_before")).cast(nw.Float64).fill_null(-1.0).alias("distance")
     numbers, distances = doubles(present.select("number", distance))
-    first = np.append(np.flatnonzero(distances < 0), len(numbers))
-    lengths, many = np.unique(np.diff(first), return_counts=True)
     return NumberSeries(
-        lengths=tuple(zip(lengths.tolist(), many.tolist(), strict=True)),
+        table=table,
+        lengths=counts.lengths,
         missing=counts.missing,
+        holes=counts.holes,
         ranges=counts.ranges,
         numbers=numbers,
         distances=distances,
-        ticks=table.ticks,
     )
 
 
 _ANY_NUMBER: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
-
-
-def _check_step(table: Table, step: Gap) -> None:
-    """Refuse the first row that follows the one before it sooner than a step."""
-    timed, order = table.ticks in ("us", "ns"), table.layout.order
-    if step.is_duration != timed:
-        holds = "times" if timed else "numbers"
-        raise DataError(
-            f"the model's step is {step.text} and {order!r} holds {holds}; give the step in the unit of that column, "
-            "or a duration for times",
-            value=step.text,
-        )
-    apart = nw.col("order") - nw.col("order_before")
-    if table.exact:
-        close = apart < math.ceil(step.amount * (1000 if table.ticks == "ns" else 1))
-    else:
-        close = (apart - float(step.amount)) < nw.col("order").abs() * -(2.0**-51)
-    people = [] if table.layout.by is None else ["person"]
-    frame = table.frame.with_columns(order_before=in_order(table, nw.col("order").shift(1))).filter(close)
-    for place, *person in rows(frame.select("order", *people).sort("order", *people).head(1)):
-        raise DataError(
-            f"the row at {table.place(place, *person)} follows the one before it sooner than {step.text}, the step of "
-            "the model; use a model for this step, or thin the data out",
-            value=step.text,
-        )
 
 
 def _numbers(frame: Frame, column: str, by: str | None) -> Frame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +12,10 @@ import numpy as np
 
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.models.base import LayoutOptions, Lengths, Model
-from pufferdp.models.chain import number_array
+from pufferdp.models.chain import number_array, time_step
 from pufferdp.models.files.json import File
 from pufferdp.models.gaussian import Gaussian
 
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|sec|min|h|d|w)\s*")
 _MOST_TABLED: Final = 500
 """Records whose covariances are written out as a table, for audits."""
 
@@ -66,7 +64,7 @@ class Ar1(Model):
         for name in ("mean", "sd"):
             if getattr(self, name) is not None:
                 set_field(self, name, _number(getattr(self, name), name, positive=name == "sd"))
-        set_field(self, "step", _step(self.step))
+        set_field(self, "step", time_step(self.step))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -104,18 +102,11 @@ class Ar1(Model):
             raise ParameterError(
                 f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
             )
-        for name in ("gap", "restart"):
-            value = layout.get(name)
-            if value is not None:
-                raise ParameterError(
-                    f"{name} is {value!r}; an ar1 series goes on behind a gap, and its noise is enough for any gap: "
-                    "leave it out",
-                    value=value,
-                )
-        if missing == "break":
+        if layout["restart"] is not None:
             raise ParameterError(
-                "missing is 'break'; an ar1 series goes on behind a missing number: leave missing numbers out with "
-                "--missing hole"
+                f"restart is {layout['restart']!r}; the noise of an ar1 series is enough for one that goes on behind "
+                "every gap, and hardly depends on its length: leave it out",
+                value=layout["restart"],
             )
 
     def check_secrets(self) -> None:
@@ -217,19 +208,3 @@ def _number(value: object, name: str, positive: bool) -> float:
         rule = "a finite number above 0" if positive else "a finite number"
         raise ModelError(f"{name} is {value!r}; it must be {rule}", value=value)
     return float(number)
-
-
-def _step(value: object) -> str | float | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        match = _DURATION.fullmatch(value)
-        if match and float(match[1]) > 0:
-            return value
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
-        return float(value)
-    raise ModelError(
-        f"step is {value!r}; it must be above 0: a duration such as 1min, 2h or 30s, or a number in the unit of the "
-        "order column",
-        value=value,
-    )

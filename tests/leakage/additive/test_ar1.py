@@ -32,7 +32,7 @@ def test_in_a_row_it_is_the_worst_of_all_adversaries(phi, n):
 
 @pytest.mark.parametrize("phi", [0.8, -0.8, 0.3, 0.97])
 def test_no_hole_and_no_known_record_passes_it(phi):
-    """All sets of up to five of six places that are read, all targets and all known records, those not read among them."""
+    """All sets of up to five of six places that are read, all targets and known records, those not read among them."""
     for size in range(1, 6):
         for read in itertools.combinations(range(6), size):
             assert oracle.factor(phi, read, range(6), everyone=True) <= ar1_factor(phi, size) * (1 + 1e-12)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.ours import Records
 from pufferdp.basics.errors import NotApplicableError, ParameterError
-from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
 from pufferdp.models.ar1 import ar1_of
+from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal

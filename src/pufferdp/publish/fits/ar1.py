@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -70,7 +69,7 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> Ar1:
     }
     problem = FitProblem(dp_epsilon=None, confidence=confidence)
     fitted = KIND.certify(problem, 0.0, Made(data=facts)).to_dict()
-    known = None if layout.order is None else _step_text(step, read.ticks)
+    known = None if layout.order is None else read.table.distance(step)
     return Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
 
 
@@ -99,25 +98,13 @@ def _split(read: NumberSeries, step: float) -> list[_Series]:
     if off.any():
         number = int(np.argmax(off))
         raise DataError(
-            f"number {number + 1} comes {_step_text(float(read.distances[number]), read.ticks)} after the one before, "
-            f"and the usual step is {_step_text(step, read.ticks)}: an ar1 fit needs whole steps, so bring the times "
+            f"number {number + 1} comes {read.table.distance(read.distances[number])} after the one before, "
+            f"and the usual step is {read.table.distance(step)}: an ar1 fit needs whole steps, so bring the times "
             "to a grid",
             value=number + 1,
         )
     first = np.flatnonzero(read.distances < 0)[1:]
     return [_Series(x, d) for x, d in zip(np.split(read.numbers, first), np.split(whole, first), strict=True)]
-
-
-def _step_text(distance: float, ticks: str) -> str | float:
-    """A distance as a model file has it."""
-    if ticks not in ("us", "ns"):
-        return distance
-    length = Fraction(distance) / (1000 if ticks == "ns" else 1)
-    for unit, size in {"d": 86_400, "h": 3600, "min": 60, "s": 1, "ms": Fraction(1, 1000)}.items():
-        share = length / (size * 1_000_000)
-        if share.denominator == 1:
-            return f"{share}{unit}"
-    return f"{float(length):.15g}us"
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +131,7 @@ class _Sums:
         lengths, which = np.unique(steps[1:], return_inverse=True)
 
         def added(values: Floats) -> Floats:
-            return np.bincount(which, values, len(lengths))
+            return np.asarray(np.bincount(which, values, len(lengths)), dtype=float)
 
         return cls(
             records=len(numbers),
