@@ -83,7 +83,8 @@ def test_other_verbs_say_why_not(command: str, words: str, run: Run) -> None:
 
 @pytest.mark.slow
 def test_an_audit_comes_close(run: Run) -> None:
-    done = run(*"audit m.json --mechanism laplace:sum --dp-epsilon 1 --length 5 --clip 40 180 --seed 1 --json".split())
+    asked = ["--dp-epsilon", "1", "--length", "5", "--clip", "40", "180", "--seed", "1", "--json"]
+    done = run("audit", "m.json", "--mechanism", "laplace:sum", *asked)
     assert done.code == 0, done.err
     assert 3.9 < done.json["lower"] <= done.json["upper"]
     assert done.json["upper"] == pytest.approx(1 + 2 * (0.9 + 0.81))

@@ -92,10 +92,15 @@ def test_a_stretch_says_that_the_series_goes_on():
 
 
 def test_every_kind_of_frame_and_a_file_have_the_same_sum(tmp_path):
-    ROWS.to_csv(tmp_path / "rows.csv", index=False)
-    sources = [ROWS, pl.from_pandas(ROWS), pl.from_pandas(ROWS).lazy(), tmp_path / "rows.csv"]
-    answers = {release(data, model=MODEL, query="sum", sampler=NoNoise(), **READ).answer for data in sources}
-    assert len(answers) == 1
+    several = pd.concat([ROWS.assign(who="b"), ROWS[:30].assign(who="a")])
+    several.to_csv(tmp_path / "rows.csv", index=False)
+    several.to_parquet(tmp_path / "rows.parquet", index=False)
+    table = pl.from_pandas(several)
+    sources = [several, table, table.lazy(), table.to_arrow(), tmp_path / "rows.csv", tmp_path / "rows.parquet"]
+    asked = {**READ, "model": MODEL, "query": "sum", "by": "who", "sampler": NoNoise()}
+    done = [release(data, **asked) for data in sources]
+    assert {one.answer for one in done} == {float(np.round(CLIPPED.sum() + CLIPPED[:30].sum(), 9))}
+    assert all(one.certificate.data.lengths == [[30, 1], [60, 1]] for one in done)
 
 
 def test_a_changed_certificate_does_not_verify():
