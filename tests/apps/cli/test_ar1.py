@@ -63,6 +63,18 @@ def test_a_report_of_a_release_and_of_a_plan(run: Run, folder: Path) -> None:
     assert run("verify", "out.html", "--json").json["valid"]
 
 
+def test_a_plan_knows_what_a_ledger_has_left_for_clipped_sums(run: Run) -> None:
+    run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "2")
+    charged = ["--ledger", "l.db", "--dataset", "d"]
+    before = run("plan", "m.json", *ASK, "--length", "294", *charged, "--json").json["ledger"]
+    assert before["left_dp"] == pytest.approx(2 / 19)
+    assert run("release", "rows.csv", *READ, *ASK, "--model", "m.json", *charged).code == 0
+    after = run("plan", "m.json", *ASK[:-2], "--length", "294", *charged, "--json").json["ledger"]
+    assert after["left_dp"] == pytest.approx(1 / 19)
+    assert after["left_epsilon"] == pytest.approx(1, rel=1e-3)
+    assert "curve-ar1" in after["fits"]
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
