@@ -41,7 +41,7 @@ def fit(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Estimate a chain from data, or with --ar1 a series of numbers; with --confidence a class with the truth in it."""
+    """Estimate a chain or a series of numbers from data, or with --confidence a class that contains the truth."""
     from pufferdp.basics.errors import ParameterError
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import model_to_dict
