@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.errors import DataError, NotApplicableError
-from pufferdp.data.families import read_families
+from pufferdp.data.families import read_families, read_number_series
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
 from pufferdp.data.series import Series, open_series
+from pufferdp.models.ar1 import Ar1, ar1_of
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
@@ -42,6 +43,8 @@ class Exact:
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
     """Which records were read: public."""
+    fingerprint: dict[str, int] = field(default_factory=dict)
+    """What stands for the data of a series of real numbers, where it is compared with those of a fit."""
     holes: bool = False
     """Whether records of a chain are missing: public."""
 
@@ -56,6 +59,9 @@ def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str
         return _of_records(data, records, layout, id)
     if numbers is not None:
         return _of_families(data, numbers, query, layout, id)
+    autoregressive = ar1_of(model)
+    if autoregressive is not None:
+        return _of_numbers(data, autoregressive, query, layout)
     return _of_series(data, model, query, layout)
 
 
@@ -102,6 +108,20 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
         clipped=families.clipped,
         states=lambda: [],
         facts=facts_of(layout, id, families.lengths, 0),
+    )
+
+
+def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact:
+    assert query.clip is not None  # refused before, by the query
+    read = read_number_series(data, layout)
+    return Exact(
+        lengths=read.lengths,
+        histogram=(),
+        clipped=read.clipped(*query.clip),
+        states=lambda: [],
+        facts=facts_of(layout, None, read.lengths, read.missing, read.ranges, read.holes, model),
+        ranges=read.ranges,
+        fingerprint=read.fingerprint,
     )
 
 
@@ -197,7 +217,16 @@ def exact_of(
         clipped=counts.clipped,
         states=states,
         holes=counts.missing + counts.holes > 0,
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.holes, series_of(model)),
+        facts=facts_of(
+            layout,
+            None,
+            counts.lengths,
+            counts.missing,
+            counts.ranges,
+            counts.holes,
+            series_of(model),
+            within_bins=counts.clipped is not None and model.bins is not None,
+        ),
         ranges=counts.ranges,
     )
 
@@ -254,7 +283,8 @@ def facts_of(
     dropped: int,
     ranges: Ranges = EVERYTHING,
     holes: int = 0,
-    series: SeriesModel | None = None,
+    series: SeriesModel | Ar1 | None = None,
+    within_bins: bool = False,
 ) -> dict[str, Any]:
     """How the data was read: public."""
     gap, step = (float(value) if isinstance(value, int) else value for value in (layout.restart, layout.step))
@@ -273,11 +303,14 @@ def facts_of(
         "holes": holes,
         **({} if step is None or layout.order is None else {"step": step}),
     }
-    return {**facts, "beliefs": beliefs(facts, series)}
+    return {**facts, "beliefs": beliefs(facts, series, within_bins)}
 
 
-def beliefs(facts: Mapping[str, Any], series: SeriesModel | None) -> list[str]:
-    """What a promise rests on besides the model, because of how the data was read."""
+def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_bins: bool = False) -> list[str]:
+    """What a promise rests on besides the model, because of how the data was read.
+
+    ``within_bins``: numbers are released, and the model speaks of the bins that they lie in alone.
+    """
     out = []
     if facts["by"] is not None:
         out.append(f"different values of {facts['by']!r} are independent")
@@ -285,7 +318,10 @@ def beliefs(facts: Mapping[str, Any], series: SeriesModel | None) -> list[str]:
         gap = facts["gap"] if isinstance(facts["gap"], str) else f"{facts['gap']:g}"
         out.append(f"what follows a gap of more than {gap} in {facts['order']!r} is independent of what went before")
     if series is not None and facts.get("step") is None:
-        out.append("rows that follow each other are one step of the model apart")
+        apart = "at least one step" if series.real_valued else "one step"
+        out.append(f"rows that follow each other are {apart} of the model apart")
+    if within_bins:
+        out.append("given the bins, where a number lies inside its bin is independent of everything else")
     return out
 
 

@@ -29,6 +29,9 @@ def fit(
     states: Annotated[
         str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
     ] = None,
+    ar1: Annotated[
+        bool, typer.Option("--ar1", help="Fit a series of real numbers, each drawn towards the one before.")
+    ] = False,
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
     ] = None,
@@ -38,7 +41,7 @@ def fit(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Estimate a chain from data, or with --confidence a class of chains that contains the truth."""
+    """Estimate a chain or a series of numbers from data, or with --confidence a class that contains the truth."""
     from pufferdp.basics.errors import ParameterError
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import model_to_dict
@@ -63,6 +66,7 @@ def fit(
                 confidence=None if confidence is None else options.number("confidence", confidence),
                 start=start,
                 states=None if states is None else states.split(","),
+                ar1=ar1,
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,
                 dataset=dataset,
