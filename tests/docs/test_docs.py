@@ -329,6 +329,7 @@ TOURED = [
     "guide/redaction.md",
     "guide/engines.md",
     "guide/stretches.md",
+    "guide/gaps.md",
     "theory/tight.md",
     "theory/intervals.md",
     "theory/transport.md",

@@ -43,7 +43,7 @@ MODELS = {
     "ann": chain(0.9, 0.4),
     "bob": chain(0.3, 0.8),
     "cy": chain(0.99, 0.02),
-    "7": MarkovChain(transition=[[0.5, 0.5, 0.0], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], states=["rest", "active", "run"]),
+    "7": MarkovChain(transition=[[0.5, 0.4, 0.1], [0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], states=["rest", "active", "run"]),
     "eve": chain(0.6, 0.3, start="any"),
     "fay": MarkovInterval(low=[[0.6, 0.1], [0.1, 0.6]], high=[[0.9, 0.4], [0.4, 0.9]], states=STATES),
 }
