@@ -175,7 +175,8 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
     chain, states = visited(chain, length)
     place = _Place(chain, adversary, _uncertain(chain, length), states)
-    if adversary == "dp" or chain.independent or length == 1:
+    certain = chain.stationary and bool(((chain.marginals > 0).sum(axis=1) < 2).all())
+    if adversary == "dp" or chain.independent or length == 1 or certain:
         return _Alone(place)
     if _tells_all(chain):
         return _Grouped(place)

@@ -69,8 +69,13 @@ class Chain:
 
     @cached_property
     def primitive(self) -> bool:
-        """Whether every state is reached from every other after some number of periods, and after any larger one."""
+        """Whether every state is reached from every other after some number of periods, and after any larger one.
+
+        Of several kernels that are kept in turn only the states that the first record can have are asked.
+        """
         pattern = (self.whole > 0).astype(float)
+        if self.stationary and self.start is not None:
+            pattern = pattern[self.start > 0][:, self.start > 0]
         for _ in range(int((self.size - 1) ** 2 + 1).bit_length()):  # Wielandt
             pattern = ((pattern @ pattern) > 0).astype(float)
         return bool(pattern.all())

@@ -42,6 +42,11 @@ _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
 _DEEPEST: Final = 1 << 16
+_NEAREST: Final = 32
+_FARTHEST: Final = 1 << 13
+"""Between these many records a chain of several kernels is taken to have forgotten most."""
+_AT_ONCE: Final = 1 << 14
+"""Rows compared at a time."""
 _ALIKE: Final = 8 * 2.0**-52
 """Kernels that differ by no more than this share are one kernel: bounds have room for it."""
 
@@ -166,10 +171,33 @@ class ManyStates:
     @cached_property
     def first_depth(self) -> int:
         """Some times the distance at which the chain has forgotten most."""
+        if self.chain.period > 1:
+            return self._forgotten_after()
         values = np.sort(np.abs(np.linalg.eigvals(self.chain.whole)))
         slow = float(values[-2]) if len(values) > 1 else 0.0
         forgets = self.chain.period / max(1 - min(slow, 1.0), 1e-5)
         return min(1 << max(5, math.ceil(math.log2(2 * forgets))), 1 << 13)
+
+    def _forgotten_after(self) -> int:
+        """Records behind which the laws given two values differ by e^-2 at most, whatever the phase: a power of two."""
+        products, steps = self._passages, _NEAREST
+        possible = self.chain.marginals > 0 if self.chain.stationary else np.ones(products[0].shape[:2], dtype=bool)
+        for doublings in range(_NEAREST.bit_length() - 1, _FARTHEST.bit_length() - 1):
+            steps = 1 << doublings
+            laws = np.where(possible[:, :, None], products[doublings], np.nan)
+            apart = max(_most_apart(law[~np.isnan(law[:, 0])]) for law in laws)
+            if apart <= math.exp(-2):
+                break
+        return steps
+
+    @cached_property
+    def _passages(self) -> list[Floats]:
+        """What 1, 2, 4, … steps do from each phase on, (m, k, k) each."""
+        found, phases = [self.chain.kernels], np.arange(self.chain.period)
+        while 1 << len(found) <= _FARTHEST:
+            last = found[-1]
+            found.append(last @ last[(phases + (1 << (len(found) - 1))) % len(phases)])
+        return found
 
     @property
     def width(self) -> float:
@@ -193,15 +221,20 @@ class ManyStates:
     def _slopes(self) -> Floats:
         """What each lane adds where losses are small: sums of total variations at all distances, (lanes, R)."""
         rows, total = self.rows, np.zeros((len(self.lanes), len(self.rows)))
+        phases = np.arange(self.chain.period)
         for lane in range(len(self.lanes)):
-            kernels = self.look.kernels[lane]
-            means = kernels.mean(axis=0)
-            power, far, before = means, 1, 0
+            power, far, before = self.look.kernels[lane], 1, 0
             while far <= 2 * self.first_depth:
-                apart = np.abs(power[rows.x] - power[rows.y]).sum(axis=1) / 2
-                total[lane] += apart * (far - before)
-                power, far, before = power @ power, 2 * far, far
+                total[lane] += self._apart(power, rows, rows.offsets[lane]) * (far - before)
+                power, far, before = power @ power[(phases + far) % len(phases)], 2 * far, far
         return total + 1e-12
+
+    @staticmethod
+    def _apart(power: Floats, rows: Rows, offsets: Ints) -> Floats:
+        """Total variations between the laws behind both values of each row."""
+        parts = [slice(low, low + _AT_ONCE) for low in range(0, len(rows), _AT_ONCE)]
+        found = [np.abs(power[offsets[p], rows.x[p]] - power[offsets[p], rows.y[p]]).sum(axis=1) / 2 for p in parts]
+        return np.concatenate(found) if found else np.zeros(0)
 
     def _rows(self, at: Ints, loss: float) -> Rows:
         picked = self.rows.pick(at)
@@ -259,7 +292,8 @@ class ManyStates:
         """The side before rows whose first record may have any law."""
         rows = self.rows.pick(at)
         reach = np.full(len(at), min(self.longest, depth or self.first_depth))
-        before = Before(self.before, np.array([loss]), np.zeros(len(at), dtype=np.int64), reach, True, rows.x, rows.y)
+        offsets = -rows.offsets[-1] % self.chain.period
+        before = Before(self.before, np.array([loss]), offsets, reach, True, rows.x, rows.y)
         return worst_starts(before, self.width, each=False)
 
     def at(self, loss: float, need: float = -math.inf) -> Found:
@@ -318,10 +352,10 @@ class ManyStates:
     def _bounded(self, loss: float) -> Found:
         """Where too many pairs of a slow chain have no quick proof: the closed form, with many steps at once."""
         assert self._begun is not None
-        sides, power, steps = [], self.chain.whole, 1
+        sides, power, steps, phases = [], self.chain.kernels, 1, np.arange(self.chain.period)
         while steps <= _DEEPEST:
-            sides.append(side_bound(loss, largest_log_odds(power), steps * self.chain.period))
-            power, steps = power @ power, 2 * steps
+            sides.append(side_bound(loss, max(largest_log_odds(table) for table in power), steps))
+            power, steps = power @ power[(phases + steps) % len(phases)], 2 * steps
         begun = self._begun
         lower = loss + (1 + self.look.alike) * begun.lower.sum(axis=0)
         totals = _Totals(lower, lower, begun, None)
@@ -389,6 +423,11 @@ class _Totals:
     upper: Floats
     sides: Bracket
     starts: Starts | None
+
+
+def _most_apart(laws: Floats) -> float:
+    """The largest total variation between two of some laws."""
+    return max((float(np.abs(laws - law).sum(axis=1).max()) / 2 for law in laws), default=0.0)
 
 
 def _law(values: Ints, odds: float) -> tuple[tuple[int, float], ...]:
