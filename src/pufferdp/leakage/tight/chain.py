@@ -30,6 +30,8 @@ from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
 _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
+_PHASES: Final = 256
+"""Records times slots up to which a clock is worked out for each slot that its first record may have."""
 _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
 _DIGITS: Final = 1e-15
@@ -110,6 +112,28 @@ class TightCurve:
         curves[0]._parts = [(i, n, part) for i, curve in enumerate(curves) for _, n, part in curve._parts]
         return curves[0]
 
+    @classmethod
+    def of_clock(
+        cls, transitions: npt.ArrayLike, *, length: int | Sequence[int] | None = None, adversary: str = "bdp"
+    ) -> TightCurve:
+        """Kernels that follow each other again and again, in the law that they keep, wherever the series begins.
+
+        Short series are worked out for each first slot. Longer ones take what a series without end leaks, which is as
+        much up to rounding where the chain forgets within the series, and more than that never leaks.
+        """
+        chain = inputs.chain(inputs.one_round(inputs.kernels_of(transitions)), "stationary")
+        curve = cls.__new__(cls)
+        curve.adversary, curve._last, curve._parts = inputs.adversary(adversary), {}, []
+        for n in _lengths(length):
+            if n is None or chain.period == 1:
+                parts = [_curve(chain, curve.adversary, n)]
+            elif n * chain.period <= _PHASES:
+                parts = [_curve(inputs.turned(chain, phase), curve.adversary, n) for phase in range(chain.period)]
+            else:
+                parts = [_anywhere(_curve(chain, curve.adversary, n))]
+            curve._parts += [(0, n, part) for part in parts]
+        return curve
+
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         return self.leakage(loss).upper
@@ -185,6 +209,14 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     if chain.size == 2 and chain.period == 1:
         return _TwoStates(place)
     return _ManyStates(place)
+
+
+def _anywhere(curve: _Curve) -> _Curve:
+    """The same series, wherever it begins: bounded by one without end."""
+    if isinstance(curve, _ManyStates):
+        place = curve.place
+        curve.short, curve.endless = False, ManyStates(place.chain, place.known, None)
+    return curve
 
 
 def _tells_all(chain: Chain) -> bool:
@@ -434,6 +466,8 @@ class _ManyStates:
         chain, length = place.chain, place.length
         self.long = ManyStates(chain, place.known, length) if chain.primitive else None
         self.short = length is not None and (self.long is None or length <= 2 * self.long.first_depth)
+        self.endless: ManyStates | None = None
+        """The series without end, where it may begin with any kernel: one that begins with the first proves nothing."""
         self.share = self.long.width if self.long is not None else 1e-9
 
     def likely(self, epsilon: float) -> float:
@@ -442,6 +476,8 @@ class _ManyStates:
     def quick(self, loss: float) -> float:
         if loss > MOST_LOSS:
             return self.worst(loss).upper
+        if self.endless is not None and self.place.length is not None:
+            return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
             return float(self._each(loss)[0].lower.max())
         return self.long.quick(loss)
@@ -468,7 +504,13 @@ class _ManyStates:
             if not self.long.closed_form:
                 self.long.forget()
             found = self.long.at(loss)
+            if self.place.chain.period > 1 and self.place.length is not None:  # group privacy
+                found = replace(found, upper=min(found.upper, self.place.length * loss))
             closed = found.upper <= found.lower * (1 + 10 * self.share)
+            if not closed and self.endless is not None:
+                self.endless.forget()
+                found = replace(found, upper=min(found.upper, self.endless.at(loss).upper))
+                closed = True
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
                 return self._attack(loss, found)
         each, upper = self._each(loss)

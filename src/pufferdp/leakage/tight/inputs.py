@@ -122,6 +122,20 @@ def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
     return np.asarray(np.where(exact[..., None], tables, tables / sums[..., None]))
 
 
+def one_round(kernels: Floats) -> Floats:
+    """The shortest round of kernels that gives the same when it is repeated: one where all are equal."""
+    m = len(kernels)
+    for steps in range(1, m):
+        if m % steps == 0 and (kernels == np.tile(kernels[:steps], (m // steps, 1, 1))).all():
+            return kernels[:steps]
+    return kernels
+
+
+def turned(found: Chain, phase: int) -> Chain:
+    """A chain that keeps its law in turn, begun at another phase."""
+    return Chain(np.roll(found.kernels, -phase, axis=0), found.marginals[phase], True)
+
+
 def law(value: npt.ArrayLike, k: int, name: str) -> Floats:
     """Probabilities of k states."""
     found = number_array(value, name)

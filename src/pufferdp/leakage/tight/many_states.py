@@ -30,6 +30,8 @@ _CLIMB: Final = 1e-5
 _ROUGH: Final = 0.05
 _TRIED: Final = 8
 """Rows that are tried to find the one to begin with."""
+_TRIED_PHASES: Final = 64
+"""Where there are several phases, whose pairs leak much alike."""
 _FAR: Final = 8
 """Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
 _WORK: Final = 1 << 18
@@ -38,6 +40,10 @@ _MANY: Final = 16
 """Rows from which on quick proofs are worth trying."""
 _SOME: Final = 256
 """Rows without a quick proof of which the worst is looked for."""
+_FEW_STATES: Final = 16
+"""States up to which so many rows are no burden."""
+_SCOUTED: Final = 10_000
+"""Rows of several phases beyond which some phases are looked at first."""
 _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
@@ -72,9 +78,14 @@ class Found:
 class ManyStates:
     """A chain with one kernel or several in turn, without end or with ``length`` records, for one adversary."""
 
-    def __init__(self, chain: Chain, known: bool, length: int | None, sides: tuple[int, ...] = (0, 1)) -> None:
-        """The chain, whether records may be known, its length, and which sides count: 0 before, 1 after the target."""
-        self.chain, self.known, self.length = chain, known, length
+    def __init__(
+        self, chain: Chain, known: bool, length: int | None, sides: tuple[int, ...] = (0, 1), stride: int = 1
+    ) -> None:
+        """The chain, whether records may be known, its length, and which sides count: 0 before, 1 after the target.
+
+        A ``stride`` leaves out phases that are no multiple of it.
+        """
+        self.chain, self.known, self.length, self.stride = chain, known, length, stride
         m, k = chain.period, chain.size
         self.any_start, self.sides = chain.start is None, sides
         after = chain.kernels
@@ -136,8 +147,9 @@ class ManyStates:
                 same = np.minimum(same, kinds[k - 1 - x] * k + kinds[k - 1 - y])
             _, first = np.unique(same, return_index=True)
             x, y = x[first], y[first]
-        phase = np.repeat(np.arange(m), len(x))
-        x, y = np.tile(x, m), np.tile(y, m)
+        phases = np.arange(0, m, self.stride)
+        phase = np.repeat(phases, len(x))
+        x, y = np.tile(x, len(phases)), np.tile(y, len(phases))
         if self.chain.stationary:
             alive = (self.chain.marginals[phase, x] > 0) & (self.chain.marginals[phase, y] > 0)
             phase, x, y = phase[alive], x[alive], y[alive]
@@ -281,12 +293,25 @@ class ManyStates:
         """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
-        at = self._order[: min(near, _TRIED)]
+        at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
+        if self._scouted is not None:
+            x, y = self._scouted
+            at = np.union1d(at, np.flatnonzero((self.rows.x == x) & (self.rows.y == y)))
         if len(at) > 1:
             depth = min(self.longest, self.first_depth, _DEEP)
             found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)
             at = at[[found.lower.sum(axis=0).argmax()]]
         self.top = [int(at[0])]
+
+    @cached_property
+    def _scouted(self) -> tuple[int, int] | None:
+        """Where there are very many rows: the worst pair at some phases, at a loss that depends on the chain alone."""
+        if self.chain.period == 1 or self.any_start or self.stride > 1 or len(self.rows) <= _SCOUTED:
+            return None
+        stride = min(-(-len(self.rows) // _SCOUTED), self.chain.period)
+        scout = ManyStates(self.chain, self.known, self.length, self.sides, stride)
+        found = scout.at(self.likely(1.0))
+        return int(scout.rows.x[found.row]), int(scout.rows.y[found.row])
 
     def _starts(self, at: Ints, loss: float, depth: int | None = None) -> Starts:
         """The side before rows whose first record may have any law."""
@@ -305,10 +330,13 @@ class ManyStates:
         if self.width != FINE:  # known ends far away may say more than was seen so far
             solved = self._solved(np.array(self.top), loss, need, _FAR * self.first_depth, self._begun)
             goal = max(goal, float(solved.upper.max()))
-        rest = self._not_harmless(loss, goal)
+        every, last = np.arange(len(self.rows)), np.array(self.top)
+        rest = self._not_harmless(every, loss, goal)
         while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
-            goal, solved = max(need, self.climb(loss) * (1 + self.width)), None
-            rest = self._not_harmless(loss, goal)
+            proved, goal, solved = goal, max(need, self.climb(loss) * (1 + self.width)), None
+            # What leaks no more than a smaller goal needs no other proof.
+            rest = self._not_harmless(np.union1d(rest, last) if goal >= proved else every, loss, goal)
+            last = np.array(self.top)
         top = np.array(self.top)
         if len(rest) * self.first_depth > _WORK:
             return self._bounded(loss)
@@ -329,9 +357,9 @@ class ManyStates:
         row = int(best.lower.argmax())
         return self._found(best, row, int(rows[row]), upper)
 
-    def _not_harmless(self, loss: float, goal: float) -> Ints:
-        """Rows besides those looked at first that have no quick proof."""
-        rest = np.setdiff1d(np.arange(len(self.rows)), np.array(self.top))
+    def _not_harmless(self, rows: Ints, loss: float, goal: float) -> Ints:
+        """Some rows without a quick proof, besides those looked at first."""
+        rest = np.setdiff1d(rows, np.array(self.top))
         return np.asarray(rest[~self._harmless(rest, loss, goal)])
 
     def _begin_with_worse(self, rest: Ints, loss: float) -> bool:
@@ -340,7 +368,8 @@ class ManyStates:
             return False
         most = loss + (1 + self.look.alike) * (0.0 if self._begun is None else float(self._begun.lower.sum()))
         slopes = self._slopes[:, rest].sum(axis=0)
-        some = rest[np.argsort(-slopes, kind="stable")[:_SOME]]
+        many = _SOME if self.chain.period == 1 else _SOME * _FEW_STATES // max(self.chain.size, _FEW_STATES)
+        some = rest[np.argsort(-slopes, kind="stable")[:many]]
         found = climb(self.look, self._rows(some, loss), own=loss, width=_ROUGH, depth=min(self.longest, FIRST_DEPTH))
         leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)
         worst = int(leaks.argmax())

@@ -26,6 +26,9 @@ _CLOSE: Final = np.array([0.06, 0.02, 0.005])
 """And just below the level, as shares of it: for all ends that are far away."""
 _ABOVE: Final = np.array([0.12, 0.4, 1.001])
 """And above it."""
+_COARSE: Final = (np.array([1.02, 0.3, 0.1]), np.array([0.1]), np.array([0.3, 1.001]))
+_FINE: Final = (_BELOW, _CLOSE, _ABOVE)
+"""Where many rows are easy, few μ are tried first."""
 _FEW: Final = 64
 _DENSE: Final = np.geomspace(_BELOW[0], 1e-4, 28)
 """Where few rows are left, their μ lie closer."""
@@ -247,6 +250,7 @@ class _Turning:
         """From distance d − 1 to d."""
         offsets = self.offsets[at]
         if self.kernels.shape[-1] > _FEW_STATES:
+            # Row by row: one large product would be spread over all processors, which costs more than it gains.
             return np.asarray(vectors @ self.kernels[(offsets[0] + d - 1) % len(self.kernels)])
         return np.asarray(vectors @ self.kernels[(offsets + d - 1) % len(self.kernels)])
 
@@ -285,9 +289,10 @@ class _TurningEnds(_Turning):
         first = _log_quotients(laws)
         # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
         proved[:] = self._dies(at, levels - np.max(first, axis=1, initial=0.0, where=np.isfinite(first)), near)
-        left = np.flatnonzero(~proved)
-        if len(left):
-            proved[left] = self._closely(at[left], levels[left], laws[left], first[left], near, deepest)
+        for grid in (_COARSE, _FINE):
+            left = np.flatnonzero(~proved)
+            if len(left):
+                proved[left] = self._closely(at[left], levels[left], laws[left], first[left], near, deepest, grid)
         return proved
 
     @cached_property
@@ -309,13 +314,16 @@ class _TurningEnds(_Turning):
         """Whether a product of what is above 0 may be too small for a double: then 0 may not mean impossible."""
         return float(np.min(laws, initial=1.0, where=laws > 0)) * self._least < _LEAST_PRODUCT
 
-    def _closely(self, at: Ints, levels: Floats, laws: Floats, first: Floats, near: int, deepest: int) -> Mask:
+    def _closely(
+        self, at: Ints, levels: Floats, laws: Floats, first: Floats, near: int, deepest: int, grid: tuple[Floats, ...]
+    ) -> Mask:
         """End by end, at several μ, from the distance ``near`` on."""
         k = self.kernels.shape[-1]
         finite = np.isfinite(first)
         most = np.maximum(np.max(first, axis=1, initial=0.0, where=finite), 1e-9)[:, None]
         least = np.maximum(-np.min(first, axis=1, initial=0.0, where=finite), 1e-9)[:, None]
-        steps = [-most * _BELOW, -levels[:, None] * _CLOSE, np.zeros((len(at), 1)), least * _ABOVE]
+        below, close, above = grid
+        steps = [-most * below, -levels[:, None] * close, np.zeros((len(at), 1)), least * above]
         if len(at) <= _FEW:  # shorter chords
             steps = [-most * _DENSE, np.zeros((len(at), 1)), least * _DENSE_ABOVE]
         logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
