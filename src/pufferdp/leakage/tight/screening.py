@@ -312,7 +312,10 @@ class _TurningEnds(_Turning):
 
     def _lost(self, laws: Floats) -> bool:
         """Whether a product of what is above 0 may be too small for a double: then 0 may not mean impossible."""
-        return float(np.min(laws, initial=1.0, where=laws > 0)) * self._least < _LEAST_PRODUCT
+        least = float(laws.min(initial=1.0))
+        if least == 0:
+            least = float(np.min(laws, initial=1.0, where=laws > 0))
+        return least * self._least < _LEAST_PRODUCT
 
     def _closely(
         self, at: Ints, levels: Floats, laws: Floats, first: Floats, near: int, deepest: int, grid: tuple[Floats, ...]
@@ -340,14 +343,16 @@ class _TurningEnds(_Turning):
                 both = (laws > 0).all(axis=1)
                 ratio = np.where(both, laws[:, 1], 1.0) / np.where(both, laws[:, 0], 1.0)
                 fine = ((on_chords(vectors, mu[left], limit[left, None] / ratio) <= 0) | ~both).all(axis=1)
-                # What died at this μ or a smaller one never rises again: no end beyond says more than values here do,
-                # those included that only one of the two allows.
-                beyond = np.where(((laws[:, 1] > 0) & (laws[:, 0] == 0)).any(axis=1), np.inf, ratio.max(axis=1))
-                dead = (vectors <= 0).all(axis=2)
-                lowest = np.where(dead, mu[left], np.inf).min(axis=1)
-                over = fine & (lowest * np.maximum(beyond, 1.0) <= limit[left])
-                proved[left[over]] = True
-                keep = fine & ~over
+                keep = fine
+                if (d - near) % _EVERY == 0:
+                    # What died at this μ or a smaller one never rises again: no end beyond says more than values here
+                    # do, those included that only one of the two allows.
+                    beyond = np.where(((laws[:, 1] > 0) & (laws[:, 0] == 0)).any(axis=1), np.inf, ratio.max(axis=1))
+                    dead = vectors.max(axis=2) <= 0
+                    lowest = np.where(dead, mu[left], np.inf).min(axis=1)
+                    over = fine & (lowest * np.maximum(beyond, 1.0) <= limit[left])
+                    proved[left[over]] = True
+                    keep = fine & ~over
                 if not keep.all():
                     left, vectors, laws = left[keep], vectors[keep], laws[keep]
                     if not len(left):
