@@ -156,6 +156,8 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
     chains = chains_of(model)
     if numbers is None or len(chains) + len(model.beliefs) != 1:
         return None
+    if chains and problem.holes:
+        return None  # the records read do not follow each other
     if chains and problem.part and chains[0].given_start is not None:
         return None  # the law of the first record read depends on how far it is from the first of all
     value = dict(zip(model.labels, numbers, strict=True))
