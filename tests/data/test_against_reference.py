@@ -77,9 +77,7 @@ def table_of(rows: list[Row], kind: str, value_type: pa.DataType) -> pa.Table:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @QUICK
-@given(
-    data=st.data(), kind=st.sampled_from(sorted(ORDERS)), restart=st.none() | st.integers(1, 6), step=st.booleans()
-)
+@given(data=st.data(), kind=st.sampled_from(sorted(ORDERS)), restart=st.none() | st.integers(1, 6), step=st.booleans())
 def test_named_states(backend: str, data: st.DataObject, kind: str, restart: int | None, step: bool) -> None:
     rows = data.draw(random_rows(st.sampled_from(LABELS)))
     layout = Layout(

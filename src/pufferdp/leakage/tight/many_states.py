@@ -132,7 +132,8 @@ class ManyStates:
         """Begin anew: what is found next depends on nothing that was asked before."""
         self._guess: tuple[float, Floats] | None = None
         self._begun: Bracket | None = None
-        self._climbs_to = min(self.longest, self.first_depth)
+        # Of several kernels no lasting questions are known, so that sides must be followed until they add no more.
+        self._climbs_to = min(self.longest, self.first_depth * (1 if self.chain.period == 1 else _FAR // 2))
         self.top: list[int] = []
 
     @cached_property
