@@ -23,6 +23,7 @@ from pufferdp.data.expressions import (
     moves,
     need_numbers,
     scaled,
+    slot_moves,
     unscaled,
 )
 from pufferdp.data.files import reading
@@ -269,6 +270,19 @@ class Series:
         for before, code, steps, *person in rows(moves(self.table, frame, tally.get(MISSING, 0) > 0)):
             out.setdefault(_name(person[0]) if person else "", set()).add((int(before), int(code), int(steps)))
         return out
+
+    @reading()
+    def slot_moves(self, coding: Coding, period: str | float, slots: int) -> dict[tuple[int, int, int, int], int]:
+        """How often a state follows another so many steps later, from a slot of a period on: EXACT.
+
+        By slot of the record before, state before, state and steps. At the start of a chain the state before is -1,
+        and the slot is that of the first record.
+        """
+        frame, tally, *_ = self._tally(coding, None)
+        long = read_distance(period, "period")
+        check_distance(self.table, long)
+        found = rows(slot_moves(self.table, frame, tally.get(MISSING, 0) > 0, long, slots))
+        return {(int(slot), int(x), int(y), int(steps)): int(count) for x, y, steps, slot, count in found}
 
     @reading()
     def usual_step(self) -> str | float | None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, read_only
 from pufferdp.basics.errors import ModelError, ParameterError
-from pufferdp.models.base import LayoutOptions
+from pufferdp.models.base import LayoutOptions, Model
 from pufferdp.models.chain import (
     MarkovChain,
     SeriesModel,
@@ -89,6 +89,43 @@ def steps_in(period: str | float, step: str | float | None) -> int:
     return int(whole / part)
 
 
+def share_evenly(tables: int, period: str | float, step: str | float | None) -> None:
+    """Refuse a number of tables that does not divide the steps of a period."""
+    many = steps_in(period, step)
+    if many % tables:
+        raise ModelError(
+            f"a period of {period} has {many} steps of {step}, which {tables} tables cannot share evenly; take a "
+            f"number of tables that divides {many}",
+            value=(tables, many),
+        )
+
+
+def rhythm_of(clock: str | int) -> tuple[int, str]:
+    """Slots and period of a rhythm by name: hours of the day, days of the week, or equal slots of a day."""
+    if clock in _RHYTHMS:
+        return _RHYTHMS[str(clock)]
+    if not isinstance(clock, bool) and str(clock).isdigit() and 2 <= int(clock) <= MOST_STEPS:
+        return int(clock), "24h"
+    raise ParameterError(
+        f"clock is {clock!r}; it must be hour (24 slots of a day), day (7 slots of a week) or a number of equal slots "
+        "of a day, 2 or more",
+        value=clock,
+    )
+
+
+_RHYTHMS: Final = {"hour": (24, "24h"), "day": (7, "7d")}
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def slot_name(slot: int, slots: int, period: str) -> str:
+    """A slot of a rhythm in words."""
+    if (slots, period) == _RHYTHMS["day"]:
+        return f"on a {_DAYS[slot]}"
+    ends = [Fraction(24 * 60, slots) * n for n in (slot, slot + 1)]
+    first, last = (f"{int(end) // 60:02}:{int(end) % 60:02}" for end in ends)
+    return f"from {first} to {last}"
+
+
 class _ClockFile(StatesFile):
     type: Literal["markov_clock"]
     transitions: list[list[Row]]
@@ -130,13 +167,7 @@ class MarkovClock(SeriesModel):
         if tables.ndim != 3 or not tables.size:
             shape = "×".join(str(n) for n in tables.shape) or "a single number"
             raise ModelError(f"transitions is {shape}; it must be a list of square tables, one a slot")
-        many = steps_in(self.period, self.step)
-        if many % len(tables):
-            raise ModelError(
-                f"transitions has {len(tables)} tables, and a period of {self.period} has {many} steps of {self.step}, "
-                f"which {len(tables)} tables cannot share evenly; give a number of tables that divides {many}",
-                value=(len(tables), many),
-            )
+        share_evenly(len(tables), self.period, self.step)
         checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
         k, set_field = tables.shape[1], object.__setattr__
         set_field(self, "transitions", read_only(np.stack(checked)))
@@ -219,6 +250,33 @@ class MarkovClock(SeriesModel):
         """What is possible at some time of the period."""
         return ((np.asarray((self.transitions > 0).any(axis=0)), np.asarray((self.laws > 0).any(axis=0))),)
 
+    @property
+    def rules_out(self) -> bool:
+        """Whether some move, or some first record, is impossible at some time of the period."""
+        return not bool((self.transitions > 0).all() and (self.laws > 0).all())
+
+    def allows_at(self, slot: int, before: int, state: int, steps: int) -> bool:
+        """Whether a state can follow another so many steps later, from one step of the period on.
+
+        With 0 steps: whether a series can begin with the state there.
+        """
+        if steps == 0:
+            return bool(self.laws[slot, state] > 0)
+        periods, rest = divmod(steps, self.steps)
+        reached, whole = self._pattern(slot, rest), self._pattern(slot + rest, self.steps)
+        while periods:
+            if periods % 2:
+                reached = np.minimum(reached @ whole, 1.0)
+            whole, periods = np.minimum(whole @ whole, 1.0), periods // 2
+        return bool(reached[before, state] > 0)
+
+    def _pattern(self, slot: int, steps: int) -> Matrix:
+        """1 where a state can be reached from another within so many steps from one step of the period on, else 0."""
+        reached = np.eye(self.size)
+        for step in range(slot, slot + steps):
+            reached = np.minimum(reached @ (self.tables[step % self.steps] > 0), 1.0)
+        return reached
+
     def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """The slot of a record comes from the order column."""
         super().check_reading(layout, missing, id)
@@ -248,10 +306,14 @@ class MarkovClock(SeriesModel):
         if len({table.shape for table in tables}) > 1:
             sizes = ", ".join(sorted({"×".join(map(str, table.shape)) for table in tables}))
             raise ModelError(f"the tables of transitions are {sizes}; all must have one row and one column a state")
-        own = {"transitions": np.array(tables), "period": content.period, "start": content.start}
-        return cls(**own, **content.common())
+        return cls(transitions=np.array(tables), period=content.period, start=content.start, **content.common())
 
     def __repr__(self) -> str:
         names = ", ".join(self.labels[:6]) + (", …" if self.size > 6 else "")
         slots = f"{len(self.transitions)} slots in {self.period}, steps of {self.step}"
         return f"MarkovClock({self.size} state{'s' * (self.size != 1)}: {names}; {slots})"
+
+
+def clock_of(model: Model) -> MarkovClock | None:
+    """The model as a clock of several tables; None where it is something else."""
+    return model if isinstance(model, MarkovClock) and model.rhythm is not None else None

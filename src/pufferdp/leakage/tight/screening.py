@@ -1,9 +1,9 @@
 """Pairs of values that leak no more than is asked: a quick proof for many at once, where it succeeds.
 
-One kernel or several in turn, the same loss on every record, no end. Only signed vectors are followed (see ``sides``), at a few μ in each
-row. An end with prior quotient r is harmless at a level where the vector is not positive at μ = level/r. Between two μ
-that are followed the vector lies below its chord; beyond some distance nothing is positive any more, and all ends
-farther away are harmless as well. Rows without such a proof are left to ``sides.solve``.
+One kernel or several in turn, the same loss on every record, no end. Only signed vectors are followed (see ``sides``),
+at a few μ in each row. An end with prior quotient r is harmless at a level where the vector is not positive at
+μ = level/r. Between two μ that are followed the vector lies below its chord; beyond some distance nothing is positive
+any more, and all ends farther away are harmless as well. Rows without such a proof are left to ``sides.solve``.
 
 Where a chain forgets slowly, m records are passed at once, as one block that spends mτ: an algorithm may then tell any
 two blocks apart, which is more than it can (docs/theory/tight.md, "Blocks of records").
