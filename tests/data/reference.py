@@ -48,7 +48,7 @@ def answer(
     restarts = holes = 0
     moves: dict[Any, set[tuple[int, int, int]]] = {}
     for person in sorted({row[0] for row in rows}):
-        mine = sorted((order, value) for who, order, value in rows if who == person)
+        mine = sorted(((order, value) for who, order, value in rows if who == person), key=lambda row: row[0])
         there = [(order if step else n, order, value) for n, (order, value) in enumerate(mine) if value is not None]
         for index, (place, order, value) in enumerate(there):
             before, when = there[index - 1][:2] if index else (None, None)
@@ -61,7 +61,8 @@ def answer(
             if begins or place - before > 1:
                 pieces.append([])
             known = moves.setdefault(person, set())
-            known.add((-1, code(value), 0) if begins else (chains[-1][-1], code(value), place - before))
+            first = sum(1 for _, lost in mine[: mine.index((order, value))] if lost is None) if before is None else 0
+            known.add((-1, code(value), first) if begins else (chains[-1][-1], code(value), place - before))
             chains[-1].append(code(value))
             pieces[-1].append(code(value))
     present = [value for _, _, value in rows if value is not None]

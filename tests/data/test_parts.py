@@ -41,8 +41,8 @@ def test_partitions_tell_people_and_days_apart(tmp_path: Path) -> None:
         ("x y", "2024-05-09", ["a"]),
     ):
         write(tmp_path / f"who={person.replace(' ', '%20')}" / f"day={day}" / "part.parquet", state=states)
-    counts = count(tmp_path, Layout(column="state", order="day", by="who", gap="2d"))
-    assert (counts.lengths, counts.gaps, counts.transitions) == (((1, 3), (2, 1)), 1, ((0, 1), (0, 0)))
+    counts = count(tmp_path, Layout(column="state", order="day", by="who", restart="2d"))
+    assert (counts.lengths, counts.restarts, counts.transitions) == (((1, 3), (2, 1)), 1, ((0, 1), (0, 0)))
     assert list(open_series(tmp_path, Layout(column="state", order="day", by="who")).people(AB)) == ["01", "1", "x y"]
     pattern = str(tmp_path / "who=*1" / "**" / "*.parquet")
     assert count(pattern, Layout(column="state", order="day", by="who")).lengths == ((2, 2),)
@@ -126,8 +126,8 @@ def test_sqlite_against_the_reference(tmp_path: Path, kind: str) -> None:
     _, _, make, gap = ORDERS[kind]
     told = [str(make(order)) if kind in ("date", "stamp") else make(order) for _, order, _ in rows]
     source = database(tmp_path / "it's.db", [(row[0], when, row[2]) for row, when in zip(rows, told, strict=True)])
-    layout = Layout(column="value", order="when", by='wh"o', gap=gap(2), missing="break")
-    check(open_series(source, layout), Coding(labels=LABELS), answer(rows, code=LABELS.index, size=3, gap=2))
+    layout = Layout(column="value", order="when", by='wh"o', restart=gap(2), missing="hole")
+    check(open_series(source, layout), Coding(labels=LABELS), answer(rows, code=LABELS.index, size=3, restart=2))
 
 
 def test_sqlite_keeps_what_was_written(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_sqlite_keeps_what_was_written(tmp_path: Path) -> None:
     rows = [("x", 1, ""), ("x", 2, 'a "b",\nc'), ("x", 3, None), ("x", 4, 0.1)]
     source = database(tmp_path / "x.sqlite", rows)
     labels = ("", 'a "b",\nc', "0.1")
-    counts = count(source, Layout(column="value", order="when", missing="break"), Coding(labels=labels))
+    counts = count(source, Layout(column="value", order="when", missing="hole"), Coding(labels=labels))
     assert (counts.histogram, counts.missing) == ((1, 1, 1), 1)
 
 
@@ -171,4 +171,4 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 def test_days_in_sqlite_are_dates(tmp_path: Path) -> None:
     source = database(tmp_path / "x.sqlite", [("x", str(date(2024, 2, day)), "a") for day in (27, 28, 29)])
-    assert count(source, Layout(column="value", order="when", gap="1d")).lengths == ((3, 1),)
+    assert count(source, Layout(column="value", order="when", restart="1d")).lengths == ((3, 1),)

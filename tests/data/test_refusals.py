@@ -131,7 +131,7 @@ def test_states_of_another_type() -> None:
 def test_missing_value() -> None:
     message = refused(frame(state=["a", None, "b", None]))
     assert message == (
-        "'state' is missing in 2 rows, first at row 2; to start a new chain after each, use --missing break"
+        "'state' is missing in 2 rows, first at row 2; where the chain goes on behind it, use --missing hole"
     )
 
 
@@ -150,18 +150,48 @@ def test_missing_number(nan: float | None) -> None:
 
 def test_all_missing() -> None:
     table = frame(state=[None, None]).cast(pl.String)
-    assert "every value of 'state' is missing" in refused(table, Layout(column="state", missing="break"))
+    assert "every value of 'state' is missing" in refused(table, Layout(column="state", missing="hole"))
 
 
 def test_missing_order_and_person() -> None:
     table = frame(state=["a", "b"], time=[1, None], who=["x", None])
-    layout = Layout(column="state", order="time", missing="break")
+    layout = Layout(column="state", order="time", missing="hole")
     assert "'time' is missing or infinite in 1 rows" in refused(table, layout)
-    assert "'who' is missing in 1 rows" in refused(table, Layout(column="state", by="who", missing="break"))
+    assert "'who' is missing in 1 rows" in refused(table, Layout(column="state", by="who", missing="hole"))
+
+
+def test_a_missing_value_is_no_new_beginning() -> None:
+    with pytest.raises(DataError, match="a series does not forget because a value was lost; use hole"):
+        Layout(column="state", missing="break")
+
+
+STEPS = {"state": ["a", "b", "a", "b"], "time": [0, 5, 10, 25]}
+
+
+def test_rows_that_are_not_there() -> None:
+    message = refused(frame(**STEPS), Layout(column="state", order="time", step=5))
+    assert "the record at time 25 comes 15 after the one before, and the model's step is 5" in message
+    assert "--missing hole" in message
+    assert "--restart" in message
+    hole = Layout(column="state", order="time", step=5, missing="hole")
+    counts = open_series(frame(**STEPS), hole).counts(Coding(labels=("a", "b")), transitions=True)
+    assert (counts.lengths, counts.holes, counts.transitions) == (((4, 1),), 2, ((0, 1), (1, 0)))
+    again = open_series(frame(**STEPS), Layout(column="state", order="time", step=5, restart=10))
+    assert again.counts(Coding(labels=("a", "b"))).lengths == ((1, 1), (3, 1))
+
+
+def test_times_off_the_step() -> None:
+    message = refused(frame(**STEPS), Layout(column="state", order="time", step=10, missing="hole"))
+    assert "the record at time 5 comes 5 after the one before, which is no whole number of the model's steps" in message
+    fast = {"state": ["a", "b", "a"], "time": [datetime(2024, 5, 1, 0, minute) for minute in (0, 1, 2)]}
+    message = refused(frame(**fast), Layout(column="state", order="time", step="5min", missing="hole"))
+    assert "2024-05-01 00:01:00 comes 1min after" in message
+    message = refused(frame(**fast), Layout(column="state", order="time", step=5))
+    assert "the model's step is 5 but 'time' holds times" in message
 
 
 def test_unknown_rule_for_missing() -> None:
-    with pytest.raises(DataError, match="missing is 'drop'; it must be refuse, or break"):
+    with pytest.raises(DataError, match="missing is 'drop'; it must be refuse, or hole"):
         Layout(column="state", missing="drop")
 
 
@@ -212,7 +242,7 @@ def test_duplicates() -> None:
 
 def test_duplicate_of_a_missing_row() -> None:
     table = frame(state=["a", None], time=[1, 1])
-    assert "two rows have time 1" in refused(table, Layout(column="state", order="time", missing="break"))
+    assert "two rows have time 1" in refused(table, Layout(column="state", order="time", missing="hole"))
 
 
 @pytest.mark.parametrize("transitions", [False, True])
@@ -225,22 +255,22 @@ def test_duplicates_in_the_middle_of_a_chain(convert: Any, by: str | None, trans
 
 
 def test_gap_without_order() -> None:
-    with pytest.raises(DataError, match=r"gap is '10min' but no order column is given; .*--order"):
-        Layout(column="state", gap="10min")
+    with pytest.raises(DataError, match=r"restart is '10min' but no order column is given; .*--order"):
+        Layout(column="state", restart="10min")
 
 
 @pytest.mark.parametrize("gap", [0, -1, "0s", "-3min", "soon", "10 parsecs", "", float("nan"), float("inf"), True])
 def test_gap_that_is_none(gap: Any) -> None:
     with pytest.raises(DataError, match="it must be above 0: a duration such as 10min"):
-        Layout(column="state", order="time", gap=gap)
+        Layout(column="state", order="time", restart=gap)
 
 
 def test_gap_of_the_wrong_kind() -> None:
     numbers = frame(state=["a"], time=[1])
     times = frame(state=["a"], time=[datetime(2020, 1, 1)])
-    message = refused(numbers, Layout(column="state", order="time", gap="10min"))
+    message = refused(numbers, Layout(column="state", order="time", restart="10min"))
     assert "'time' holds numbers; give a number in that column's unit" in message
-    message = refused(times, Layout(column="state", order="time", gap=10))
+    message = refused(times, Layout(column="state", order="time", restart=10))
     assert "'time' holds times; say of what, for example 10min" in message
 
 

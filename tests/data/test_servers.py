@@ -109,8 +109,8 @@ def layout(kind: str, gap: int | None, **more: Any) -> Layout:
         column="value",
         order="when",
         by="who.am.i",
-        gap=None if gap is None else ORDERS[kind][3](gap),
-        missing="break",
+        restart=None if gap is None else ORDERS[kind][3](gap),
+        missing="hole",
         **more,
     )
 
@@ -120,7 +120,7 @@ def test_named_states(engine: Engine, seed: int, kind: str) -> None:
     gap = [None, 1, 3, 6][seed % 4]
     rows = random_rows(seed, list(LABELS))
     series = open_series(engine.source(rows, kind, "text"), layout(kind, gap))
-    expected = answer(rows, code=LABELS.index, size=3, gap=gap)
+    expected = answer(rows, code=LABELS.index, size=3, restart=gap)
     check(series, Coding(labels=LABELS), expected)
     assert set(series.found_states()) == set(LABELS)
 
@@ -129,7 +129,7 @@ def test_numbers_in_bins_and_their_sum(engine: Engine) -> None:
     generator = random.Random(5)
     rows = random_rows(5, [*(generator.uniform(-1, 3) for _ in range(400)), -1.0, -0.0, 0.25, 3.0])
     series = open_series(engine.source(rows, "integer", "double"), layout("integer", 2))
-    expected = answer(rows, code=bin_of(BINS), size=3, gap=2, clip=(-0.3, 2.1))
+    expected = answer(rows, code=bin_of(BINS), size=3, restart=2, clip=(-0.3, 2.1))
     check(series, Coding(labels=("low", "middle", "high"), bins=BINS), expected, (-0.3, 2.1))
     present = [row[2] for row in rows if row[2] is not None]
     assert series.number_range() == (min(present), max(present))
@@ -138,7 +138,7 @@ def test_numbers_in_bins_and_their_sum(engine: Engine) -> None:
 def test_true_and_false(engine: Engine) -> None:
     rows = random_rows(6, [True, False])
     series = open_series(engine.source(rows, "small", "bool"), layout("small", 2))
-    check(series, Coding(labels=("false", "true")), answer(rows, code=int, size=2, gap=2))
+    check(series, Coding(labels=("false", "true")), answer(rows, code=int, size=2, restart=2))
 
 
 def test_not_a_number_is_missing(engine: Engine) -> None:
@@ -177,9 +177,9 @@ def test_a_table_has_no_row_order(engine: Engine) -> None:
 def test_a_chain_is_fitted_and_an_answer_released(engine: Engine) -> None:
     rows = random_rows(8, list(LABELS))
     source = engine.source(rows, "hours", "text")
-    expected = answer(rows, code=LABELS.index, size=3, gap=2)
+    expected = answer(rows, code=LABELS.index, size=3, restart=2)
     assert expected is not None
-    options = {"column": "value", "order": "when", "by": "who.am.i", "gap": "2h", "missing": "break"}
+    options = {"column": "value", "order": "when", "by": "who.am.i", "restart": "2h", "missing": "hole"}
     model = fit(source, **options).model
     assert isinstance(model, MarkovChain)
     names = [LABELS.index(name) for name in model.labels]
@@ -257,7 +257,7 @@ def test_types_of_postgres(postgres: str) -> None:
     source = f"{postgres}?table=kinds"
 
     def counts(column: str, labels: tuple[str, ...], by: str | None = "who") -> Any:
-        series = open_series(source, Layout(column=column, order="n", by=by, gap=0.1, missing="break"))
+        series = open_series(source, Layout(column=column, order="n", by=by, restart=0.1, missing="hole"))
         return series.counts(Coding(labels=labels), transitions=True)
 
     assert counts("state", ("low", "high")).lengths == ((1, 3),)
@@ -299,7 +299,7 @@ def test_a_table_is_left_as_it_was_and_no_file_is_left(postgres: str, tmp_path: 
     rows = random_rows(3, list(LABELS))
     source = engine.source(rows, "stamp", "text")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    expected: Answer | None = answer(rows, code=LABELS.index, size=3, gap=None)
+    expected: Answer | None = answer(rows, code=LABELS.index, size=3, restart=None)
     check(open_series(source, layout("stamp", None)), Coding(labels=LABELS), expected)
     assert not list(tmp_path.iterdir())
     ((count,),) = engine.server.execute('SELECT count(*) FROM "My Data"."Rows"').fetchall()
@@ -317,6 +317,6 @@ def test_a_stretch(engine: Engine, kind: str, value: str) -> None:
     stored = [(who, k, state if low <= k <= high else "no state") for who, k, state in rows]
     make = ORDERS[kind][2]
     series = open_series(engine.source(stored, kind, value), layout(kind, 3, first=make(low), last=make(high)))
-    check(series, Coding(labels=LABELS), answer(inside, code=LABELS.index, size=3, gap=3))
+    check(series, Coding(labels=LABELS), answer(inside, code=LABELS.index, size=3, restart=3))
     ranges = series.counts(Coding(labels=LABELS), ranges=True).ranges
     assert sum(len(part.people or ()) for part in ranges.parts) == len({row[0] for row in inside})

@@ -18,7 +18,7 @@ from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 
 STATE = Layout(column="state")
-BREAK = Layout(column="state", missing="break")
+HOLE = Layout(column="state", missing="hole")
 BITS = Coding(labels=("0", "1"))
 
 
@@ -48,8 +48,8 @@ def test_delimiters_and_endings(tmp_path: Path, name: str, mark: str) -> None:
 
 def test_every_way_to_write_missing(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text('state,n\n0,1\n,2\nNA,3\n"NA",4\nNaN,5\nnan,6\nnull,7\nNone,8\n"",9\n1,10\n')
-    counts = open_series(tmp_path / "x.csv", BREAK).counts(BITS)
-    assert (counts.records, counts.missing, counts.gaps) == (2, 8, 1)
+    counts = open_series(tmp_path / "x.csv", HOLE).counts(BITS)
+    assert (counts.records, counts.missing, counts.holes, counts.lengths) == (2, 8, 8, ((2, 1),))
 
 
 def test_a_column_that_turns_into_text_far_down(tmp_path: Path) -> None:
@@ -78,11 +78,11 @@ def test_an_order_that_turns_fractional_far_down(tmp_path: Path) -> None:
 def test_an_order_that_changes_its_kind_far_down(tmp_path: Path, early: str, late: str) -> None:
     people = "".join(f"{early},{index},0\n" for index in range(30_000))
     (tmp_path / "x.csv").write_text(f"when,who,state\n{late},7,1\n{people}{late},8,1\n")
-    layout = Layout(column="state", order="when", by="who", gap="9h")
-    assert open_series(tmp_path / "x.csv", layout).counts(BITS, transitions=True).gaps == 2
-    layout = Layout(column="state", order="when", by="who", gap="24h")
+    layout = Layout(column="state", order="when", by="who", restart="9h")
+    assert open_series(tmp_path / "x.csv", layout).counts(BITS, transitions=True).restarts == 2
+    layout = Layout(column="state", order="when", by="who", restart="24h")
     counts = open_series(tmp_path / "x.csv", layout).counts(BITS, transitions=True)
-    assert (counts.gaps, counts.transitions) == (0, ((0, 2), (0, 0)))
+    assert (counts.restarts, counts.transitions) == (0, ((0, 2), (0, 0)))
 
 
 def test_states_that_look_like_something_else(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_people_are_text_in_a_csv(tmp_path: Path) -> None:
 
 def test_offsets_in_a_csv(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("when,state\n2023-10-29T02:30:00+02:00,0\n2023-10-29T02:30:00+01:00,1\n")
-    layout = Layout(column="state", order="when", gap="59min")
-    assert open_series(tmp_path / "x.csv", layout).counts(BITS).gaps == 1
-    layout = Layout(column="state", order="when", gap="1h")
-    assert open_series(tmp_path / "x.csv", layout).counts(BITS).gaps == 0
+    layout = Layout(column="state", order="when", restart="59min")
+    assert open_series(tmp_path / "x.csv", layout).counts(BITS).restarts == 1
+    layout = Layout(column="state", order="when", restart="1h")
+    assert open_series(tmp_path / "x.csv", layout).counts(BITS).restarts == 0
 
 
 def test_a_day_is_24_hours_whatever_the_connection_says() -> None:
@@ -109,9 +109,9 @@ def test_a_day_is_24_hours_whatever_the_connection_says() -> None:
     start = datetime(2023, 10, 28, 22, tzinfo=UTC)
     stamps = pl.DataFrame({"when": [start, start + timedelta(hours=25)], "state": [0, 1]})
     relation = connection.from_arrow(stamps.to_arrow())
-    layout = Layout(column="state", order="when", gap="1d")
-    assert open_series(relation, layout).counts(BITS).gaps == 1
-    assert open_series(stamps, layout).counts(BITS).gaps == 1
+    layout = Layout(column="state", order="when", restart="1d")
+    assert open_series(relation, layout).counts(BITS).restarts == 1
+    assert open_series(stamps, layout).counts(BITS).restarts == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_day_is_24_hours_whatever_the_connection_says() -> None:
 def test_ones_however_pandas_holds_them(values: Any) -> None:
     source = pd.DataFrame({"state": values})
     before = source.copy()
-    counts = open_series(source, BREAK).counts(BITS if not isinstance(values, pd.arrays.BooleanArray) else TRUTH)
+    counts = open_series(source, HOLE).counts(BITS if not isinstance(values, pd.arrays.BooleanArray) else TRUTH)
     assert (counts.histogram, counts.missing) == ((1, 1), 1)
     pd.testing.assert_frame_equal(source, before)
 
@@ -144,7 +144,7 @@ def test_found_states_are_sorted_naturally() -> None:
 
 def test_tenths_equal_to_the_gap_do_not_split() -> None:
     frame = pl.DataFrame({"when": [1e9 + index / 10 for index in range(1000)], "state": [0] * 1000})
-    assert open_series(frame, Layout(column="state", order="when", gap=0.1)).counts(BITS).gaps == 0
+    assert open_series(frame, Layout(column="state", order="when", restart=0.1)).counts(BITS).restarts == 0
 
 
 def test_columns_named_like_ours() -> None:
@@ -157,5 +157,5 @@ def test_columns_named_like_ours() -> None:
 def test_exact_counts_are_not_printed() -> None:
     series = open_series(pl.DataFrame({"state": [0, 1, 1, 1, 0, 1, 1]}), STATE)
     counts = series.counts(BITS, clip=(0.0, 3.0), transitions=True)
-    assert repr(counts) == str(counts) == "Counts(records=7, lengths=((7, 1),), missing=0, gaps=0)"
+    assert repr(counts) == str(counts) == "Counts(records=7, lengths=((7, 1),), missing=0, restarts=0, holes=0)"
     assert "Series(Layout(column='state'" in repr(series)

@@ -373,7 +373,7 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
         column="global_active_power_kw",
         order="datetime",
         bins="width:0.2:0:10.2",
-        missing="break",
+        missing="hole",
     ).model
     text = (DOCS / "guide" / "power.md").read_text(encoding="utf-8")
     for lengths in ([6839, 12883, 21237], [1_000_000]):

@@ -179,15 +179,16 @@ def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
 def moves(table: Table, frame: Frame, missing: bool) -> Frame:
     """Which state follows which so many steps later, once for each person: before, code, steps and person.
 
-    At the start of a chain before is -1 and steps is 0.
+    At the start of a chain before is -1, and steps is how many rows of the person are missing before the first record.
     """
     frame = linked(table, frame, missing).filter(nw.col("record") == 1)
+    lead = nw.when(nw.col("before").is_null()).then(nw.col("row_place") - 1).otherwise(0) if missing else nw.lit(0)
     begins, people = nw.col("start") == 1, [] if table.layout.by is None else ["person"]
     frame = frame.select(
         "code",
         *people,
         before=nw.when(begins).then(nw.lit(-1, nw.Int64)).otherwise(nw.col("before").cast(nw.Int64)),
-        steps=nw.when(begins).then(nw.lit(0, nw.Int64)).otherwise(nw.col("steps")),
+        steps=nw.when(begins).then(lead.cast(nw.Int64)).otherwise(nw.col("steps")),
     )
     return frame.select("before", "code", "steps", *people).unique()
 

@@ -80,7 +80,6 @@ class Series:
         holes = 0 if alone else sum(self._holes(frame, missing > 0).values())
         plain = pairs is None and alone
         lengths, restarts = (((records, 1),), 0) if plain else self._lengths(frame, missing > 0, pairs)
-        self._check_people(lengths)
         return Counts(
             records=records,
             lengths=lengths,
@@ -101,7 +100,7 @@ class Series:
         holes = self._holes(frame, missing)
         sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
         sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum(), *_ENDS)
-        self._check_people(self._lengths(frame, missing)[0])
+        self._lengths(frame, missing)  # refuses duplicates
         tallies: dict[str, dict[int, tuple[int, int]]] = {}
         ends: dict[str, list[Any]] = {}
         for person, code, count, total, low, high in rows(sums):
@@ -263,7 +262,8 @@ class Series:
     def moves(self, coding: Coding) -> dict[str, set[tuple[int, int, int]]]:
         """Which states follow which so many steps later, by person ("" where nobody is told apart).
 
-        EXACT, and never printed as a whole. At the start of a chain the state before is -1, and 0 steps lie between.
+        EXACT, and never printed as a whole. At the start of a chain the state before is -1, and steps are the rows
+        missing before the first record.
         """
         frame, tally, *_ = self._tally(coding, None)
         out: dict[str, set[tuple[int, int, int]]] = {}
@@ -344,34 +344,9 @@ class Series:
             value=apart,
         )
 
-    def _check_people(self, lengths: tuple[tuple[int, int], ...]) -> None:
-        """Refuse a column that cuts a series into pieces which do not look like people, unless somebody vouches."""
-        layout = self.table.layout
-        if layout.by is None or layout.independent:
-            return
-        records, chains = (sum(n * m for n, m in lengths), sum(m for _, m in lengths))
-        believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
-        believe += "--independent"
-        single = dict(lengths).get(1, 0)
-        if single and records > single:
-            raise DataError(
-                f"{single} chain(s) of {layout.by!r} have one record only; leave them out, or, {believe}", value=single
-            )
-        if chains > 1 and chains > records / 10:
-            raise DataError(
-                f"the column {layout.by!r} makes {chains} chains of {records} records; each counts as independent "
-                f"of the others, and so many look like pieces of a few: {believe}",
-                value=chains,
-            )
-        if layout.order is not None and chains > 1 and self._alternates(records):
-            raise DataError(
-                f"the values of {layout.by!r} alternate along {layout.order!r}, as if one series were cut into "
-                f"several; {believe}",
-                value=layout.by,
-            )
-
-    def _alternates(self, records: int) -> bool:
-        """Whether one value follows another all the time along the order, and no two share a place."""
+    @reading()
+    def alternates(self, records: int) -> bool:
+        """Whether people take turns along the order, and no two share a place: as if one series had been cut."""
         frame = self.table.frame.select("order", "person")
         ((places,),) = rows(frame.select(nw.col("order").n_unique()))
         if int(places) < records:

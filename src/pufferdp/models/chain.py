@@ -169,7 +169,7 @@ def chain_of(model: Model) -> MarkovChain | None:
 
 
 Move = tuple[int, int, int]
-"""From a state to a state in so many steps; 0 steps where the second is the first record of a chain."""
+"""From a state to a state in so many steps. From -1: the first record that is there, so many steps from the first."""
 
 
 def _allowed(pattern: Mask, starts: Mask, moves: Iterable[Move]) -> bool:
@@ -183,7 +183,10 @@ def _allowed(pattern: Mask, starts: Mask, moves: Iterable[Move]) -> bool:
             patterns[steps] = both if steps % 2 == 0 else (both.astype(np.uint8) @ pattern.astype(np.uint8)) > 0
         return patterns[steps]
 
-    return all(bool(after(steps)[x, y] if steps else starts[y]) for x, y, steps in moves)
+    def begins(y: int, steps: int) -> bool:
+        return bool((starts & after(steps)[:, y]).any() if steps else starts[y])
+
+    return all(begins(y, steps) if x < 0 else bool(after(steps)[x, y]) for x, y, steps in moves)
 
 
 def time_step(step: object) -> str | float | None:

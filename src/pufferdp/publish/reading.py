@@ -111,8 +111,40 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
     exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+    check_people(model, series, counts.lengths)
     check_moves(model, series)
     return exact
+
+
+def check_people(model: Model, series: Series, lengths: Lengths) -> None:
+    """Refuse a column that cuts a series into pieces which do not look like people, unless somebody vouches for it.
+
+    How many records each value has, and in which order they come, is public.
+    """
+    layout = series.table.layout
+    if layout.by is None or layout.independent or series_of(model) is None:
+        return
+    records, chains = sum(n * m for n, m in lengths), sum(m for _, m in lengths)
+    believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
+    believe += "--independent"
+    single = dict(lengths).get(1, 0)
+    if single and chains > 1:
+        raise DataError(
+            f"{single} of {chains} chains of {layout.by!r} have one record only; leave them out, or, {believe}",
+            value=single,
+        )
+    if chains > 1 and chains > records / 10:
+        raise DataError(
+            f"the column {layout.by!r} makes {chains} chains of {records} records; each counts as independent of the "
+            f"others, and so many look like pieces of a few: {believe}",
+            value=chains,
+        )
+    if layout.order is not None and chains > 1 and series.alternates(records):
+        raise DataError(
+            f"the values of {layout.by!r} alternate along {layout.order!r}, as if one series were cut into several; "
+            f"{believe}",
+            value=layout.by,
+        )
 
 
 def check_moves(model: Model, series: Series) -> None:
@@ -124,7 +156,10 @@ def check_moves(model: Model, series: Series) -> None:
     if clock is not None:
         _check_slots(clock, series)
     elif believed is not None and believed.rules_out:
-        refuse_moves(believed, {move for moves in series.moves(coding_of(model)).values() for move in moves})
+        moves = {move for moves in series.moves(coding_of(model)).values() for move in moves}
+        if series.table.layout.is_part and any(chain.given_start is not None for chain in believed.chains):
+            moves = {move for move in moves if move[0] >= 0}  # the start is for the first record of the whole series
+        refuse_moves(believed, moves)
 
 
 def _check_slots(model: MarkovClock, series: Series) -> None:
@@ -150,7 +185,7 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
     """Refuse these moves, in numbers of the coding's states, where the model calls one of them impossible."""
     labels = (coding or coding_of(model)).labels
     place = {n: model.labels.index(name) for n, name in enumerate(labels) if name in model.labels}
-    own = sorted((place.get(before, 0), place[code], steps) for before, code, steps in moves)
+    own = sorted((place.get(before, -1), place[code], steps) for before, code, steps in moves)
     if model.allows(own):
         return
     wrong = next((move for move in own if not model.allows([move])), None)
@@ -161,7 +196,7 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
         )
     x, y, steps = wrong
     move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
-    what = f"a chain that begins with {model.labels[y]!r}" if steps == 0 else f"a move {move}"
+    what = f"a chain that begins with {model.labels[y]!r}" if x < 0 else f"a move {move}"
     raise DataError(
         f"the data has {what}, and the model calls that impossible: its promise says nothing about such data; correct "
         "the data, or use a model that allows it",
@@ -212,6 +247,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     coding = coding_of(model)
     series = open_series(data, layout)
     counts = series.counts(coding, transitions=True, ranges=True)
+    check_people(model, series, counts.lengths)
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     lost = counts.missing + counts.holes

@@ -193,7 +193,7 @@ RELEASES: dict[str, tuple[dict[str, Any], str | bytes, list[str]]] = {
         ["--order", "n"],
     ),
     "rows out of order": (CHAIN, "n,activity\n3,rest\n1,active\n2,rest\n", ["--order", "n"]),
-    "missing values break the chain": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "break"]),
+    "missing values break the chain": (CHAIN, "n,activity\n1,rest\n2,\n3,active\n", ["--missing", "hole"]),
     "one record a person": (CHAIN, "who,activity\na,rest\nb,rest\nc,active\n", ["--by", "who"]),
     "sixty states": (
         chain([[v / sum(row) for v in row] for row in SIXTY]),
@@ -235,7 +235,7 @@ def test_column_names_may_be_odd(name: str, run: Run, folder: Path) -> None:
     quoted = '"' + name.replace('"', '""') + '"'
     write(folder, {"m.json": CHAIN, "d.csv": f"{quoted},when it was,n\nrest,1,1\nactive,2,2\nrest,4,3\n"})
     usual = ["release", "d.csv", "--model", "m.json", "--column", name, "--epsilon", "1", "--json"]
-    result = run(*usual, "--query", "count:active", "--order", "when it was", "--gap", "1")
+    result = run(*usual, "--query", "count:active", "--order", "when it was", "--restart", "1")
     assert (result.code, result.err) == (0, "")
     assert result.json["certificate"]["data"]["column"] == name
     assert result.json["certificate"]["data"]["lengths"] == [[1, 1], [2, 1]]

@@ -98,7 +98,7 @@ def test_each_person_gets_what_they_would_get_alone(
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_engine_counts_people_apart(rows: pl.DataFrame, backend: str, tmp_path: Path) -> None:
     source = BACKENDS[backend](rows.to_arrow(), tmp_path)
-    fleet = release_fleet(source, models=MODELS, query="histogram", gap=10, sampler=Silent(), **ASKED)
+    fleet = release_fleet(source, models=MODELS, query="histogram", restart=10, sampler=Silent(), **ASKED)
     for person, found in fleet.releases.items():
         mine = rows.filter(pl.col("who") == person)["state"].to_list()
         assert found.answer == [mine.count(state) for state in MODELS[person].labels]
@@ -183,7 +183,7 @@ def test_ties_and_missing_values_are_refused_with_their_place() -> None:
         release_fleet(table, models=MODELS, query="histogram", **ASKED)
     table = pl.DataFrame({"who": ["ann", "bob"], "time": [1, 1], "state": ["rest", None]})
     with pytest.raises(DataError, match="every value of 'bob' is missing"):
-        release_fleet(table, models=MODELS, query="histogram", missing="break", **ASKED)
+        release_fleet(table, models=MODELS, query="histogram", missing="hole", **ASKED)
 
 
 def test_a_fitted_model_knows_its_own_data(rows: pl.DataFrame) -> None:

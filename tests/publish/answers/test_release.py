@@ -129,11 +129,11 @@ def test_people_and_gaps_make_independent_chains():
     frame = pd.DataFrame(
         {"who": ["a"] * 6 + ["b"] * 3, "t": [0, 1, 2, 10, 11, 12, 0, 1, 2], "state": (["rest", "active", "rest"] * 3)}
     )
-    done = release(frame, model=CHAIN, column="state", order="t", by="who", gap=5, query="histogram", epsilon=1.0)
+    done = release(frame, model=CHAIN, column="state", order="t", by="who", restart=5, query="histogram", epsilon=1.0)
     assert done.certificate.data.lengths == [[3, 3]]
     given = MarkovChain(transition=CHAIN.transition, states=CHAIN.states, start=[0.5, 0.5])
     with pytest.raises(NotApplicableError, match="after a gap"):
-        release(frame, model=given, column="state", order="t", by="who", gap=5, query="histogram", epsilon=1.0)
+        release(frame, model=given, column="state", order="t", by="who", restart=5, query="histogram", epsilon=1.0)
     release(frame, model=given, column="state", order="t", by="who", query="histogram", epsilon=1.0)
 
 
@@ -245,7 +245,7 @@ def test_a_mechanism_that_does_not_apply_is_refused():
 def test_household_power(shared_data):
     """The 40,963 minutes at 200 W: fitted, planned, released, verified; states that were not visited are said."""
     path = shared_data / "power" / "household_minute.csv.gz"
-    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "break"}
+    options = {"column": "global_active_power_kw", "order": "datetime", "missing": "hole"}
     fitted = fit(path, bins="width:0.2:0:10.2", **options)
     assert fitted.unvisited
     done = release(path, model=fitted.model, query="frequency", epsilon=1.0, **options)

@@ -91,7 +91,7 @@ def test_a_family_must_be_complete():
         ({"query": Query.of_function(lambda chains: 0.0, 1.0)}, QueryError, "function is about states"),
         ({"order": "house"}, ParameterError, "order is 'house'; it is for series"),
         ({"gap": 3.0, "order": "house"}, ParameterError, "it is for series"),
-        ({"missing": "break"}, ParameterError, "missing is 'break'"),
+        ({"missing": "hole"}, ParameterError, "missing is 'break'"),
         ({"bins": "0,1,2"}, ParameterError, "bins are for series"),
         ({"mechanism": "quilt-exact"}, NotApplicableError, "real numbers"),
         ({"mechanism": "quilt-approx"}, NotApplicableError, "not a chain"),

@@ -176,12 +176,12 @@ def test_missing_values_stay_missing(folder: Path):
     with pytest.raises(pufferdp.DataError, match="missing"):
         pufferdp.flip("gaps.csv", out="o.csv", **USUAL)
     assert not (folder / "o.csv").exists()
-    done = pufferdp.flip("gaps.csv", missing="break", **USUAL)
+    done = pufferdp.flip("gaps.csv", missing="hole", **USUAL)
     assert [v is None for v in done.values] == [False, True, False, True, False]
     assert done.certificate.data.lengths == [[1, 3]]
     sink = io.BytesIO()
     with open("gaps.csv", "rb") as source:
-        pufferdp.flip_stream(source, sink, missing="break", **USUAL)
+        pufferdp.flip_stream(source, sink, missing="hole", **USUAL)
     assert [line == "" for line in sink.getvalue().decode().split("\n")[1:6]] == [False, True, False, True, False]
 
 
@@ -212,7 +212,7 @@ def test_streams_that_cannot_be_used(text: str, reason: str):
 def test_what_is_refused_before_anything_is_read(folder: Path):
     given = pufferdp.MarkovChain(transition=CHAIN.transition, states=["rest", "active"], start=[0.5, 0.5])
     with pytest.raises(pufferdp.NotApplicableError, match="start"):
-        pufferdp.flip("people.csv", by="who", order="t", gap=0.5, out="o.csv", **{**USUAL, "model": given})
+        pufferdp.flip("people.csv", by="who", order="t", restart=0.5, out="o.csv", **{**USUAL, "model": given})
     with pytest.raises(pufferdp.NotApplicableError, match="start"):
         pufferdp.flip_stream(io.BytesIO(b"state\nrest\n"), io.BytesIO(), by="who", **{**USUAL, "model": given})
     with pytest.raises(pufferdp.ParameterError, match="for files"):

@@ -82,7 +82,7 @@ def test_gaps_people_and_missing_values_break_no_transition_into_two():
         }
     )
     done = flow(
-        frame, order="t", by="who", gap=2, missing="break", sampler=Silent(), mechanism="flow-simplex", **RECORD
+        frame, order="t", by="who", restart=2, missing="hole", sampler=Silent(), mechanism="flow-simplex", **RECORD
     )
     expected = counted(["a", "b", "c"]) + counted(["a", "a", "b"]) + counted(["b", "b"])
     assert done.certificate.query.transitions == 5  # 2 + 2 + 0 + 1

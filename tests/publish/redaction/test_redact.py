@@ -136,7 +136,7 @@ def test_a_missing_value_ends_a_chain(tmp_path: Path) -> None:
     data, out = write(tmp_path / "d.csv", values), tmp_path / "o.csv"
     with pytest.raises(DataError, match="missing in 1 rows, first at row 26"):
         redact(data, out=out)
-    result = redact(data, out=out, private=[27, 10], missing="break")
+    result = redact(data, out=out, private=[27, 10], missing="hole")
     assert {tuple(span) for span in result.certificate.data.chains} == {(1, 25), (27, 60)}  # type: ignore[union-attr]
     published = read(out)
     assert (published[9], published[25], published[26]) == ("*", "", "*")
@@ -144,7 +144,7 @@ def test_a_missing_value_ends_a_chain(tmp_path: Path) -> None:
     assert all(not b.first <= 26 <= b.last for b in result.blocks)
     assert pufferdp.verify(result.certificate.to_dict()).valid  # type: ignore[union-attr]
     with pytest.raises(DataError, match="nothing to hide"):
-        redact(data, out=tmp_path / "other.csv", private=[26], missing="break")
+        redact(data, out=tmp_path / "other.csv", private=[26], missing="hole")
 
 
 def test_what_is_drawn_has_the_probabilities_of_the_design() -> None:

@@ -26,7 +26,7 @@ from tests.strategies import examples
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.5, 0.5]], states=("rest", "active"))
 USUAL: dict[str, Any] = {"model": CHAIN, "column": "activity", "epsilon": 0.8}
-READ: dict[str, Any] = {"order": "time", "by": "who", "gap": 2, "missing": "break"}
+READ: dict[str, Any] = {"order": "time", "by": "who", "gap": 2, "missing": "hole"}
 
 
 def table(generator: np.random.Generator, records: int) -> pd.DataFrame:
@@ -151,7 +151,7 @@ def test_refusals(more: dict[str, Any], error: type[Exception], said: str, tmp_p
     )
     frame.to_csv(tmp_path / "d.csv", index=False)
     with pytest.raises(error, match=said):
-        pufferdp.redact(tmp_path / "d.csv", out=tmp_path / "o.csv", missing="break", **{**USUAL, **more})
+        pufferdp.redact(tmp_path / "d.csv", out=tmp_path / "o.csv", missing="hole", **{**USUAL, **more})
     assert not (tmp_path / "o.csv").exists()
 
 

@@ -240,8 +240,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def usual_step(self, series: Series) -> str | float | None:
         """The step of the data, where its places lie on one: rows that are not there are holes then.
 
-        Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private: which
-        step is the usual one is not public.
+        Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private:
+        which step is the usual one is not public.
         """
         if self.dp_epsilon is not None:
             return None

@@ -41,7 +41,7 @@ from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
-from pufferdp.publish.reading import check_moves, check_start, coding_of, histogram_of
+from pufferdp.publish.reading import check_moves, check_people, check_start, coding_of, histogram_of
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -316,6 +316,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         counts = series.counts(self.coding, ranges=True)
         check_start(self.model, counts)
         histogram_of(self.model, counts)
+        check_people(self.model, series, counts.lengths)
         check_moves(self.model, series)
         return counts, file
 

@@ -28,7 +28,7 @@ from pufferdp.models.files.json import model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import check_moves
+from pufferdp.publish.reading import check_moves, check_people
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
@@ -320,6 +320,8 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
+        if layout.by is not None:
+            check_people(chain, placement.series, placement.series.counts(placement.coding).lengths)
         check_moves(chain, placement.series)
         marked = None
         if self.earlier is not None:

@@ -1,0 +1,275 @@
+"""Series with holes: the chain goes on behind what is missing, and no verb may promise less than that leaks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import pufferdp
+from pufferdp.basics.errors import DataError, NotApplicableError
+from pufferdp.models.chain import MarkovChain
+from tests.oracles import algorithms, chains, flips, records, redaction
+from tests.strategies import examples, random_law, random_transition
+
+ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
+SEEDS = st.integers(0, 10**6)
+
+
+def draw_path(generator: np.random.Generator, chain: MarkovChain, law: np.ndarray, length: int) -> list[int]:
+    path = [int(generator.choice(chain.size, p=law))]
+    while len(path) < length:
+        path.append(int(generator.choice(chain.size, p=chain.transition[path[-1]])))
+    return path
+
+
+def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.ndarray, list[str | None], list[int]]:
+    """A chain with its start, a series of it with holes, and where it has records."""
+    generator = np.random.default_rng(seed)
+    given_law = random_law(generator, states)
+    table = random_transition(generator, states)
+    start: Any = given_law if generator.random() < 0.5 else "stationary"
+    chain = MarkovChain(transition=table, start=start, states=[f"s{n}" for n in range(states)])
+    law = given_law if chain.given_start is not None else chain.stationary
+    path = draw_path(generator, chain, law, length)
+    there = sorted(generator.choice(length, size=int(generator.integers(1, length)), replace=False).tolist())
+    values = [f"s{x}" if t in there else None for t, x in enumerate(path)]
+    return chain, law, values, there
+
+
+@settings(max_examples=examples(30))
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5), query=st.sampled_from(["histogram", "count:s0"]))
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
+    chain, law, values, there = random_case(seed, states, length)
+    frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
+    made = pufferdp.release(
+        frame, model=chain, column="state", query=query, epsilon=1, adversary=adversary, missing="hole"
+    )
+    certificate = made.certificate
+    assert certificate.data.holes is not None
+    assert pufferdp.verify(certificate.to_dict()).valid
+    # As any algorithm with its loss: nothing is spent on what is missing.
+    losses = [1 / certificate.calibration.sigma if t in there else 0.0 for t in range(length)]
+    assert algorithms.leakage([chain.transition], law, losses, adversary).max() <= 1 + 1e-7
+    if query == "histogram" and certificate.noise.balanced:
+        return  # the oracle of answers has independent noise
+    # As the noisy answer itself.
+    joint = records.chain_joint(chain.transition, law, length).astype(float)
+    grid = np.indices(joint.shape)
+    counted = range(states) if query == "histogram" else (0,)
+    exact = np.stack([sum((grid[t] == x).astype(float) for t in there) for x in counted], axis=-1)
+    leaks = records.leakage(joint, exact, certificate.noise.scale, everyone=adversary == "bdp")
+    assert leaks <= 1 + 1e-7
+
+
+def test_every_second_value_missing_is_not_the_chain_without_holes() -> None:
+    # Of records that alternate a count without holes leaks its loss and no more; one of every second record does not.
+    chain = MarkovChain(transition=[[0.1, 0.9], [0.8, 0.2]], states=["a", "b"])
+    whole = pl.DataFrame({"state": ["a", "b"] * 10})
+    holes = pl.DataFrame({"state": ["a", None] * 10})
+    options: dict[str, Any] = {"model": chain, "column": "state", "query": "count:a", "epsilon": 1}
+    assert pufferdp.release(whole, **options).certificate.mechanism.name == "exact-laplace"
+    made = pufferdp.release(holes, **options, missing="hole").certificate
+    assert made.mechanism.name != "exact-laplace"
+    steps = records.chain_joint(chain.transition @ chain.transition, chain.stationary, 6).astype(float)
+    exact = (np.indices(steps.shape) == 0).sum(axis=0)[..., None].astype(float)
+    assert records.leakage(steps, exact, 1.0, everyone=True) > 1.5  # what exact-laplace took for 1
+    assert records.leakage(steps, exact, made.noise.scale, everyone=True) <= 1
+    with pytest.raises(NotApplicableError, match="some are missing between those read"):
+        pufferdp.release(holes, **options, missing="hole", mechanism="exact-laplace")
+
+
+def test_the_noise_is_hardly_more_than_is_needed() -> None:
+    chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
+    frame = pl.DataFrame({"state": ["rest", "active", None] + ["rest"] * 60})
+    made = pufferdp.release(frame, model=chain, column="state", query="histogram", epsilon=1, missing="hole")
+    loss = 1 / made.certificate.calibration.sigma
+    losses = [0.0] + [loss] * 50
+    exact = pufferdp.leakage_of_losses(chain, losses, adversary="bdp").leakage.max()
+    assert 0.99 < exact <= 1
+    less = pufferdp.leakage_of_losses(chain, [tau / 0.9 for tau in losses], adversary="bdp").leakage.max()
+    assert less > 1.05
+
+
+@settings(max_examples=examples(30))
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5))
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_redactions_with_holes(seed: int, states: int, length: int, adversary: str) -> None:
+    generator = np.random.default_rng(seed)
+    table = random_transition(generator, states)
+    chain = MarkovChain(transition=table, states=[f"s{n}" for n in range(states)])
+    assume(chain.irreducible)
+    path = draw_path(generator, chain, chain.stationary, length)
+    there = sorted(generator.choice(length, size=int(generator.integers(1, length)), replace=False).tolist())
+    values = [f"s{x}" if t in there else None for t, x in enumerate(path)]
+    private = int(generator.integers(length))
+    made = pufferdp.redact(
+        pl.DataFrame({"state": pl.Series(values, dtype=pl.String)}),
+        model=chain,
+        column="state",
+        private=[private + 1],
+        epsilon=0.5,
+        adversary=adversary,
+        missing="hole",
+    )
+    marks = np.array(made.probabilities())
+    marks[[t for t in range(length) if t not in there]] = 1.0
+    worst = redaction.worst_leakage if adversary == "bdp" else redaction.leakage
+    assert worst(table, chain.stationary, marks, private) <= 0.5 + 1e-7
+    assert [t for t, x in enumerate(made.data["state"]) if x is None] == [
+        t for t in range(length) if t not in there and made.data["state"][t] != "*"
+    ]
+
+
+def test_a_missing_value_beside_what_is_hidden_changes_nothing() -> None:
+    chain = MarkovChain(transition=[[0.98, 0.02], [0.02, 0.98]], states=["rest", "active"])
+    values: list[str | None] = ["rest"] * 41
+    values[18], values[22] = None, None
+    options: dict[str, Any] = {"model": chain, "column": "state", "private": [21], "epsilon": 1}
+    made = pufferdp.redact(pl.DataFrame({"state": values}), **options, missing="hole")
+    whole = pufferdp.redact(pl.DataFrame({"state": ["rest"] * 41}), **options)
+    assert made.leakage == pytest.approx(whole.leakage)
+    assert np.array_equal(np.array(made.probabilities()), np.array(whole.probabilities()))
+
+
+@settings(max_examples=examples(15))
+@given(seed=SEEDS, length=st.integers(2, 5))
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:
+    chain, law, values, there = random_case(seed, 2, length)
+    frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
+    try:
+        made = pufferdp.flip(frame, model=chain, column="state", epsilon=1, adversary=adversary, missing="hole")
+    except NotApplicableError:  # the chain never forgets, and how long it is need not be public
+        assume(False)
+    assert made.certificate.channel.length is None
+    assert pufferdp.verify(made.certificate.to_dict()).valid
+    joint = flips.joint(chain.transition, law, np.array(made.certificate.channel.matrix), length)
+    hidden = tuple(length + t for t in range(length) if t not in there)
+    leaks = flips.table_loss(joint.sum(axis=hidden), length, 2, everyone=adversary == "bdp")
+    assert max(leaks.values()) <= 1 + 1e-7
+
+
+def test_a_flow_needs_every_step() -> None:
+    chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
+    frame = pl.DataFrame({"state": ["rest", None, "active", "rest"]})
+    with pytest.raises(NotApplicableError, match="a flow is of every step of the series"):
+        pufferdp.flow(frame, model=chain, column="state", eta=0.1, tau=0.1, missing="hole")
+
+
+ABSORBING = MarkovChain(transition=[[0.9, 0.1, 0], [0, 0.8, 0.2], [0.3, 0, 0.7]], states=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (["a", "c"], "a move from 'a' to 'c' in 1 step,"),
+        (["a", None, "c", "b"], "a move from 'c' to 'b' in 1 step,"),
+        (["a", None, "c"], None),  # by way of b
+        (["c", None, "b"], None),
+        (["a", "b", "c", "a"], None),
+    ],
+)
+def test_moves_that_the_model_calls_impossible(values: list[str | None], says: str | None) -> None:
+    frame = pl.DataFrame({"state": values})
+    verbs = [
+        lambda: (
+            pufferdp.release(
+                frame, model=ABSORBING, column="state", query="histogram", epsilon=1, missing="hole"
+            ).certificate
+        ),
+        lambda: pufferdp.flip(frame, model=ABSORBING, column="state", epsilon=1, missing="hole").certificate,
+        lambda: (
+            pufferdp.redact(frame, model=ABSORBING, column="state", private=[1], epsilon=1, missing="hole").certificate
+        ),
+    ]
+    for verb in verbs:
+        if says is not None:
+            with pytest.raises(DataError, match=says):
+                verb()
+        else:
+            assert pufferdp.verify(verb().to_dict()).valid
+
+
+def test_a_first_record_that_the_model_calls_impossible() -> None:
+    chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"], start=[1, 0])
+    with pytest.raises(DataError, match="a chain that begins with 'active', and the model calls that impossible"):
+        pufferdp.release(
+            pl.DataFrame({"state": ["active", "rest"]}), model=chain, column="state", query="histogram", epsilon=1
+        )
+
+
+def test_patterns_of_many_steps_are_those_of_powers() -> None:
+    generator = np.random.default_rng(4)
+    for _ in range(20):
+        table = random_transition(generator, 4)
+        chain = MarkovChain(transition=table, start="any")
+        for steps in range(1, 9):
+            power = chains.power((table > 0).astype(float), steps) > 0
+            for x, y in np.ndindex(4, 4):
+                assert chain.allows([(x, y, steps)]) == power[x][y]
+
+
+# What a promise believes.
+
+
+def people(count: int, each: int, **more: list[Any]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "who": [f"p{n}" for n in range(count) for _ in range(each)],
+            "when": [t for _ in range(count) for t in range(each)],
+            "state": ["rest", "active"] * (count * each // 2),
+            **more,
+        }
+    )
+
+
+CHAIN = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
+ASKED: dict[str, Any] = {"model": CHAIN, "column": "state", "query": "histogram", "epsilon": 1}
+
+
+def test_beliefs_stand_in_the_promise() -> None:
+    made = pufferdp.release(people(2, 40), **ASKED, order="when", by="who", restart=8).certificate
+    believed = [
+        "different values of 'who' are independent",
+        "what follows a gap of more than 8 in 'when' is independent of what went before",
+        "rows that follow each other are one step of the model apart",
+    ]
+    assert made.data.beliefs == believed
+    assert made.guarantee.statement.endswith(f" This believes that {', and that '.join(believed)}.")
+    with_step = {**ASKED, "model": MarkovChain(transition=ACTIVITY, states=["rest", "active"], step=1)}
+    made = pufferdp.release(people(1, 40), **with_step, order="when").certificate
+    assert (made.data.step, made.data.beliefs) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (people(20, 4), "makes 20 chains of 80 records"),
+        (people(2, 40).head(41), "1 of 2 chains of 'who' have one record only"),
+        (people(1, 80, who=["even", "odd"] * 40), "the values of 'who' alternate along 'when'"),
+    ],
+)
+def test_people_who_do_not_look_like_people(frame: pl.DataFrame, says: str) -> None:
+    with pytest.raises(DataError, match=says) as caught:
+        pufferdp.release(frame, **ASKED, order="when", by="who")
+    assert "--independent" in str(caught.value)
+    made = pufferdp.release(frame, **ASKED, order="when", by="who", independent=True)
+    assert pufferdp.verify(made.certificate.to_dict()).valid
+
+
+def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
+    ledger = pufferdp.Ledger(tmp_path / "books.db", create=True)
+    ledger.create("week", model=CHAIN, budget=1.5)
+    frame = pl.DataFrame({"state": ["rest", None, "active", "rest"] * 5})
+    made = pufferdp.release(frame, **ASKED, missing="hole", ledger=ledger, dataset="week")
+    assert made.certificate.ledger is not None
+    assert ledger.verify().valid
+    assert ledger.balance("week").leakage == pytest.approx(1, abs=1e-6)
+    assert math.isfinite(made.certificate.noise.scale)
