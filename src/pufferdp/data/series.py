@@ -377,6 +377,11 @@ class Series:
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
+                    + (
+                        "; the hour that summer time repeats needs times with a zone"
+                        if self.table.unit == "time"
+                        else ""
+                    )
                 )
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve
@@ -158,6 +159,13 @@ def test_a_slot_at_which_all_is_certain_parts_the_days():
     curve = TightCurve.of_clock([mixed, mixed, sleep])
     assert curve(0.3) <= 2 * 0.3 + 1e-9
     assert TightCurve.of_clock([[[0.0, 1.0], [0.0, 1.0]], sleep])(0.3) == 0.0
+
+
+def test_values_rarer_than_a_double_can_tell_are_refused():
+    """0 must mean impossible: a value that is merely rare is a secret all the same."""
+    fades = [[1.0, 0.0], [1 - 1e-3, 1e-3]]
+    with pytest.raises(NotApplicableError, match="rarer than a double can tell"):
+        TightCurve.of_clock([[[0.5, 0.5], [0.5, 0.5]], *[fades] * 287], length=1000)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints
-from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
@@ -122,6 +122,11 @@ class TightCurve:
         much up to rounding where the chain forgets within the series, and more than that never leaks.
         """
         chain = inputs.chain(inputs.one_round(inputs.kernels_of(transitions)), "stationary")
+        if not inputs.told_apart(chain):
+            raise NotApplicableError(
+                "some value is possible, and rarer than a double can tell; make the clock coarser, or leave such moves "
+                "out of it"
+            )
         curve = cls.__new__(cls)
         curve.adversary, curve._last, curve._parts = inputs.adversary(adversary), {}, []
         for n in _lengths(length):

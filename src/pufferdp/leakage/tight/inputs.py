@@ -17,6 +17,8 @@ from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.models.chain import irreducible_law, number_array
 
 ROW_TOLERANCE: Final = 1e-9
+_RAREST: Final = 1e-250
+"""Values that are rarer are not told from those that are impossible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +131,17 @@ def one_round(kernels: Floats) -> Floats:
         if m % steps == 0 and (kernels == np.tile(kernels[:steps], (m // steps, 1, 1))).all():
             return kernels[:steps]
     return kernels
+
+
+def told_apart(found: Chain) -> bool:
+    """Whether doubles hold all that is possible within a period: no product of what is above 0 has become 0."""
+    pattern = np.eye(found.size)
+    for kernel in found.kernels:
+        pattern = np.minimum(pattern @ (kernel > 0), 1.0)
+    laws = found.marginals
+    rarest = float(np.min(laws, initial=1.0, where=laws > 0))
+    same = ((pattern > 0) == (found.whole > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
+    return bool(same) and rarest > _RAREST
 
 
 def turned(found: Chain, phase: int) -> Chain:
