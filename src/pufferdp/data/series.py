@@ -374,14 +374,11 @@ class Series:
                     pairs[int(before)][int(code)] += int(count)
         if any(row[3] for row in groups):
             for _, where in self._first(linked(self.table, frame, missing).filter(nw.col("twin") == 1)):
+                summer = "; the hour that summer time repeats needs times with a zone"
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
-                    + (
-                        "; the hour that summer time repeats needs times with a zone"
-                        if self.table.unit == "time"
-                        else ""
-                    )
+                    + (summer if self.table.unit == "time" else "")
                 )
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)

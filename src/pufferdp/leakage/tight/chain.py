@@ -165,7 +165,7 @@ class TightCurve:
         allowed = inputs.target(epsilon)
         candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
         loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
-        open_brackets = [part.long for _, _, part in self._parts if isinstance(part, _ManyStates) and part.long]
+        open_brackets = [part.search for _, _, part in self._parts if isinstance(part, _ManyStates) and part.search]
         while loss > 0 and (leaks := self(loss)) > allowed:
             loss, step = loss * (allowed / leaks) * (1 - step), min(1.0, 2 * step)
             for search in open_brackets:  # what had no quick proof will hardly have one at a slightly smaller loss
@@ -508,14 +508,10 @@ class _ManyStates:
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()
+            if self.endless is not None and self.place.length is not None:
+                return self._attack(loss, self._of_endless(loss, self.endless, self.place.length))
             found = self.long.at(loss)
-            if self.place.chain.period > 1 and self.place.length is not None:  # group privacy
-                found = replace(found, upper=min(found.upper, self.place.length * loss))
             closed = found.upper <= found.lower * (1 + 10 * self.share)
-            if not closed and self.endless is not None:
-                self.endless.forget()
-                found = replace(found, upper=min(found.upper, self.endless.at(loss).upper))
-                closed = True
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
                 return self._attack(loss, found)
         each, upper = self._each(loss)
@@ -523,6 +519,23 @@ class _ManyStates:
         pair, sides = (one.likelier, one.other), (one.before, one.after)
         bracket = float(each.lower.max()), upper
         return self.place.result(loss, bracket, pair, sides, record=one.record, phase=one.phase)
+
+    def _of_endless(self, loss: float, endless: ManyStates, length: int) -> Found:
+        """What a series without end leaks, and what this one does at least, wherever it begins."""
+        assert self.long is not None
+        if not endless.closed_form:
+            endless.forget()
+        found = endless.at(loss)
+        upper = min(found.upper, length * loss)  # group privacy
+        if found.distance.max() > (length - 1) // 2:  # otherwise a record in the middle has as much around it
+            reached = self.long.climb(loss)
+            found = replace(found, lower=min(reached, upper))
+        return replace(found, upper=upper)
+
+    @property
+    def search(self) -> ManyStates | None:
+        """What is asked for brackets of long series."""
+        return self.long if self.endless is None else self.endless
 
     def _attack(self, loss: float, found: Found) -> TightLeakage:
         assert self.long is not None
