@@ -349,8 +349,9 @@ class ManyStates:
                 parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
             else:
                 parts += [(row, self._solved(row, loss, goal, first)) for row in rest[:, None]]
-            worse = [row for some, part in parts[1:] for row in some[part.lower > parts[0][1].lower.max()]]
-            self.top += [int(row) for row in worse[:4]]
+            found = [(leaks, int(row)) for some, part in parts[1:] for leaks, row in zip(part.lower, some, strict=True)]
+            worse = sorted((one for one in found if one[0] > parts[0][1].lower.max()), reverse=True)
+            self.top += [row for _, row in worse[:4]]
         rows, best = max(parts, key=lambda part: float(part[1].lower.max()))
         while self._climbs_to < min(int(best.sides.distance[:, best.lower.argmax()].max()), self.longest):
             self._climbs_to *= 2
