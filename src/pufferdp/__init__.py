@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from pufferdp.ledger.history import history as history
     from pufferdp.ledger.ledger import Ledger as Ledger
     from pufferdp.ledger.verify import LedgerCheck as LedgerCheck
+    from pufferdp.models.ar1 import Ar1 as Ar1
     from pufferdp.models.chain import MarkovChain as MarkovChain
     from pufferdp.models.chain_classes import (
         BinaryInterval as BinaryInterval,

@@ -313,6 +313,7 @@ TOURED = [
     "guide/networks.md",
     "guide/families.md",
     "guide/heights.md",
+    "guide/heart-rate.md",
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/approximate.md",

@@ -156,11 +156,13 @@ def test_flips_with_holes(seed: int, length: int, adversary: str) -> None:
     assert max(leaks.values()) <= 1 + 1e-7
 
 
-def test_a_flow_needs_every_step() -> None:
+def test_a_flow_counts_single_steps() -> None:
     chain = MarkovChain(transition=ACTIVITY, states=["rest", "active"])
-    frame = pl.DataFrame({"state": ["rest", None, "active", "rest"]})
-    with pytest.raises(NotApplicableError, match="a flow is of every step of the series"):
-        pufferdp.flow(frame, model=chain, column="state", eta=0.1, tau=0.1, missing="hole")
+    frame = pl.DataFrame({"state": ["rest", None, "active", "rest", "rest"] * 20})
+    made = pufferdp.flow(frame, model=chain, column="state", eta=0.1, tau=0.1, privacy="record", missing="hole")
+    assert made.certificate.data.lengths == [[1, 1], [3, 1], [4, 19]]
+    assert made.certificate.query.transitions == 2 + 3 * 19
+    assert pufferdp.verify(made.certificate.to_dict()).valid
 
 
 ABSORBING = MarkovChain(transition=[[0.9, 0.1, 0], [0, 0.8, 0.2], [0.3, 0, 0.7]], states=["a", "b", "c"])
@@ -251,8 +253,8 @@ def test_beliefs_stand_in_the_promise() -> None:
 @pytest.mark.parametrize(
     ("frame", "says"),
     [
-        (people(20, 4), "makes 20 chains of 80 records"),
-        (people(2, 40).head(41), "1 of 2 chains of 'who' have one record only"),
+        (people(20, 4), "has 20 values on 80 records"),
+        (people(2, 40).head(41), "1 of 2 values of 'who' have one record only"),
         (people(1, 80, who=["even", "odd"] * 40), "the values of 'who' alternate along 'when'"),
     ],
 )
@@ -271,5 +273,5 @@ def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
     made = pufferdp.release(frame, **ASKED, missing="hole", ledger=ledger, dataset="week")
     assert made.certificate.ledger is not None
     assert ledger.verify().valid
-    assert ledger.balance("week").leakage == pytest.approx(1, abs=1e-6)
+    assert ledger.dataset("week").leakage == pytest.approx(1, abs=1e-6)
     assert math.isfinite(made.certificate.noise.scale)

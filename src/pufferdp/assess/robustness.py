@@ -100,10 +100,10 @@ def robustness(
         divergence, names = closest(series, belief, length).divergence, model.labels
         record: int | str = divergence.record
     else:
-        if length is not None:
-            raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
         if model.real_valued:
             raise ModelError(f"the model is {model!r}; beliefs are compared over records with states", value=model)
+        if length is not None:
+            raise ParameterError(f"length is {length}, but the model knows its own records; leave it out", value=length)
         ours, theirs = records_of(model), records_of(belief)
         if theirs is None:
             raise ModelError(

@@ -68,13 +68,13 @@ def unscaled(total: int, records: int, low: float, high: float) -> Fraction:
     return Fraction(low) * records + (Fraction(high) - Fraction(low)) * Fraction(total, STEPS)
 
 
-def linked(table: Table, frame: Frame, missing: bool, **more: nw.Expr) -> Frame:
+def linked(table: Table, frame: Frame, missing: bool, pieces: bool = False, **more: nw.Expr) -> Frame:
     """The records among coded rows, each linked to the one before it.
 
     Adds twin (same order as the row before), before (the code of the record before), start of a chain, steps from the
     record before, and off (no whole number of steps). A missing value is a record of the chain that is not read, so it
-    counts as a step and is dropped; ``missing`` says whether there is any. ``more`` is what else to find along the same
-    order, so that rows are sorted once.
+    counts as a step and is dropped; ``missing`` says whether there is any. With ``pieces`` what follows a hole starts a
+    chain of its own. ``more`` is what else to find along the same order, so that rows are sorted once.
     """
 
     def previous(name: str) -> nw.Expr:
@@ -92,6 +92,8 @@ def linked(table: Table, frame: Frame, missing: bool, **more: nw.Expr) -> Frame:
     if layout.restart is not None:
         starts = starts | _far(table, read_distance(layout.restart, "restart"))
     steps, off = _steps(table, missing)
+    if pieces:
+        starts = starts | (steps != 1)
     twin = (nw.col("order") == nw.col("order_before")).fill_null(False).cast(nw.Int64)
     return frame.with_columns(
         twin=nw.max_horizontal(twin, nw.col("again")) if missing else twin,
@@ -121,7 +123,7 @@ def _steps(table: Table, missing: bool) -> tuple[nw.Expr, nw.Expr]:
     return whole.cast(nw.Int64), (share - whole).abs() > slack
 
 
-def chains(table: Table, frame: Frame, missing: bool, pairs: bool = False) -> Frame:
+def chains(table: Table, frame: Frame, missing: bool, pairs: bool = False, pieces: bool = False) -> Frame:
     """One row a chain: person, length, first (of its person); and one of length 0 for each twin.
 
     With ``pairs`` there are also rows of length 0 that count transitions: before, code and count. In the row of a chain
@@ -136,6 +138,7 @@ def chains(table: Table, frame: Frame, missing: bool, pairs: bool = False) -> Fr
         table,
         frame,
         missing,
+        pieces,
         place=in_order(table, nw.col("code").cum_count()),
         order_after=in_order(table, nw.col("order").shift(-1)),
     ).with_columns(nw.col("place").cast(nw.Int64), near=(nw.col("steps") == 1).fill_null(False).cast(nw.Int64))

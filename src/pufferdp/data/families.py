@@ -1,20 +1,28 @@
-"""A table of real numbers in families: how many rows each has, and the sum of the clipped numbers."""
+"""A table of real numbers, in families or in series: how many rows each has, and the sum of the clipped numbers."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Final
 
 import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.expressions import UNKNOWN
+from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Columns, shorten
+from pufferdp.data.layout import Coding, Columns, Layout, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
+from pufferdp.data.ranges import Ranges
+from pufferdp.data.series import open_series
 from pufferdp.data.sources import Frame, Source, doubles, open_source, rows
+from pufferdp.data.tables import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +67,76 @@ def read_families(
     else:
         sizes = frame.group_by("person").agg(nw.len().alias("rows"))
         lengths = [(int(a), int(b)) for a, b in rows(sizes.group_by("rows").agg(nw.len().alias("families")))]
-    clipped = doubles(frame.select(nw.col("number").clip(*clip)))
+    (clipped,) = doubles(frame.select(nw.col("number").clip(*clip)))
     return Families(lengths=tuple(sorted(lengths)), clipped=Fraction(math.fsum(clipped.tolist())))
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NumberSeries:
+    """Series of numbers that go on behind every gap. How many there are, how long and which are missing is public."""
+
+    table: Table
+    lengths: tuple[tuple[int, int], ...]
+    """(records of a series that are not missing, how many series have so many), sorted."""
+    missing: int
+    """Rows without a number."""
+    holes: int
+    """Records that are missing inside series: rows without a number, and rows that are not there."""
+    ranges: Ranges
+    """Which records were read."""
+    numbers: NDArray[np.float64]
+    """EXACT: the numbers, one series after the other."""
+    distances: NDArray[np.float64]
+    """How far each lies behind the number before it, in ticks of the order; below 0 for the first of a series."""
+
+    def __repr__(self) -> str:
+        return f"NumberSeries({self.lengths})"
+
+    def clipped(self, low: float, high: float) -> Fraction:
+        """EXACT: the sum of the clipped numbers, rounded to a double once."""
+        return Fraction(math.fsum(np.clip(self.numbers, low, high).tolist()))
+
+    @property
+    def fingerprint(self) -> dict[str, int]:
+        """EXACT: a number that stands for these numbers in any order, for a keyed digest."""
+        digest = hashlib.sha256(np.sort(self.numbers).astype("<f8").tobytes()).digest()
+        return {"numbers": int.from_bytes(digest[:8], "big")}
+
+
+@reading()
+def read_number_series(source: Source, layout: Layout) -> NumberSeries:
+    """Read a column of numbers as one series, or one for each person; what is missing is a hole."""
+    series = open_series(source, layout)
+    table = series.table
+    if not table.numeric:
+        raise DataError(f"the column {layout.column!r} holds text; the model is about numbers: convert the column")
+    people = [] if layout.by is None else ["person"]
+    strange = (nw.col("number").is_null() | ~nw.col("number").is_finite()) & ~nw.col("value").is_null()
+    wrong = table.frame.filter(strange).select("value", "order", *people).sort("order", *people)
+    for value, *where in rows(wrong.head(1)):
+        raise DataError(
+            f"{shown(value)} at {table.place(*where)} is not a finite number, and the model is about numbers; correct "
+            "it or drop it",
+            value=value,
+        )
+    # Refuses rows without a place or with the same one, and those that do not fit the step of the model.
+    counts = series.counts(_ANY_NUMBER, ranges=True)
+    present = table.frame.filter(~nw.col("value").is_null())
+    present = present.with_columns(order_before=in_order(table, nw.col("order").shift(1))).sort(*people, "order")
+    distance = (nw.col("order") - nw.col("order_before")).cast(nw.Float64).fill_null(-1.0).alias("distance")
+    numbers, distances = doubles(present.select("number", distance))
+    return NumberSeries(
+        table=table,
+        lengths=counts.lengths,
+        missing=counts.missing,
+        holes=counts.holes,
+        ranges=counts.ranges,
+        numbers=numbers,
+        distances=distances,
+    )
+
+
+_ANY_NUMBER: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
 
 
 def _numbers(frame: Frame, column: str, by: str | None) -> Frame:

@@ -65,11 +65,12 @@ class Series:
         clip: tuple[float, float] | None = None,
         transitions: bool = False,
         ranges: bool = False,
+        pieces: bool = False,
     ) -> Counts:
         """Count records, chains and states.
 
         With ``clip`` also sum the numbers, with ``transitions`` count pairs, with ``ranges`` say which records were
-        read.
+        read. With ``pieces`` lengths are those of the pieces between holes.
         """
         frame, tally, total, ends = self._tally(coding, clip)
         missing = tally.pop(MISSING, 0)
@@ -79,7 +80,7 @@ class Series:
         alone = self._is_one_chain(missing)
         holes = 0 if alone else sum(self._holes(frame, missing > 0).values())
         plain = pairs is None and alone
-        lengths, restarts = (((records, 1),), 0) if plain else self._lengths(frame, missing > 0, pairs)
+        lengths, restarts = (((records, 1),), 0) if plain else self._lengths(frame, missing > 0, pairs, pieces)
         return Counts(
             records=records,
             lengths=lengths,
@@ -140,9 +141,9 @@ class Series:
         if not self._is_one_chain(missing):
             self._lengths(frame, missing > 0)  # refuses duplicates, which have no order
         people = [] if self.table.layout.by is None else ["person"]
-        records = linked(self.table, frame, missing > 0).filter(nw.col("record") == 1).sort(*people, "order")
-        codes, starts, steps = integers(records.select("code", "start", nw.col("steps").fill_null(1)))
-        return np.split(codes, np.flatnonzero((starts == 1) | (pieces & (steps != 1)))[1:])
+        records = linked(self.table, frame, missing > 0, pieces).filter(nw.col("record") == 1).sort(*people, "order")
+        codes, starts = integers(records.select("code", "start"))
+        return np.split(codes, np.flatnonzero(starts)[1:])
 
     @reading()
     def found_states(self) -> tuple[str, ...]:
@@ -345,6 +346,14 @@ class Series:
         )
 
     @reading()
+    def sizes(self) -> tuple[int, int]:
+        """How many people have records, and how many of them have one only."""
+        present = self.table.frame.filter(~nw.col("value").is_null()).group_by("person").agg(nw.len().alias("count"))
+        single = (nw.col("count") == 1).cast(nw.Int64).sum().alias("single")
+        ((people, alone),) = rows(present.select(nw.len().alias("people"), single))
+        return int(people), int(alone or 0)
+
+    @reading()
     def alternates(self, records: int) -> bool:
         """Whether people take turns along the order, and no two share a place: as if one series had been cut."""
         frame = self.table.frame.select("order", "person")
@@ -356,7 +365,7 @@ class Series:
         return int(switches or 0) > records / 10
 
     def _lengths(
-        self, frame: Frame, missing: bool, pairs: list[list[int]] | None = None
+        self, frame: Frame, missing: bool, pairs: list[list[int]] | None = None, pieces: bool = False
     ) -> tuple[tuple[tuple[int, int], ...], int]:
         """Second pass: (length, how many chains) and the number of chains that are not the first of a person.
 
@@ -364,9 +373,9 @@ class Series:
         """
         sums = nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()
         if pairs is None:
-            groups = rows(self._chains(frame, missing).group_by("length").agg(*sums))
+            groups = rows(self._chains(frame, missing, pieces=pieces).group_by("length").agg(*sums))
         else:
-            both = self._chains(frame, missing, pairs=True).group_by("before", "code", "length")
+            both = self._chains(frame, missing, pairs=True, pieces=pieces).group_by("before", "code", "length")
             counted = rows(both.agg(*sums, nw.col("count").sum()))
             groups = [row[2:6] for row in counted]
             for before, code, *_, count in counted:
@@ -383,9 +392,9 @@ class Series:
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)
 
-    def _chains(self, frame: Frame, missing: bool, pairs: bool = False) -> Frame:
+    def _chains(self, frame: Frame, missing: bool, pairs: bool = False, pieces: bool = False) -> Frame:
         """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
-        return chains(self.table, frame, missing, pairs)
+        return chains(self.table, frame, missing, pairs, pieces)
 
     def _first(self, frame: Frame, shown: str = "value") -> list[tuple[Any, str]]:
         """The first row of a frame: its value, or its distance from the record before, and where it is."""

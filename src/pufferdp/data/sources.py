@@ -71,14 +71,12 @@ def integers(frame: Frame) -> list[NDArray[np.int64]]:
     return [column.to_numpy().astype(np.int64) for column in frame.collect().iter_columns()]
 
 
-def doubles(frame: Frame) -> NDArray[np.float64]:
-    """Bring one column of numbers, none of them missing, to Python."""
+def doubles(frame: Frame) -> list[NDArray[np.float64]]:
+    """Bring columns of numbers, none of them missing, to Python."""
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
-        (column,) = native.fetchnumpy().values()
-        return np.asarray(column, dtype=np.float64)
-    (series,) = frame.collect().iter_columns()
-    return np.asarray(series.to_numpy(), dtype=np.float64)
+        return [np.asarray(column, dtype=np.float64) for column in native.fetchnumpy().values()]
+    return [np.asarray(series.to_numpy(), dtype=np.float64) for series in frame.collect().iter_columns()]
 
 
 def _open_frame(source: Source, columns: Columns) -> Frame:

@@ -22,6 +22,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.leakage.additive.ar1 import ar1_factor
 from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.leakage.chains.mixing import box_contraction
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
@@ -31,6 +32,7 @@ from pufferdp.leakage.tight import any_start
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
+from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
@@ -352,6 +354,14 @@ def _refuse_clock(model: Model) -> None:
         raise NotApplicableError("is proved for one transition table, and a clock has several")
 
 
+def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
+    series = ar1_of(model)
+    if series is None:
+        raise _OtherKindError("is about series of real numbers, and the model is not one")
+    theorem = "1 + the shifts |phi|^k of the other records, at most (1+|phi|)/(1-|phi|) (docs/theory/ar1.md)"
+    return Line("ar1", theorem, ar1_factor(series.strongest, longest, adversary), holds_for=CLIPPED)
+
+
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
     _refuse_clock(model)
     chains = _series(model).chains
@@ -495,6 +505,7 @@ _MAKERS: Final[dict[str, Callable[[Model, int, Adversary], Curve]]] = {
     "gaussian": _gaussian,
     "gaussian-class": _gaussian_class,
     "gaussian-exact": _gaussian_exact,
+    "ar1": _ar1,
     "markov": _markov,
     "zhao": _zhao,
     "quilt": _quilt,

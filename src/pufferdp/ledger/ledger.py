@@ -170,8 +170,10 @@ class Ledger:
             spent = state.spent if state.everywhere is None else state.everywhere
             if state.has_ranges:
                 spent = add_up(spent, sums.largest(ranges)[2])
-            # A release of next to nothing shows for which length the curve will be read.
-            then = state.after(Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges), "", sums)
+            # A release of next to nothing shows for which length the curve will be read; of real numbers it is clipped.
+            width = (state.width or 1.0) if rule.model.real_valued else None
+            tiny = Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges, width=width)
+            then = state.after(tiny, "", sums)
         return room_for(rule, then, spent)
 
     def would_refuse(self, name: str, charge: Charge) -> RefusedError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pufferdp.models.ar1 import Ar1
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain, SeriesModel
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
@@ -17,6 +18,7 @@ from pufferdp.models.pedigree import Member, Pedigree
 
 __all__ = [
     "AnyGroups",
+    "Ar1",
     "BayesianNetwork",
     "BinaryInterval",
     "Gaussian",

@@ -84,7 +84,7 @@ class NumberModel(Model):
                     f"{name} is {value!r}; it is for series, and families of numbers have no order: leave it out",
                     value=value,
                 )
-        if missing != "refuse":
+        if missing == "hole":
             raise ParameterError(
                 f"missing is {missing!r}; it is for series, and a family has no holes: leave it out whole"
             )

@@ -26,6 +26,7 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import link
+from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_to_dict, plain_errors
@@ -436,7 +437,9 @@ def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
     return ranges
 
 
-def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]], model: Model) -> dict[str, Claim | Claims]:
+def data_claims(
+    data: Mapping[str, Any], lengths: Sequence[Sequence[int]], model: Model, within_bins: bool = False
+) -> dict[str, Claim | Claims]:
     """How the data was read: nobody can tell without it, but what was counted must add up."""
     claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in data.items()}
     total = sum(length * count for length, count in data["lengths"])
@@ -445,19 +448,19 @@ def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]], model
     if data["missing"] == "refuse":
         claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
     if data.get("beliefs") is not None:
-        claims |= belief_claims(data, model)
+        claims |= belief_claims(data, model, within_bins)
         if data["missing"] == "refuse":
             claims["holes"] = Exact(0, words="data.holes is {stated}, and missing records were refused")
     return claims
 
 
-def belief_claims(data: Mapping[str, Any], model: Model) -> dict[str, Claim | Claims]:
+def belief_claims(data: Mapping[str, Any], model: Model, within_bins: bool = False) -> dict[str, Claim | Claims]:
     """What the promise rests on besides the model: it follows from how the data was read."""
     if data["missing"] == "break":
         raise CertificateError("data.missing is 'break', which is of an earlier version, and data.beliefs is of this")
     if data.get("step") is not None and (data["step"] != _number(model.step) or data["order"] is None):
         raise CertificateError(f"data.step is {data['step']!r}; the model's is {model.step!r}")
-    return {"beliefs": Exact(beliefs(data, series_of(model)))}
+    return {"beliefs": Exact(beliefs(data, series_of(model) or ar1_of(model), within_bins))}
 
 
 def _number(step: str | float | None) -> str | float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.errors import DataError, NotApplicableError
-from pufferdp.data.families import read_families
+from pufferdp.data.families import read_families, read_number_series
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
 from pufferdp.data.series import Series, open_series
+from pufferdp.models.ar1 import Ar1, ar1_of
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
 from pufferdp.models.clock import MarkovClock, clock_of
@@ -43,6 +44,8 @@ class Exact:
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
     """Which records were read: public."""
+    fingerprint: dict[str, int] = field(default_factory=dict)
+    """What stands for the data of a series of real numbers, where it is compared with those of a fit."""
     holes: bool = False
     """Whether records of a chain are missing: public."""
 
@@ -57,6 +60,9 @@ def read_exact(data: object, model: Model, query: Query, layout: Layout, id: str
         return _of_records(data, records, layout, id)
     if numbers is not None:
         return _of_families(data, numbers, query, layout, id)
+    autoregressive = ar1_of(model)
+    if autoregressive is not None:
+        return _of_numbers(data, autoregressive, query, layout)
     return _of_series(data, model, query, layout)
 
 
@@ -106,17 +112,31 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
     )
 
 
+def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact:
+    assert query.clip is not None  # refused before, by the query
+    read = read_number_series(data, layout)
+    return Exact(
+        lengths=read.lengths,
+        histogram=(),
+        clipped=read.clipped(*query.clip),
+        states=lambda: [],
+        facts=facts_of(layout, None, read.lengths, read.missing, read.ranges, read.holes, model),
+        ranges=read.ranges,
+        fingerprint=read.fingerprint,
+    )
+
+
 def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exact:
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
     exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
-    check_people(model, series, counts.lengths)
+    check_people(model, series, counts.records)
     check_moves(model, series)
     return exact
 
 
-def check_people(model: Model, series: Series, lengths: Lengths) -> None:
+def check_people(model: Model, series: Series, records: int) -> None:
     """Refuse a column that cuts a series into pieces which do not look like people, unless somebody vouches for it.
 
     How many records each value has, and in which order they come, is public.
@@ -124,22 +144,21 @@ def check_people(model: Model, series: Series, lengths: Lengths) -> None:
     layout = series.table.layout
     if layout.by is None or layout.independent or series_of(model) is None:
         return
-    records, chains = sum(n * m for n, m in lengths), sum(m for _, m in lengths)
+    people, single = series.sizes()
     believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
     believe += "--independent"
-    single = dict(lengths).get(1, 0)
-    if single and chains > 1:
+    if single and people > 1:
         raise DataError(
-            f"{single} of {chains} chains of {layout.by!r} have one record only; leave them out, or, {believe}",
+            f"{single} of {people} values of {layout.by!r} have one record only; leave them out, or, {believe}",
             value=single,
         )
-    if chains > 1 and chains > records / 10:
+    if people > 1 and people > records / 10:
         raise DataError(
-            f"the column {layout.by!r} makes {chains} chains of {records} records; each counts as independent of the "
+            f"the column {layout.by!r} has {people} values on {records} records; each counts as independent of the "
             f"others, and so many look like pieces of a few: {believe}",
-            value=chains,
+            value=people,
         )
-    if layout.order is not None and chains > 1 and series.alternates(records):
+    if layout.order is not None and people > 1 and series.alternates(records):
         raise DataError(
             f"the values of {layout.by!r} alternate along {layout.order!r}, as if one series were cut into several; "
             f"{believe}",
@@ -220,7 +239,16 @@ def exact_of(
         clipped=counts.clipped,
         states=states,
         holes=counts.missing + counts.holes > 0,
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.holes, series_of(model)),
+        facts=facts_of(
+            layout,
+            None,
+            counts.lengths,
+            counts.missing,
+            counts.ranges,
+            counts.holes,
+            series_of(model),
+            within_bins=counts.clipped is not None and model.bins is not None,
+        ),
         ranges=counts.ranges,
     )
 
@@ -243,20 +271,16 @@ class ExactFlow:
 
 
 def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: bool) -> ExactFlow:
-    """Count the transitions of all chains; every record must be there."""
+    """Count the transitions of all chains; none leads across a hole.
+
+    The bounds count the transitions that are seen, whether or not a chain runs on between them (docs/theory/flow.md).
+    """
     coding = coding_of(model)
     series = open_series(data, layout)
-    counts = series.counts(coding, transitions=True, ranges=True)
-    check_people(model, series, counts.lengths)
+    counts = series.counts(coding, transitions=True, ranges=True, pieces=True)
+    check_people(model, series, counts.records)
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
-    lost = counts.missing + counts.holes
-    if lost:
-        raise NotApplicableError(
-            f"{lost} record(s) are missing; a flow is of every step of the series: fill them in, or, where you believe "
-            "that what follows a gap is independent of what went before, use --restart",
-            value=lost,
-        )
     check_start(model, counts)
     histogram = histogram_of(model, counts)
     assert counts.transitions is not None
@@ -277,7 +301,8 @@ def facts_of(
     dropped: int,
     ranges: Ranges = EVERYTHING,
     holes: int = 0,
-    series: SeriesModel | None = None,
+    series: SeriesModel | Ar1 | None = None,
+    within_bins: bool = False,
 ) -> dict[str, Any]:
     """How the data was read: public."""
     gap, step = (float(value) if isinstance(value, int) else value for value in (layout.restart, layout.step))
@@ -296,11 +321,14 @@ def facts_of(
         "holes": holes,
         **({} if step is None or layout.order is None else {"step": step}),
     }
-    return {**facts, "beliefs": beliefs(facts, series)}
+    return {**facts, "beliefs": beliefs(facts, series, within_bins)}
 
 
-def beliefs(facts: Mapping[str, Any], series: SeriesModel | None) -> list[str]:
-    """What a promise rests on besides the model, because of how the data was read."""
+def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_bins: bool = False) -> list[str]:
+    """What a promise rests on besides the model, because of how the data was read.
+
+    ``within_bins``: numbers are released, and the model speaks of the bins that they lie in alone.
+    """
     out = []
     if facts["by"] is not None:
         out.append(f"different values of {facts['by']!r} are independent")
@@ -308,7 +336,10 @@ def beliefs(facts: Mapping[str, Any], series: SeriesModel | None) -> list[str]:
         gap = facts["gap"] if isinstance(facts["gap"], str) else f"{facts['gap']:g}"
         out.append(f"what follows a gap of more than {gap} in {facts['order']!r} is independent of what went before")
     if series is not None and facts.get("step") is None:
-        out.append("rows that follow each other are one step of the model apart")
+        apart = "at least one step" if series.real_valued else "one step"
+        out.append(f"rows that follow each other are {apart} of the model apart")
+    if within_bins:
+        out.append("given the bins, where a number lies inside its bin is independent of everything else")
     return out
 
 

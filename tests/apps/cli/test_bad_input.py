@@ -339,15 +339,8 @@ DATA = [
         model_json=changed(start=[0.5, 0.5]),
         data_csv=csv("time,activity", "2024-01-01 00:00:00,rest", "2024-01-01 01:00:00,rest"),
     ),
-    case(
-        "given start and missing values",
-        but(RELEASE, missing="hole"),
-        "gap",
-        "stationary",
-        code=3,
-        model_json=changed(start=[0.5, 0.5]),
-        data_csv=csv("activity,n", "rest,1", ",2", "rest,3"),
-    ),
+    case("missing break", but(RELEASE, missing="break"), "missing is 'break'", "does not forget", "use hole"),
+    case("gap", but(RELEASE, gap="10min"), "--gap 10min", "--missing hole", "--restart 10min"),
 ]
 
 FITS = [

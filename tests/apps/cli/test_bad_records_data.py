@@ -75,9 +75,9 @@ DATA = [
 OPTIONS = [
     weather("order", "--id who --order who", "order is 'who'", "series", "--id"),
     weather("by", "--id who --by who", "by is 'who'", "series", "--id"),
-    weather("gap", "--id who --restart 10min", "gap is '10min'", "series", "--id"),
+    weather("restart", "--id who --restart 10min", "restart is '10min'", "series", "--id"),
     weather("bins", "--id who --bins 0,1,2", "bins is '0,1,2'", "series"),
-    weather("missing hole", "--id who --missing hole", "missing is 'break'", "every record", "fill it in"),
+    weather("missing hole", "--id who --missing hole", "missing is 'hole'", "every record", "fill it in"),
     weather("missing unknown", "--id who --missing drop", "missing is 'drop'", "refuse"),
     weather("clip without numbers", "--id who --query sum --clip 0 1", "sum needs numbers", "value for each state"),
     weather("id and no model file", "--id who --model no.json", "'no.json'", "does not exist"),
@@ -94,7 +94,7 @@ OPTIONS = [
         {**ANY, "largest": 2},
         csv("t,house,state", "1,a,ill", "2,a,ill", "9,a,ill", "10,a,ill"),
         "--by house --order t --restart 3",
-        "gap is 3",
+        "restart is 3",
         "leave it out",
     ),
     other(
@@ -102,7 +102,7 @@ OPTIONS = [
         {**ANY, "largest": 2},
         csv("house,state", "a,ill", "a,ill", "a,", "a,ill", "a,ill"),
         "--by house --missing hole",
-        "missing is 'break'",
+        "missing is 'hole'",
         "drop those rows",
     ),
 ]

@@ -13,7 +13,7 @@ from tests.apps.cli.test_bad_input import check_sentence
 
 COMMAND = ["leakage", "model.json", "--length", "50"]
 GAUSSIAN = {"gaussian", "gaussian-class", "gaussian-exact"}
-CURVES = {"independent", "general", "markov", "zhao", "quilt", "odds", "tight", "pedigree", *GAUSSIAN}
+CURVES = {"independent", "general", "markov", "zhao", "quilt", "odds", "tight", "pedigree", "ar1", *GAUSSIAN}
 
 
 @pytest.fixture(autouse=True)

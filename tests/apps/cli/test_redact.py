@@ -68,7 +68,7 @@ def test_order_people_and_a_ledger_on_the_command_line(run: Run, folder: Path) -
     (folder / "b.csv").write_text("\n".join([head, *lines[::-1]]) + "\n")
     assert run("ledger", "create", "l.db", "--dataset", "d", "--model", "m.json", "--budget", "2").code == 0
     usual = ["--model", "m.json", "--column", "activity", "--epsilon", "1", "--method", "window"]
-    read = ["--order", "time", "--by", "person", "--restart", "10min"]
+    read = ["--order", "time", "--by", "person", "--restart", "10min", "--independent"]
     paid = ["--ledger", "l.db", "--dataset", "d"]
     files = ["--out", "o.csv", "--certificate", "c.json", "--tilted", "t.json", "--figure", "f.png", "--rule", "r.json"]
     done = run("redact", "b.csv", "--private", "7", *usual, *read, *paid, *files)

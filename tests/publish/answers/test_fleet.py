@@ -75,7 +75,7 @@ def test_each_person_gets_what_they_would_get_alone(
     rows: pl.DataFrame, query: str, adversary: str, mechanism: str | None
 ) -> None:
     """By default the best noise that there is for each: what ``release`` chooses for one person."""
-    asked = {**ASKED, "query": query, "adversary": adversary, "gap": 10, "sampler": Silent()}
+    asked = {**ASKED, "query": query, "adversary": adversary, "restart": 10, "sampler": Silent()}
     models = {person: model for person, model in MODELS.items() if mechanism is None or person != "fay"}
     rows = rows.filter(pl.col("who").is_in(list(models)))
     fleet = release_fleet(rows, models=models, mechanism=mechanism, **asked)
@@ -169,7 +169,12 @@ def test_models_without_records_are_named(rows: pl.DataFrame) -> None:
         ({**MODELS, "ann": chain(0.9, 0.4, bins=(0.0, 1.0, 2.0))}, {}, ModelError, "have other bins"),
         (MODELS, {"query": "count:run"}, Exception, "run"),
         (MODELS, {"mechanism": "magic"}, Exception, "mechanism is 'magic'"),
-        ({**MODELS, "ann": chain(0.9, 0.4, start=[1.0, 0.0])}, {"gap": 10}, Exception, "start law is for the first"),
+        (
+            {**MODELS, "ann": chain(0.9, 0.4, start=[1.0, 0.0])},
+            {"restart": 10},
+            Exception,
+            "start law is for the first",
+        ),
     ],
 )
 def test_refusals(rows: pl.DataFrame, models: Any, more: Any, error: type[Exception], expected: str) -> None:

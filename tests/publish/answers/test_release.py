@@ -125,16 +125,17 @@ def test_bins_and_clip_on_raw_numbers():
     assert again.certificate.model["bins"] == [0, 200, 400]
 
 
-def test_people_and_gaps_make_independent_chains():
+def test_people_and_restarts_make_independent_chains():
     frame = pd.DataFrame(
         {"who": ["a"] * 6 + ["b"] * 3, "t": [0, 1, 2, 10, 11, 12, 0, 1, 2], "state": (["rest", "active", "rest"] * 3)}
     )
-    done = release(frame, model=CHAIN, column="state", order="t", by="who", restart=5, query="histogram", epsilon=1.0)
+    asked = {"column": "state", "order": "t", "by": "who", "query": "histogram", "epsilon": 1.0, "independent": True}
+    done = release(frame, model=CHAIN, restart=5, **asked)
     assert done.certificate.data.lengths == [[3, 3]]
     given = MarkovChain(transition=CHAIN.transition, states=CHAIN.states, start=[0.5, 0.5])
     with pytest.raises(NotApplicableError, match="after a gap"):
-        release(frame, model=given, column="state", order="t", by="who", restart=5, query="histogram", epsilon=1.0)
-    release(frame, model=given, column="state", order="t", by="who", query="histogram", epsilon=1.0)
+        release(frame, model=given, restart=5, **asked)
+    release(frame, model=given, **asked)
 
 
 def test_estimates_could_be_true():

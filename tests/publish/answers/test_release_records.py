@@ -198,5 +198,5 @@ def test_what_the_model_rules_out_is_not_published_exactly():
     turns = MarkovChain(transition=[[0, 1], [1, 0]])
     asked["model"] = turns
     assert release(pd.DataFrame({"x": [1, 0, 1, 0]}), **asked).answer == 2
-    with pytest.raises(DataError, match="the model rules out"):
+    with pytest.raises(DataError, match="the model calls that impossible"):
         release(pd.DataFrame({"x": [1, 1, 1, 0]}), **asked)

@@ -73,20 +73,20 @@ def test_without_noise_it_is_the_flow():
     assert sampler.scale > done.certificate.calibration.sigma / kappa
 
 
-def test_gaps_people_and_missing_values_break_no_transition_into_two():
+def test_no_transition_leads_from_one_person_or_one_piece_to_another():
     frame = pd.DataFrame(
         {
             "who": ["x"] * 6 + ["y"] * 4,
             "t": [0, 1, 2, 10, 11, 12, 0, 1, 2, 3],
-            "s": ["a", "b", "c", "a", "a", "b", "c", None, "b", "b"],
+            "s": ["a", "b", "c", "a", "a", "b", "c", "c", "b", "b"],
         }
     )
     done = flow(
-        frame, order="t", by="who", restart=2, missing="hole", sampler=Silent(), mechanism="flow-simplex", **RECORD
+        frame, order="t", by="who", restart=2, independent=True, sampler=Silent(), mechanism="flow-simplex", **RECORD
     )
-    expected = counted(["a", "b", "c"]) + counted(["a", "a", "b"]) + counted(["b", "b"])
-    assert done.certificate.query.transitions == 5  # 2 + 2 + 0 + 1
-    assert np.allclose(done.flow, expected / 5, atol=1e-15)
+    expected = counted(["a", "b", "c"]) + counted(["a", "a", "b"]) + counted(["c", "c", "b", "b"])
+    assert done.certificate.query.transitions == 7  # 2 + 2 + 3
+    assert np.allclose(done.flow, expected / 7, atol=1e-15)
     assert verify(done.certificate).valid
 
 

@@ -130,21 +130,20 @@ def test_numbers_with_bins_are_released_as_they_are(tmp_path: Path) -> None:
     assert "independent of all other records" in result.certificate.public[-1]
 
 
-def test_a_missing_value_ends_a_chain(tmp_path: Path) -> None:
+def test_the_chain_goes_on_behind_a_missing_value(tmp_path: Path) -> None:
     values = series()
     values[25] = ""  # row 26
     data, out = write(tmp_path / "d.csv", values), tmp_path / "o.csv"
     with pytest.raises(DataError, match="missing in 1 rows, first at row 26"):
         redact(data, out=out)
     result = redact(data, out=out, private=[27, 10], missing="hole")
-    assert {tuple(span) for span in result.certificate.data.chains} == {(1, 25), (27, 60)}  # type: ignore[union-attr]
+    assert [tuple(span) for span in result.certificate.data.chains] == [(1, 60)]  # type: ignore[union-attr]
     published = read(out)
-    assert (published[9], published[25], published[26]) == ("*", "", "*")
+    assert (published[9], published[25] in ("", "*"), published[26]) == ("*", True, "*")
     assert result.leakage <= 1
-    assert all(not b.first <= 26 <= b.last for b in result.blocks)
     assert pufferdp.verify(result.certificate.to_dict()).valid  # type: ignore[union-attr]
-    with pytest.raises(DataError, match="nothing to hide"):
-        redact(data, out=tmp_path / "other.csv", private=[26], missing="hole")
+    hidden = redact(data, out=tmp_path / "other.csv", private=[26], missing="hole")
+    assert 0 < hidden.leakage <= 1  # what surrounds it shows it
 
 
 def test_what_is_drawn_has_the_probabilities_of_the_design() -> None:

@@ -26,7 +26,7 @@ from tests.strategies import examples
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.5, 0.5]], states=("rest", "active"))
 USUAL: dict[str, Any] = {"model": CHAIN, "column": "activity", "epsilon": 0.8}
-READ: dict[str, Any] = {"order": "time", "by": "who", "gap": 2, "missing": "hole"}
+READ: dict[str, Any] = {"order": "time", "by": "who", "restart": 2, "missing": "hole"}
 
 
 def table(generator: np.random.Generator, records: int) -> pd.DataFrame:
@@ -136,7 +136,7 @@ def test_many_scattered_rows_are_marked_and_stay_in_order(tmp_path: Path) -> Non
     [
         ({"private": [4], "order": "time"}, DataError, "nothing to hide"),
         ({"private": [9], "order": "time"}, ParameterError, "the data has 6 rows"),
-        ({"private": [1], "gap": 2}, DataError, "no order column"),
+        ({"private": [1], "restart": 2}, DataError, "no order column"),
         ({"private": [1], "order": "nowhere"}, DataError, "nowhere"),
         ({"private": [1], "order": "twice"}, DataError, "without ties"),
     ],

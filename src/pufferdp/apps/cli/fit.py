@@ -33,6 +33,9 @@ def fit(
         str | None,
         typer.Option("--clock", help="One table a slot: hour (of the day), day (of the week), or slots in a day."),
     ] = None,
+    ar1: Annotated[
+        bool, typer.Option("--ar1", help="Fit a series of real numbers, each drawn towards the one before.")
+    ] = False,
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
     ] = None,
@@ -42,7 +45,7 @@ def fit(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Estimate a chain from data, or with --confidence a class of chains that contains the truth."""
+    """Estimate a chain or a series of numbers from data, or with --confidence a class that contains the truth."""
     from pufferdp.basics.errors import ParameterError
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import model_to_dict
@@ -68,6 +71,7 @@ def fit(
                 start=start,
                 states=None if states is None else states.split(","),
                 clock=clock,
+                ar1=ar1,
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,
                 dataset=dataset,

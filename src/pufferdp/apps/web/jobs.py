@@ -217,7 +217,7 @@ def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, colum
     """The states of a series, row by row, for its owner to point at."""
     progress("reading the series")
     believed = inputs.model(model)
-    if not believed.needs_length:
+    if not believed.needs_length or believed.real_valued:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
     layout, coding = Layout(column=column, missing="break"), coding_of(believed)
     file = inputs.file(data)

@@ -340,5 +340,5 @@ def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
         lower=bound.lower,
         delta=bound.slack,
         before=odds / (1 + odds),
-        right=1 / (1 + math.exp(-replace(bound, slack=0.0).lower) / odds),
+        right=odds / (odds + math.exp(-replace(bound, slack=0.0).lower)),
     )

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.ours import Records
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
@@ -209,10 +210,15 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
                 "the model is a clock, and an audit draws series from one transition table: give a markov_chain"
             )
         return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
-    if numbers is not None:
-        if clip is None:
-            raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")
+    if model.real_valued and clip is None:
+        raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")
+    if numbers is not None and clip is not None:
         return (NormalBelief(numbers.example(clip), clip),)
+    autoregressive = ar1_of(model)
+    if autoregressive is not None and clip is not None:
+        if length is None:
+            raise ParameterError("length is missing; a series needs the number of records: give it with --length")
+        return (NormalBelief(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(
             "the model says only how many records hang together, and no law to draw from: give groups with sizes and "

@@ -7,7 +7,6 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import (
     GOES_ON,
@@ -172,7 +171,7 @@ def public_facts(problem: Problem) -> list[str]:
 
 def statement(problem: Problem, delta: float = 0.0) -> str:
     """The promise in one sentence; of a part of a series a second one says that it goes on."""
-    goes_on = problem.part and series_of(problem.model) is not None
+    goes_on = problem.part and problem.model.needs_length
     return _promise(problem, delta) + (f" {GOES_ON}" if goes_on else "")
 
 

@@ -180,7 +180,8 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
             series = series_of(model)
             if series is None:
                 raise ModelError(
-                    f"the model of {person!r} is not about a series; a fleet takes chains and classes of them",
+                    f"the model of {person!r} is not about a series of states; a fleet takes chains and classes of "
+                    "them",
                     value=model,
                 )
             out[person] = series

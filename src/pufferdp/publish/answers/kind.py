@@ -185,7 +185,12 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             },
             "expected_l1_error": Near(noise.law.expected_l1_error),
             "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
-            "data": data_claims(made.data, query_problem.lengths, query_problem.model),
+            "data": data_claims(
+                made.data,
+                query_problem.lengths,
+                query_problem.model,
+                within_bins=query.reads_numbers(query_problem.model) and query_problem.model.bins is not None,
+            ),
             "public": Exact([*public_facts(query_problem), *moves_fact(made.data, query_problem.model)]),
             "labels": Exact(list(bound.labels)),
             "answer": Stated(answer),

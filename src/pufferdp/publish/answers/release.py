@@ -25,6 +25,7 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
@@ -211,6 +212,8 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         answer = _noisy(problem.problem, solution, exact, self.sampler)
         more = [EXACT_ANSWER] if solution.calibration.scale == 0 else []
         more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
+        same = fitted_warning(self.model.fitted, exact.fingerprint) if exact.fingerprint else None
+        more += [same] if same else []
         self.progress("denoising")
         made = self.made(self.model, exact.facts, exact.histogram, charged, answer, more)
         certificate = self.kind.certify(problem, solution, made)

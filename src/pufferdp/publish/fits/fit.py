@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,13 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts, Place
 from pufferdp.data.series import Series, open_series
+from pufferdp.models.ar1 import Ar1
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
 from pufferdp.publish.fingerprint import data_digest
+from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 class Fit(Paged):
     """A fitted model and what was left out of it."""
 
-    model: MarkovChain | MarkovInterval | MarkovClock
+    model: MarkovChain | MarkovInterval | MarkovClock | Ar1
     left_out: tuple[str, ...]
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
@@ -64,6 +66,7 @@ def fit(
     start: str = "stationary",
     states: Sequence[str] | None = None,
     clock: str | int | None = None,
+    ar1: bool = False,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -89,24 +92,29 @@ def fit(
         states: the states by name; those found in the column by default.
         clock: fit one table for each slot of a rhythm: ``"hour"`` of the day, ``"day"`` of the week, or a number of
             equal slots in a day.
+        ar1: fit a series of real numbers in place of a chain, each drawn towards the one before.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
         dataset: which data set of the ledger; one without a model adopts the fitted one.
         sampler: where the noise of a private fit comes from; the operating system by default.
         progress: called with a few words before each step.
     """
+    reading = Reading(
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+    )
+    if ar1:
+        given = {"bins": bins, "states": states, "dp_epsilon": dp_epsilon, "ledger": ledger}
+        return _fit_numbers(data, reading, confidence, {**given, "start": None if start == "stationary" else start})
     return FitPublication(
         data=data,
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            first=first,
-            last=last,
-        ),
+        reading=reading,
         bins=bins,
         confidence=confidence,
         start=start,
@@ -117,6 +125,15 @@ def fit(
         sampler=sampler or SystemSampler(),
         progress=progress or silent,
     ).publish()
+
+
+def _fit_numbers(data: object, reading: Reading, confidence: float | None, others: Mapping[str, object]) -> Fit:
+    """An AR(1) series; refuses what goes with chains alone."""
+    for name, value in others.items():
+        if value is not None:
+            private = "a private fit is for chains of states alone, and " * (name in ("dp_epsilon", "ledger"))
+            raise ParameterError(f"{name} is given; {private}an ar1 fit has no use for it: leave it out")
+    return Fit(model=fit_ar1(data, reading, confidence), left_out=(), unvisited=())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -316,7 +316,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         counts = series.counts(self.coding, ranges=True)
         check_start(self.model, counts)
         histogram_of(self.model, counts)
-        check_people(self.model, series, counts.lengths)
+        check_people(self.model, series, counts.records)
         check_moves(self.model, series)
         return counts, file
 

@@ -321,7 +321,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
         if layout.by is not None:
-            check_people(chain, placement.series, placement.series.counts(placement.coding).lengths)
+            check_people(chain, placement.series, placement.series.counts(placement.coding).records)
         check_moves(chain, placement.series)
         marked = None
         if self.earlier is not None:

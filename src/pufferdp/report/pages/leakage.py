@@ -26,6 +26,7 @@ _APPROXIMATE_NEIGHBOURS: Final = (
 _SERIES: Final = {
     "tight": 0,
     "gaussian-exact": 0,
+    "ar1": 0,
     "pedigree": 0,
     "markov": 1,
     "gaussian": 1,

@@ -1,0 +1,234 @@
+"""Estimate an AR(1) series from numbers, or an interval of coefficients that contains the true one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pufferdp.basics import checks
+from pufferdp.basics.arrays import Floats
+from pufferdp.basics.errors import DataError
+from pufferdp.data.families import NumberSeries, read_number_series
+from pufferdp.models.ar1 import Ar1
+from pufferdp.publish.fingerprint import data_digest
+from pufferdp.publish.fits.kind import KIND, FitProblem
+from pufferdp.publish.kind import Made
+from pufferdp.publish.pipeline import Reading
+
+LEAST_STEPS: Final = 20
+"""A fit needs so many pairs of numbers one step apart."""
+_GRID: Final = 4001
+_EDGE: Final = 1e-4
+"""The grid of angles ends this far from a right one: at coefficients 5e-9 from 1."""
+_SPARE: Final = 1.03
+"""The limit of the test is larger by this factor than in theory, which holds up to 1/n (see the simulations)."""
+
+
+def fit_ar1(data: object, reading: Reading, confidence: float | None) -> Ar1:
+    """The process that explains the numbers best; with ``confidence`` an interval that contains the true coefficient.
+
+    How the interval is made, and how often it fails, is in docs/theory/ar1.md.
+    """
+    if confidence is not None:
+        confidence = checks.probability(confidence, "confidence")
+    # How an ar1 series is read does not depend on its numbers, so any one says what is refused.
+    layout = reading.check(Ar1(coefficient=0.0))
+    read = read_number_series(data, layout)
+    step = _usual_step(read)
+    series = _split(read, step)
+    likelihood = Ar1Likelihood.of(series)
+    if likelihood.single_steps < LEAST_STEPS:
+        raise DataError(
+            f"{likelihood.single_steps} pairs of numbers of {layout.column!r} are one step apart; an ar1 fit needs at "
+            f"least {LEAST_STEPS}: read more records",
+            value=likelihood.single_steps,
+        )
+    if any(np.ptp(s.numbers) == 0 for s in series if len(s.numbers) > 1):
+        raise DataError(
+            f"all numbers of a series of {layout.column!r} are the same, so nothing is learnt of how they hang "
+            "together; leave that series out, or choose another column"
+        )
+    best = likelihood.best
+    interval = None if confidence is None else likelihood.interval(confidence)
+    if (1 - abs(best) if interval is None else 1 - max(map(abs, interval))) < 2 * _EDGE**2:
+        raise DataError(
+            f"the numbers of {layout.column!r} cannot be told from a series that wanders off (a coefficient of 1): no "
+            "finite noise would follow for a long one; read more records, or fit the differences of neighbours"
+        )
+    mean, sd = likelihood.moments(best)
+    facts = {
+        "column": layout.column,
+        "records": len(read.numbers),
+        "chains": sum(n for _, n in read.lengths),
+        **data_digest(read.fingerprint),
+        "left_out": [],
+    }
+    problem = FitProblem(dp_epsilon=None, confidence=confidence)
+    fitted = KIND.certify(problem, 0.0, Made(data=facts)).to_dict()
+    known = None if layout.order is None else read.table.distance(step)
+    return Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The numbers of one person, and how many steps each lies behind the one before."""
+
+    numbers: Floats
+    steps: Floats
+
+
+def _usual_step(read: NumberSeries) -> float:
+    """The distance between neighbours that is the most frequent."""
+    apart = read.distances[read.distances > 0]
+    if not len(apart):
+        raise DataError(f"there are no two numbers in a row; an ar1 fit needs at least {LEAST_STEPS} pairs")
+    found, count = np.unique(apart, return_counts=True)
+    return float(found[count.argmax()])
+
+
+def _split(read: NumberSeries, step: float) -> list[_Series]:
+    """One series a person; refuses distances that are no whole number of steps."""
+    shares = read.distances / step
+    whole = np.rint(shares)
+    off = (read.distances > 0) & ((np.abs(shares - whole) > 1e-9 * np.maximum(1, shares)) | (whole < 1))
+    if off.any():
+        number = int(np.argmax(off))
+        raise DataError(
+            f"number {number + 1} comes {read.table.distance(read.distances[number])} after the one before, "
+            f"and the usual step is {read.table.distance(step)}: an ar1 fit needs whole steps, so bring the times "
+            "to a grid",
+            value=number + 1,
+        )
+    first = np.flatnonzero(read.distances < 0)[1:]
+    return [_Series(x, d) for x, d in zip(np.split(read.numbers, first), np.split(whole, first), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """What the likelihood needs of one series: sums over its steps, those of each length by themselves."""
+
+    records: int
+    first: float
+    lengths: Floats
+    """How many steps of the model each kind spans."""
+    counts: Floats
+    moved: Floats
+    """Sum of the differences d of neighbours."""
+    before: Floats
+    """Sum of the numbers x before them."""
+    moved_squares: Floats
+    products: Floats
+    """Sum of d·x."""
+    before_squares: Floats
+
+    @classmethod
+    def of(cls, numbers: Floats, steps: Floats) -> _Sums:
+        before, moved = numbers[:-1], np.diff(numbers)
+        lengths, which = np.unique(steps[1:], return_inverse=True)
+
+        def added(values: Floats) -> Floats:
+            return np.asarray(np.bincount(which, values, len(lengths)), dtype=float)
+
+        return cls(
+            records=len(numbers),
+            first=float(numbers[0]),
+            lengths=lengths,
+            counts=added(np.ones_like(moved)),
+            moved=added(moved),
+            before=added(before),
+            moved_squares=added(moved**2),
+            products=added(moved * before),
+            before_squares=added(before**2),
+        )
+
+    def parts(self, phi: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """log|R|, 1ᵀR⁻¹1, 1ᵀR⁻¹x and xᵀR⁻¹x for each coefficient."""
+        power = np.abs(phi)[:, None] ** self.lengths * np.where(self.lengths % 2, np.sign(phi)[:, None], 1.0)
+        rest = 1 - power  # x_t − r·x_{t−1} is d + (1−r)·x_{t−1}: no digits are lost near 1
+        variance = rest * (1 + power)
+        squares = self.moved_squares + rest * (2 * self.products + rest * self.before_squares)
+        return (
+            (self.counts * np.log(variance)).sum(axis=1),
+            1 + (self.counts * rest**2 / variance).sum(axis=1),
+            self.first + (rest * (self.moved + rest * self.before) / variance).sum(axis=1),
+            self.first**2 + (squares / variance).sum(axis=1),
+        )
+
+
+class Ar1Likelihood:
+    """The density of numbers up to their mean and deviation, by coefficient: L of docs/theory/ar1.md."""
+
+    def __init__(self, series: Sequence[_Sums], centre: Sequence[float], scale: Sequence[float]) -> None:
+        self._series, self._centre, self._scale = series, centre, scale
+        self.records = sum(s.records for s in series)
+        self.single_steps = int(sum(float(s.counts[s.lengths == 1].sum()) for s in series))
+
+    @classmethod
+    def of(cls, series: Sequence[_Series]) -> Ar1Likelihood:
+        """From series of numbers; those of one record say nothing of a coefficient."""
+        several = [s for s in series if len(s.numbers) > 1]
+        centre = [float(s.numbers.mean()) for s in several]
+        scale = [float(s.numbers.std()) or 1.0 for s in several]
+        sums = [_Sums.of((s.numbers - m) / k, s.steps) for s, m, k in zip(several, centre, scale, strict=True)]
+        return cls(sums, centre, scale)
+
+    def log(self, phi: Floats) -> Floats:
+        """The logarithm of L, up to a constant."""
+        total = np.zeros_like(phi)
+        for s in self._series:
+            determinant, ones, cross, square = s.parts(phi)
+            residual = square - cross**2 / ones
+            total -= (determinant + np.log(ones) + (s.records - 1) * np.log(residual)) / 2
+        return total
+
+    @property
+    def best(self) -> float:
+        """The coefficient with the largest L."""
+        return math.sin(self._peak())
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The coefficients whose L is not too far below the largest: the restricted likelihood ratio test."""
+        from scipy.special import ndtri
+
+        deviate = float(ndtri((1 + confidence) / 2))
+        peak, width = self._peak(), 1 / math.sqrt(self.records)
+        least = float(self.log(np.array([math.sin(peak)]))[0]) - _SPARE * deviate**2 / 2
+        reach = (2 * deviate + 4) * width
+        near = np.linspace(max(peak - reach, -_END), min(peak + reach, _END), _GRID)
+        angles = np.union1d(near, np.linspace(-_END, _END, _GRID))
+        inside = np.flatnonzero(self.log(np.sin(angles)) >= least)
+        # One point further out on either side: the true ends lie in between.
+        low, high = max(int(inside[0]) - 1, 0), min(int(inside[-1]) + 1, len(angles) - 1)
+        return math.sin(float(angles[low])), math.sin(float(angles[high]))
+
+    def moments(self, phi: float) -> tuple[float, float]:
+        """Mean and deviation of the records; over all series, each with its weight."""
+        means, squares, freedom = 0.0, 0.0, 0
+        for s, centre, scale in zip(self._series, self._centre, self._scale, strict=True):
+            _, ones, cross, square = (float(part[0]) for part in s.parts(np.array([phi])))
+            means += s.records * (centre + scale * cross / ones)
+            squares += scale**2 * (square - cross**2 / ones)
+            freedom += s.records - 1
+        return means / self.records, math.sqrt(squares / freedom)
+
+    def _peak(self) -> float:
+        """The angle whose sine has the largest L."""
+        from scipy.optimize import minimize_scalar
+
+        angles = np.linspace(-_END, _END, _GRID)
+        middle = int(self.log(np.sin(angles)).argmax())
+        low, high = angles[max(middle - 1, 0)], angles[min(middle + 1, _GRID - 1)]
+        found = minimize_scalar(
+            lambda t: -float(self.log(np.array([math.sin(t)]))[0]),
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        return float(found.x)
+
+
+_END: Final = math.pi / 2 - _EDGE
