@@ -110,7 +110,7 @@ def fit(
         last=last,
     )
     if ar1:
-        given = {"bins": bins, "states": states, "dp_epsilon": dp_epsilon, "ledger": ledger}
+        given = {"bins": bins, "states": states, "clock": clock, "dp_epsilon": dp_epsilon, "ledger": ledger}
         return _fit_numbers(data, reading, confidence, {**given, "start": None if start == "stationary" else start})
     return FitPublication(
         data=data,
