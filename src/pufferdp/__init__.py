@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         MarkovClass as MarkovClass,
         MarkovInterval as MarkovInterval,
     )
+    from pufferdp.models.clock import MarkovClock as MarkovClock
     from pufferdp.models.files.fleet import load_models as load_models
     from pufferdp.models.files.json import load_model as load_model, save_model as save_model
     from pufferdp.models.gaussian import Gaussian as Gaussian, LimitedCorrelation as LimitedCorrelation

@@ -308,6 +308,7 @@ TOURED = [
     "guide/reports.md",
     "guide/denoising.md",
     "guide/models.md",
+    "guide/rhythms.md",
     "guide/flu.md",
     "guide/networks.md",
     "guide/families.md",
@@ -394,6 +395,26 @@ def test_power_page_has_the_errors_of_the_plan(tmp_path: Path, monkeypatch: pyte
             if lengths != [1_000_000]:
                 assert f"| quilt-approx | {adversary} | {' | '.join(errors['quilt-approx'])} |" in text
                 assert f"| group | both | {' | '.join(errors['group'])} |" in text
+
+
+@pytest.mark.docs
+@pytest.mark.skipif("PUFFERDP_DATA" not in os.environ, reason="PUFFERDP_DATA does not name the folder with the data")
+@pytest.mark.parametrize(("clock", "row"), [(None, "one chain"), ("hour", "a clock of 24 hours")])
+def test_rhythms_page_has_the_noise_of_the_plan(
+    clock: str | None, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PUFFERDP_HOME", str(tmp_path))
+    model = pufferdp.fit(
+        Path(os.environ["PUFFERDP_DATA"]) / "power" / "household_minute.csv.gz",
+        column="global_active_power_kw",
+        order="datetime",
+        bins="0,0.5,1.5,12",
+        missing="hole",
+        clock=clock,
+    ).model
+    loss = pufferdp.curves(model, 40_959)["tight"].inverse(1.0)
+    text = (DOCS / "guide" / "rhythms.md").read_text(encoding="utf-8")
+    assert f"| {row} | {2 / loss / 40_959:.4g} |" in text
 
 
 @pytest.mark.docs

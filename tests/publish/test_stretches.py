@@ -85,7 +85,7 @@ def test_a_day_is_released_from_the_whole_file(query: str, adversary: str) -> No
         "by": None,
         "parts": [{"from": "2024-05-02T00:00:00", "to": "2024-05-02T23:00:00", "by": None}],
     }
-    assert made["guarantee"]["statement"].endswith(GOES_ON)
+    assert GOES_ON in made["guarantee"]["statement"]
     assert "which stretch of the series was read" in made["public"]
     with pytest.raises(DataError, match="'broken' at time 2024-05-01 00:00:00 is not a state"):
         release(week(), query=query, epsilon=1, adversary=adversary, **USUAL)
@@ -295,7 +295,7 @@ def test_a_flipped_day(tmp_path: Path) -> None:
     assert (made["channel"]["length"], made["data"]["part"], made["data"]["records"]) == (None, True, 48)
     assert charge.ranges == Ranges.from_dict(made["data"]["ranges"])
     assert charge.longest == MOST_RECORDS
-    assert made["guarantee"]["statement"].endswith(GOES_ON)
+    assert GOES_ON in made["guarantee"]["statement"]
 
     def shortened(content: dict[str, Any]) -> None:
         content["channel"]["length"] = 24

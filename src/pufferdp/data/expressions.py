@@ -196,6 +196,41 @@ def moves(table: Table, frame: Frame, missing: bool) -> Frame:
     return frame.select("before", "code", "steps", *people).unique()
 
 
+def slot_moves(table: Table, frame: Frame, missing: bool, period: Distance, slots: int) -> Frame:
+    """How often which state follows which, so many steps later, from each slot of a period on.
+
+    Columns before, code, steps, slot (that of the record before) and count. At the start of a chain before is -1, steps
+    is 0 and the slot is that of the first record.
+    """
+    frame = linked(table, frame, missing).filter(nw.col("record") == 1)
+    begins = nw.col("start") == 1
+    frame = frame.with_columns(
+        before=nw.when(begins).then(nw.lit(-1, nw.Int64)).otherwise(nw.col("before").cast(nw.Int64)),
+        steps=nw.when(begins).then(nw.lit(0, nw.Int64)).otherwise(nw.col("steps")),
+        left_at=nw.when(begins).then(nw.col("order")).otherwise(nw.col("order_before")),
+    ).with_columns(slot=_slot(table, nw.col("left_at"), period, slots))
+    keys = ["before", "code", "steps", "slot"]
+    return frame.group_by(*keys).agg(nw.len().cast(nw.Int64).alias("count")).select(*keys, "count")
+
+
+_MONDAY = Fraction(4 * 86_400_000_000)
+"""The first Monday after 1970 began, at midnight, in microseconds: slots of times are counted from there."""
+
+
+def _slot(table: Table, order: nw.Expr, period: Distance, slots: int) -> nw.Expr:
+    """Which of the equal parts of a period a place lies in; times as they are written, or in UTC with a zone."""
+    ticks = 1000 if table.ticks == "ns" else 1
+    whole, begins = period.amount * ticks, (_MONDAY if period.is_duration else Fraction(0)) * ticks
+    part = whole / slots
+    if table.exact and part.denominator == 1 and whole < 2**62:
+        # Twice, because engines differ in the sign of what is left of a negative number.
+        rest = ((order - int(begins)) % int(whole) + int(whole)) % int(whole)
+        return (rest // int(part)).cast(nw.Int64)
+    # Doubles are within rounding of what was written: a place within that of a slot is in it.
+    place = ((order.cast(nw.Float64) - float(begins)) / float(part) + 2.0**-30).floor()
+    return (place - (place / slots).floor() * slots).cast(nw.Int64)
+
+
 def _far(table: Table, gap: Distance) -> nw.Expr:
     """Whether the record before is farther away than the gap."""
     distance = nw.col("order") - nw.col("order_before")

@@ -23,6 +23,7 @@ from pufferdp.data.expressions import (
     moves,
     need_numbers,
     scaled,
+    slot_moves,
     unscaled,
 )
 from pufferdp.data.files import reading
@@ -272,6 +273,19 @@ class Series:
         return out
 
     @reading()
+    def slot_moves(self, coding: Coding, period: str | float, slots: int) -> dict[tuple[int, int, int, int], int]:
+        """How often a state follows another so many steps later, from a slot of a period on: EXACT.
+
+        By slot of the record before, state before, state and steps. At the start of a chain the state before is -1,
+        and the slot is that of the first record.
+        """
+        frame, tally, *_ = self._tally(coding, None)
+        long = read_distance(period, "period")
+        check_distance(self.table, long)
+        found = rows(slot_moves(self.table, frame, tally.get(MISSING, 0) > 0, long, slots))
+        return {(int(slot), int(x), int(y), int(steps)): int(count) for x, y, steps, slot, count in found}
+
+    @reading()
     def usual_step(self) -> str | float | None:
         """The distance between records that is by far the most frequent; None where there is none, or no order."""
         if self.table.layout.order is None:
@@ -369,9 +383,11 @@ class Series:
                     pairs[int(before)][int(code)] += int(count)
         if any(row[3] for row in groups):
             for _, where in self._first(linked(self.table, frame, missing).filter(nw.col("twin") == 1)):
+                summer = "; the hour that summer time repeats needs times with a zone"
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
+                    + (summer if self.table.unit == "time" else "")
                 )
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)

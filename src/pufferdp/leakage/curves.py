@@ -349,6 +349,11 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
     return Line("gaussian-exact", theorem, factor.upper, holds_for=CLIPPED, note="" if factor.exact else many)
 
 
+def _refuse_clock(model: Model) -> None:
+    if _series(model).rhythm is not None:
+        raise NotApplicableError("is proved for one transition table, and a clock has several")
+
+
 def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
     series = ar1_of(model)
     if series is None:
@@ -358,6 +363,7 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
+    _refuse_clock(model)
     chains = _series(model).chains
     if not chains or any(chain.any_start or chain.given_start is not None for chain in chains):
         raise NotApplicableError("is proved for chains that start in their stationary law")
@@ -367,6 +373,7 @@ def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _zhao(model: Model, longest: int, adversary: Adversary) -> Curve:
+    _refuse_clock(model)
     series = _series(model)
     if series.box is not None:
         omega = _omega(series.box.high, series.box.low)
@@ -414,6 +421,7 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
     series = series_of(model)
     if series is None:
         return _worst_of_networks(model, adversary)
+    _refuse_clock(model)
     chains = series.deciding
     if chains:
         known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
@@ -435,14 +443,17 @@ def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
 
 
 def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
-    chains = _series(model).chains
+    theorem = "what the worst DP algorithm leaks on the chain itself (docs/theory/tight.md, Theorems 1 and 2)"
+    rhythm, chains = _series(model).rhythm, _series(model).chains
+    if rhythm is not None:
+        clock = TightCurve.of_clock(rhythm, length=longest, adversary=str(adversary))
+        return TightBound("tight", f"{theorem}, whatever slot it begins with", clock)
     if not chains:
         raise NotApplicableError("needs chains that can be listed; the odds curve bounds a class given by bounds")
     if any(chain.any_start and chain.size > any_start.MOST_STATES for chain in chains):
         raise NotApplicableError(
             f"any start with more than {any_start.MOST_STATES} states takes too long; the odds curve bounds it"
         )
-    theorem = "what the worst DP algorithm leaks on the chain itself (docs/theory/tight.md, Theorems 1 and 2)"
     beliefs = [(chain.transition, chain.start) for chain in chains]
     return TightBound("tight", theorem, TightCurve.of_class(beliefs, length=longest, adversary=str(adversary)))
 
@@ -454,6 +465,8 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
         return OddsBound("odds", theorem, _odds_of_records(model))
     if series.box is not None:
         return OddsBound("odds", theorem, (OddsCurve.of_box(series.box.low, series.box.high, length=longest),))
+    if series.rhythm is not None:
+        return OddsBound("odds", theorem, (OddsCurve.of_chains([series.rhythm], length=longest),))
     if not series.chains:
         raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
     tables = [chain.transition for chain in series.chains]

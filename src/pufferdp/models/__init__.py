@@ -6,6 +6,7 @@ from pufferdp.models.ar1 import Ar1
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain, SeriesModel
 from pufferdp.models.chain_classes import BinaryInterval, MarkovClass, MarkovInterval
+from pufferdp.models.clock import MarkovClock
 from pufferdp.models.files.fleet import load_models
 from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation, NumberModel
@@ -26,6 +27,7 @@ __all__ = [
     "LimitedCorrelation",
     "MarkovChain",
     "MarkovClass",
+    "MarkovClock",
     "MarkovInterval",
     "Member",
     "Model",

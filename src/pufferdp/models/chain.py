@@ -58,6 +58,11 @@ class SeriesModel(Model):
         return self.chains
 
     @property
+    def rhythm(self) -> npt.NDArray[np.float64] | None:
+        """Of a chain whose transitions follow a clock: the table of each step of the period, (steps, k, k)."""
+        return None
+
+    @property
     def box(self) -> Box | None:
         """The class as bounds on every entry, for any start, where it is given by bounds."""
         return None

@@ -13,6 +13,7 @@ from pufferdp.basics.checks import length as whole
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.base import Evidence, Known, Law, Outcomes, RecordModel, impossible
 from pufferdp.models.chain import MarkovChain
+from pufferdp.models.clock import MarkovClock
 from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import Groups, shares
 from pufferdp.models.joint import JointTable
@@ -71,6 +72,18 @@ def sample_chain(
             # Series are never in a state from which nothing leads to what is known: its row stays as it was.
             table = np.divide(moves, total, out=np.array(chain.transition), where=total > 0)
             drawn[t] = draw_moves(drawn[t - 1], table, generator)
+    return drawn.T
+
+
+def sample_clock(
+    clock: MarkovClock, length: int, size: int, generator: np.random.Generator, first: int = 0
+) -> Outcomes:
+    """Independent series of a clock, whose first record lies in the step ``first`` of the period, counted from 0."""
+    size, length = whole(size, "size", least=0), whole(length)
+    drawn = np.zeros((length, size), dtype=np.int64)
+    drawn[0] = _draw_alike(clock.laws[first % clock.steps], size, generator)
+    for t in range(1, length):
+        drawn[t] = draw_moves(drawn[t - 1], clock.tables[(first + t - 1) % clock.steps], generator)
     return drawn.T
 
 

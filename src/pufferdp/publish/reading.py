@@ -20,6 +20,7 @@ from pufferdp.data.series import Series, open_series
 from pufferdp.models.ar1 import Ar1, ar1_of
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
+from pufferdp.models.clock import MarkovClock, clock_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.publish.answers.queries import Query
 
@@ -170,12 +171,33 @@ def check_moves(model: Model, series: Series) -> None:
 
     Whoever sees a release knows that there is none; certificates say so.
     """
-    believed = series_of(model)
-    if believed is not None and believed.rules_out:
+    believed, clock = series_of(model), clock_of(model)
+    if clock is not None:
+        _check_slots(clock, series)
+    elif believed is not None and believed.rules_out:
         moves = {move for moves in series.moves(coding_of(model)).values() for move in moves}
         if series.table.layout.is_part and any(chain.given_start is not None for chain in believed.chains):
             moves = {move for move in moves if move[0] >= 0}  # the start is for the first record of the whole series
         refuse_moves(believed, moves)
+
+
+def _check_slots(model: MarkovClock, series: Series) -> None:
+    """The same for a clock: what is possible depends on the time."""
+    if not model.rules_out:
+        return
+    labels = coding_of(model).labels
+    place = {n: model.labels.index(name) for n, name in enumerate(labels) if name in model.labels}
+    for slot, before, code, steps in sorted(series.slot_moves(coding_of(model), model.period, model.steps)):
+        x, y = place.get(before, 0), place[code]
+        if not model.allows_at(slot, x, y, steps):
+            move = f"a move from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
+            what = move if steps else f"a chain that begins with {model.labels[y]!r}"
+            raise DataError(
+                f"the data has {what} at step {slot + 1} of {model.steps} of its {model.period}, and the model calls "
+                "that impossible: its promise says nothing about such data; correct the data, or use a model that "
+                "allows it",
+                value=model.labels[y],
+            )
 
 
 def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | None = None) -> None:

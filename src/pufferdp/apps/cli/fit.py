@@ -29,6 +29,10 @@ def fit(
     states: Annotated[
         str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
     ] = None,
+    clock: Annotated[
+        str | None,
+        typer.Option("--clock", help="One table a slot: hour (of the day), day (of the week), or slots in a day."),
+    ] = None,
     ar1: Annotated[
         bool, typer.Option("--ar1", help="Fit a series of real numbers, each drawn towards the one before.")
     ] = False,
@@ -66,6 +70,7 @@ def fit(
                 confidence=None if confidence is None else options.number("confidence", confidence),
                 start=start,
                 states=None if states is None else states.split(","),
+                clock=clock,
                 ar1=ar1,
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,

@@ -205,6 +205,10 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
     if series is not None:
         if length is None:
             raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        if series.rhythm is not None:
+            raise NotApplicableError(
+                "the model is a clock, and an audit draws series from one transition table: give a markov_chain"
+            )
         return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
     if model.real_valued and clip is None:
         raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")

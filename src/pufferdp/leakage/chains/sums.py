@@ -18,6 +18,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.laws.base import UNIT, Cell, Logs, RecordLaws, log_convolve, log_step, log_sum, normal
 from pufferdp.models.chain import MarkovChain
+from pufferdp.models.clock import MarkovClock
 
 Transform = npt.NDArray[np.complex128]
 
@@ -92,6 +93,52 @@ def chain_total(
     rounding = float(4 * (records + 16) * chain.size * 2.0**-53 * masses.max())
     masses = np.where(masses > rounding, masses, 0.0)
     return TotalLaw(masses / masses.sum(), rounding)
+
+
+def clock_total(
+    clock: MarkovClock, lengths: Sequence[tuple[int, int]], steps: npt.NDArray[np.int64], share: int = 1
+) -> TotalLaw:
+    """The same for a clock, where every slot may be that of a chain's first record, each as likely as the others.
+
+    Steps of one table are taken at once, and rounds of tables by repeated squaring.
+    """
+    records = sum(length * count for length, count in lengths)
+    width, slots, k = int(steps.max()) * records + 1, len(clock.transitions), clock.size
+    each = clock.steps // slots
+    bits = sum(length.bit_length() for length, _ in lengths) + each.bit_length() * len(lengths)
+    cost = (width // 2 + 1) * slots * (k**3 + _CALL) * bits * share
+    if width > _WIDEST or cost > _MOST_WORK:
+        raise NotApplicableError(
+            f"the law of the answer over {records:,} records of {k} states and {slots} slots takes too many products "
+            f"({cost:.1g}; the limit is {_MOST_WORK:.0g}) or has more than {_WIDEST:,} places"
+        )
+    points = _smooth(width)
+    half, together, parts = np.arange(points // 2 + 1), max(1, _CHUNK // (slots * k * k)), []
+    for at in range(0, len(half), together):
+        z = np.exp(-2j * np.pi / points * (half[at : at + together, None] * steps % points))
+        parts.append(_rounds(clock, each, lengths, z))
+    masses = np.fft.irfft(np.concatenate(parts), points)[:width]
+    rounding = float(4 * (records + 16) * k * 2.0**-53 * masses.max())
+    masses = np.where(masses > rounding, masses, 0.0)
+    return TotalLaw(masses / masses.sum(), rounding)
+
+
+def _rounds(clock: MarkovClock, each: int, lengths: Sequence[tuple[int, int]], z: Transform) -> Transform:
+    """E[z^S] of a clock for each row of ``z``: the mean over chains that begin with any of its slots."""
+    step = clock.transitions[:, None] * z[None, :, None, :]  # (slots, z, k, k)
+    slot, slots = np.arange(len(step)), len(step)
+    first = clock.laws[::each][:, None, None, :] * z[None, :, None, :]
+    out = np.ones(len(z), dtype=complex)
+    for length, count in lengths:
+        whole, rest = divmod(length - 1, each)
+        rows, power, now = first, np.linalg.matrix_power(step, each), 0
+        for bit in range(whole.bit_length()):
+            if whole >> bit & 1:
+                rows, now = rows @ power[(slot + now) % slots], now + (1 << bit)
+            power = power @ power[(slot + (1 << bit)) % slots]
+        rows = rows @ np.linalg.matrix_power(step, rest)[(slot + now) % slots]
+        out *= rows.sum(axis=(2, 3)).mean(axis=0) ** count
+    return out
 
 
 def _smooth(width: int) -> int:

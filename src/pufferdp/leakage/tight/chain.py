@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints
-from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
@@ -30,6 +30,8 @@ from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
 _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
+_PHASES: Final = 256
+"""Records times slots up to which a clock is worked out for each slot that its first record may have."""
 _STORED: Final = 1 << 22
 """Records on a side of two states that are looked at one by one."""
 _DIGITS: Final = 1e-15
@@ -110,6 +112,33 @@ class TightCurve:
         curves[0]._parts = [(i, n, part) for i, curve in enumerate(curves) for _, n, part in curve._parts]
         return curves[0]
 
+    @classmethod
+    def of_clock(
+        cls, transitions: npt.ArrayLike, *, length: int | Sequence[int] | None = None, adversary: str = "bdp"
+    ) -> TightCurve:
+        """Kernels that follow each other again and again, in the law that they keep, wherever the series begins.
+
+        Short series are worked out for each first slot. Longer ones take what a series without end leaks, which is as
+        much up to rounding where the chain forgets within the series, and more than that never leaks.
+        """
+        chain = inputs.chain(inputs.one_round(inputs.kernels_of(transitions)), "stationary")
+        if not inputs.told_apart(chain):
+            raise NotApplicableError(
+                "some value is possible, and rarer than a double can tell; make the clock coarser, or leave such moves "
+                "out of it"
+            )
+        curve = cls.__new__(cls)
+        curve.adversary, curve._last, curve._parts = inputs.adversary(adversary), {}, []
+        for n in _lengths(length):
+            if n is None or chain.period == 1:
+                parts = [_curve(chain, curve.adversary, n)]
+            elif n * chain.period <= _PHASES:
+                parts = [_curve(inputs.turned(chain, phase), curve.adversary, n) for phase in range(chain.period)]
+            else:
+                parts = [_anywhere(_curve(chain, curve.adversary, n))]
+            curve._parts += [(0, n, part) for part in parts]
+        return curve
+
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         return self.leakage(loss).upper
@@ -136,7 +165,7 @@ class TightCurve:
         allowed = inputs.target(epsilon)
         candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
         loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
-        open_brackets = [part.long for _, _, part in self._parts if isinstance(part, _ManyStates) and part.long]
+        open_brackets = [part.search for _, _, part in self._parts if isinstance(part, _ManyStates) and part.search]
         while loss > 0 and (leaks := self(loss)) > allowed:
             loss, step = loss * (allowed / leaks) * (1 - step), min(1.0, 2 * step)
             for search in open_brackets:  # what had no quick proof will hardly have one at a slightly smaller loss
@@ -175,7 +204,8 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
     chain, states = visited(chain, length)
     place = _Place(chain, adversary, _uncertain(chain, length), states)
-    if adversary == "dp" or chain.independent or length == 1:
+    certain = chain.stationary and bool(((chain.marginals > 0).sum(axis=1) < 2).all())
+    if adversary == "dp" or chain.independent or length == 1 or certain:
         return _Alone(place)
     if _tells_all(chain):
         return _Grouped(place)
@@ -184,6 +214,14 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     if chain.size == 2 and chain.period == 1:
         return _TwoStates(place)
     return _ManyStates(place)
+
+
+def _anywhere(curve: _Curve) -> _Curve:
+    """The same series, wherever it begins: bounded by one without end."""
+    if isinstance(curve, _ManyStates):
+        place = curve.place
+        curve.short, curve.endless = False, ManyStates(place.chain, place.known, None)
+    return curve
 
 
 def _tells_all(chain: Chain) -> bool:
@@ -433,6 +471,8 @@ class _ManyStates:
         chain, length = place.chain, place.length
         self.long = ManyStates(chain, place.known, length) if chain.primitive else None
         self.short = length is not None and (self.long is None or length <= 2 * self.long.first_depth)
+        self.endless: ManyStates | None = None
+        """The series without end, where it may begin with any kernel: one that begins with the first proves nothing."""
         self.share = self.long.width if self.long is not None else 1e-9
 
     def likely(self, epsilon: float) -> float:
@@ -441,6 +481,8 @@ class _ManyStates:
     def quick(self, loss: float) -> float:
         if loss > MOST_LOSS:
             return self.worst(loss).upper
+        if self.endless is not None and self.place.length is not None:
+            return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
             return float(self._each(loss)[0].lower.max())
         return self.long.quick(loss)
@@ -466,6 +508,8 @@ class _ManyStates:
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()
+            if self.endless is not None and self.place.length is not None:
+                return self._attack(loss, self._of_endless(loss, self.endless, self.place.length))
             found = self.long.at(loss)
             closed = found.upper <= found.lower * (1 + 10 * self.share)
             if closed or self.place.length is None or self.place.length > _EXPLICIT:
@@ -475,6 +519,23 @@ class _ManyStates:
         pair, sides = (one.likelier, one.other), (one.before, one.after)
         bracket = float(each.lower.max()), upper
         return self.place.result(loss, bracket, pair, sides, record=one.record, phase=one.phase)
+
+    def _of_endless(self, loss: float, endless: ManyStates, length: int) -> Found:
+        """What a series without end leaks, and what this one does at least, wherever it begins."""
+        assert self.long is not None
+        if not endless.closed_form:
+            endless.forget()
+        found = endless.at(loss)
+        upper = min(found.upper, length * loss)  # group privacy
+        if found.distance.max() > (length - 1) // 2:  # otherwise a record in the middle has as much around it
+            reached = self.long.climb(loss)
+            found = replace(found, lower=min(reached, upper))
+        return replace(found, upper=upper)
+
+    @property
+    def search(self) -> ManyStates | None:
+        """What is asked for brackets of long series."""
+        return self.long if self.endless is None else self.endless
 
     def _attack(self, loss: float, found: Found) -> TightLeakage:
         assert self.long is not None

@@ -17,6 +17,8 @@ from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.models.chain import irreducible_law, number_array
 
 ROW_TOLERANCE: Final = 1e-9
+_RAREST: Final = 1e-250
+"""Values that are rarer are not told from those that are impossible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +71,13 @@ class Chain:
 
     @cached_property
     def primitive(self) -> bool:
-        """Whether every state is reached from every other after some number of periods, and after any larger one."""
+        """Whether every state is reached from every other after some number of periods, and after any larger one.
+
+        Of several kernels that are kept in turn only the states that the first record can have are asked.
+        """
         pattern = (self.whole > 0).astype(float)
+        if self.stationary and self.start is not None:
+            pattern = pattern[self.start > 0][:, self.start > 0]
         for _ in range(int((self.size - 1) ** 2 + 1).bit_length()):  # Wielandt
             pattern = ((pattern @ pattern) > 0).astype(float)
         return bool(pattern.all())
@@ -115,6 +122,31 @@ def kernels_of(transition: npt.ArrayLike, name: str = "transition") -> Floats:
         raise ModelError(f"row {x + 1} of {name} sums to {total:.12g}; it must sum to 1 within {ROW_TOLERANCE:g}")
     exact = np.abs(sums - 1) <= tables.shape[2] * 2.0**-52
     return np.asarray(np.where(exact[..., None], tables, tables / sums[..., None]))
+
+
+def one_round(kernels: Floats) -> Floats:
+    """The shortest round of kernels that gives the same when it is repeated: one where all are equal."""
+    m = len(kernels)
+    for steps in range(1, m):
+        if m % steps == 0 and (kernels == np.tile(kernels[:steps], (m // steps, 1, 1))).all():
+            return kernels[:steps]
+    return kernels
+
+
+def told_apart(found: Chain) -> bool:
+    """Whether doubles hold all that is possible within a period: no product of what is above 0 has become 0."""
+    pattern = np.eye(found.size)
+    for kernel in found.kernels:
+        pattern = np.minimum(pattern @ (kernel > 0), 1.0)
+    laws = found.marginals
+    rarest = float(np.min(laws, initial=1.0, where=laws > 0))
+    same = ((pattern > 0) == (found.whole > 0)).all() and (supports(found, found.period) == (laws > 0)).all()
+    return bool(same) and rarest > _RAREST
+
+
+def turned(found: Chain, phase: int) -> Chain:
+    """A chain that keeps its law in turn, begun at another phase."""
+    return Chain(np.roll(found.kernels, -phase, axis=0), found.marginals[phase], True)
 
 
 def law(value: npt.ArrayLike, k: int, name: str) -> Floats:

@@ -30,6 +30,8 @@ _CLIMB: Final = 1e-5
 _ROUGH: Final = 0.05
 _TRIED: Final = 8
 """Rows that are tried to find the one to begin with."""
+_TRIED_PHASES: Final = 64
+"""Where there are several phases, whose pairs leak much alike."""
 _FAR: Final = 8
 """Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
 _WORK: Final = 1 << 18
@@ -38,10 +40,19 @@ _MANY: Final = 16
 """Rows from which on quick proofs are worth trying."""
 _SOME: Final = 256
 """Rows without a quick proof of which the worst is looked for."""
+_FEW_STATES: Final = 16
+"""States up to which so many rows are no burden."""
+_SCOUTED: Final = 10_000
+"""Rows of several phases beyond which some phases are looked at first."""
 _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
 _DEEPEST: Final = 1 << 16
+_NEAREST: Final = 32
+_FARTHEST: Final = 1 << 13
+"""Between these many records a chain of several kernels is taken to have forgotten most."""
+_AT_ONCE: Final = 1 << 14
+"""Rows compared at a time."""
 _ALIKE: Final = 8 * 2.0**-52
 """Kernels that differ by no more than this share are one kernel: bounds have room for it."""
 
@@ -67,9 +78,14 @@ class Found:
 class ManyStates:
     """A chain with one kernel or several in turn, without end or with ``length`` records, for one adversary."""
 
-    def __init__(self, chain: Chain, known: bool, length: int | None, sides: tuple[int, ...] = (0, 1)) -> None:
-        """The chain, whether records may be known, its length, and which sides count: 0 before, 1 after the target."""
-        self.chain, self.known, self.length = chain, known, length
+    def __init__(
+        self, chain: Chain, known: bool, length: int | None, sides: tuple[int, ...] = (0, 1), stride: int = 1
+    ) -> None:
+        """The chain, whether records may be known, its length, and which sides count: 0 before, 1 after the target.
+
+        A ``stride`` leaves out phases that are no multiple of it.
+        """
+        self.chain, self.known, self.length, self.stride = chain, known, length, stride
         m, k = chain.period, chain.size
         self.any_start, self.sides = chain.start is None, sides
         after = chain.kernels
@@ -116,7 +132,8 @@ class ManyStates:
         """Begin anew: what is found next depends on nothing that was asked before."""
         self._guess: tuple[float, Floats] | None = None
         self._begun: Bracket | None = None
-        self._climbs_to = min(self.longest, self.first_depth)
+        # Of several kernels no lasting questions are known, so that sides must be followed until they add no more.
+        self._climbs_to = min(self.longest, self.first_depth * (1 if self.chain.period == 1 else _FAR // 2))
         self.top: list[int] = []
 
     @cached_property
@@ -131,8 +148,9 @@ class ManyStates:
                 same = np.minimum(same, kinds[k - 1 - x] * k + kinds[k - 1 - y])
             _, first = np.unique(same, return_index=True)
             x, y = x[first], y[first]
-        phase = np.repeat(np.arange(m), len(x))
-        x, y = np.tile(x, m), np.tile(y, m)
+        phases = np.arange(0, m, self.stride)
+        phase = np.repeat(phases, len(x))
+        x, y = np.tile(x, len(phases)), np.tile(y, len(phases))
         if self.chain.stationary:
             alive = (self.chain.marginals[phase, x] > 0) & (self.chain.marginals[phase, y] > 0)
             phase, x, y = phase[alive], x[alive], y[alive]
@@ -166,10 +184,33 @@ class ManyStates:
     @cached_property
     def first_depth(self) -> int:
         """Some times the distance at which the chain has forgotten most."""
+        if self.chain.period > 1:
+            return self._forgotten_after()
         values = np.sort(np.abs(np.linalg.eigvals(self.chain.whole)))
         slow = float(values[-2]) if len(values) > 1 else 0.0
         forgets = self.chain.period / max(1 - min(slow, 1.0), 1e-5)
         return min(1 << max(5, math.ceil(math.log2(2 * forgets))), 1 << 13)
+
+    def _forgotten_after(self) -> int:
+        """Records behind which the laws given two values differ by e^-2 at most, whatever the phase: a power of two."""
+        products, steps = self._passages, _NEAREST
+        possible = self.chain.marginals > 0 if self.chain.stationary else np.ones(products[0].shape[:2], dtype=bool)
+        for doublings in range(_NEAREST.bit_length() - 1, _FARTHEST.bit_length() - 1):
+            steps = 1 << doublings
+            laws = np.where(possible[:, :, None], products[doublings], np.nan)
+            apart = max(_most_apart(law[~np.isnan(law[:, 0])]) for law in laws)
+            if apart <= math.exp(-2):
+                break
+        return steps
+
+    @cached_property
+    def _passages(self) -> list[Floats]:
+        """What 1, 2, 4, … steps do from each phase on, (m, k, k) each."""
+        found, phases = [self.chain.kernels], np.arange(self.chain.period)
+        while 1 << len(found) <= _FARTHEST:
+            last = found[-1]
+            found.append(last @ last[(phases + (1 << (len(found) - 1))) % len(phases)])
+        return found
 
     @property
     def width(self) -> float:
@@ -193,15 +234,20 @@ class ManyStates:
     def _slopes(self) -> Floats:
         """What each lane adds where losses are small: sums of total variations at all distances, (lanes, R)."""
         rows, total = self.rows, np.zeros((len(self.lanes), len(self.rows)))
+        phases = np.arange(self.chain.period)
         for lane in range(len(self.lanes)):
-            kernels = self.look.kernels[lane]
-            means = kernels.mean(axis=0)
-            power, far, before = means, 1, 0
+            power, far, before = self.look.kernels[lane], 1, 0
             while far <= 2 * self.first_depth:
-                apart = np.abs(power[rows.x] - power[rows.y]).sum(axis=1) / 2
-                total[lane] += apart * (far - before)
-                power, far, before = power @ power, 2 * far, far
+                total[lane] += self._apart(power, rows, rows.offsets[lane]) * (far - before)
+                power, far, before = power @ power[(phases + far) % len(phases)], 2 * far, far
         return total + 1e-12
+
+    @staticmethod
+    def _apart(power: Floats, rows: Rows, offsets: Ints) -> Floats:
+        """Total variations between the laws behind both values of each row."""
+        parts = [slice(low, low + _AT_ONCE) for low in range(0, len(rows), _AT_ONCE)]
+        found = [np.abs(power[offsets[p], rows.x[p]] - power[offsets[p], rows.y[p]]).sum(axis=1) / 2 for p in parts]
+        return np.concatenate(found) if found else np.zeros(0)
 
     def _rows(self, at: Ints, loss: float) -> Rows:
         picked = self.rows.pick(at)
@@ -248,18 +294,32 @@ class ManyStates:
         """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
-        at = self._order[: min(near, _TRIED)]
+        at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
+        if self._scouted is not None:
+            x, y = self._scouted
+            at = np.union1d(at, np.flatnonzero((self.rows.x == x) & (self.rows.y == y)))
         if len(at) > 1:
             depth = min(self.longest, self.first_depth, _DEEP)
             found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)
             at = at[[found.lower.sum(axis=0).argmax()]]
         self.top = [int(at[0])]
 
+    @cached_property
+    def _scouted(self) -> tuple[int, int] | None:
+        """Where there are very many rows: the worst pair at some phases, at a loss that depends on the chain alone."""
+        if self.chain.period == 1 or self.any_start or self.stride > 1 or len(self.rows) <= _SCOUTED:
+            return None
+        stride = min(-(-len(self.rows) // _SCOUTED), self.chain.period)
+        scout = ManyStates(self.chain, self.known, self.length, self.sides, stride)
+        found = scout.at(self.likely(1.0))
+        return int(scout.rows.x[found.row]), int(scout.rows.y[found.row])
+
     def _starts(self, at: Ints, loss: float, depth: int | None = None) -> Starts:
         """The side before rows whose first record may have any law."""
         rows = self.rows.pick(at)
         reach = np.full(len(at), min(self.longest, depth or self.first_depth))
-        before = Before(self.before, np.array([loss]), np.zeros(len(at), dtype=np.int64), reach, True, rows.x, rows.y)
+        offsets = -rows.offsets[-1] % self.chain.period
+        before = Before(self.before, np.array([loss]), offsets, reach, True, rows.x, rows.y)
         return worst_starts(before, self.width, each=False)
 
     def at(self, loss: float, need: float = -math.inf) -> Found:
@@ -271,10 +331,13 @@ class ManyStates:
         if self.width != FINE:  # known ends far away may say more than was seen so far
             solved = self._solved(np.array(self.top), loss, need, _FAR * self.first_depth, self._begun)
             goal = max(goal, float(solved.upper.max()))
-        rest = self._not_harmless(loss, goal)
+        every, last = np.arange(len(self.rows)), np.array(self.top)
+        rest = self._not_harmless(every, loss, goal)
         while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
-            goal, solved = max(need, self.climb(loss) * (1 + self.width)), None
-            rest = self._not_harmless(loss, goal)
+            proved, goal, solved = goal, max(need, self.climb(loss) * (1 + self.width)), None
+            # What leaks no more than a smaller goal needs no other proof.
+            rest = self._not_harmless(np.union1d(rest, last) if goal >= proved else every, loss, goal)
+            last = np.array(self.top)
         top = np.array(self.top)
         if len(rest) * self.first_depth > _WORK:
             return self._bounded(loss)
@@ -286,8 +349,9 @@ class ManyStates:
                 parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
             else:
                 parts += [(row, self._solved(row, loss, goal, first)) for row in rest[:, None]]
-            worse = [row for some, part in parts[1:] for row in some[part.lower > parts[0][1].lower.max()]]
-            self.top += [int(row) for row in worse[:4]]
+            found = [(leaks, int(row)) for some, part in parts[1:] for leaks, row in zip(part.lower, some, strict=True)]
+            worse = sorted((one for one in found if one[0] > parts[0][1].lower.max()), reverse=True)
+            self.top += [row for _, row in worse[:4]]
         rows, best = max(parts, key=lambda part: float(part[1].lower.max()))
         while self._climbs_to < min(int(best.sides.distance[:, best.lower.argmax()].max()), self.longest):
             self._climbs_to *= 2
@@ -295,9 +359,9 @@ class ManyStates:
         row = int(best.lower.argmax())
         return self._found(best, row, int(rows[row]), upper)
 
-    def _not_harmless(self, loss: float, goal: float) -> Ints:
-        """Rows besides those looked at first that have no quick proof."""
-        rest = np.setdiff1d(np.arange(len(self.rows)), np.array(self.top))
+    def _not_harmless(self, rows: Ints, loss: float, goal: float) -> Ints:
+        """Some rows without a quick proof, besides those looked at first."""
+        rest = np.setdiff1d(rows, np.array(self.top))
         return np.asarray(rest[~self._harmless(rest, loss, goal)])
 
     def _begin_with_worse(self, rest: Ints, loss: float) -> bool:
@@ -306,7 +370,8 @@ class ManyStates:
             return False
         most = loss + (1 + self.look.alike) * (0.0 if self._begun is None else float(self._begun.lower.sum()))
         slopes = self._slopes[:, rest].sum(axis=0)
-        some = rest[np.argsort(-slopes, kind="stable")[:_SOME]]
+        many = _SOME if self.chain.period == 1 else _SOME * _FEW_STATES // max(self.chain.size, _FEW_STATES)
+        some = rest[np.argsort(-slopes, kind="stable")[:many]]
         found = climb(self.look, self._rows(some, loss), own=loss, width=_ROUGH, depth=min(self.longest, FIRST_DEPTH))
         leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)
         worst = int(leaks.argmax())
@@ -318,10 +383,10 @@ class ManyStates:
     def _bounded(self, loss: float) -> Found:
         """Where too many pairs of a slow chain have no quick proof: the closed form, with many steps at once."""
         assert self._begun is not None
-        sides, power, steps = [], self.chain.whole, 1
+        sides, power, steps, phases = [], self.chain.kernels, 1, np.arange(self.chain.period)
         while steps <= _DEEPEST:
-            sides.append(side_bound(loss, largest_log_odds(power), steps * self.chain.period))
-            power, steps = power @ power, 2 * steps
+            sides.append(side_bound(loss, max(largest_log_odds(table) for table in power), steps))
+            power, steps = power @ power[(phases + steps) % len(phases)], 2 * steps
         begun = self._begun
         lower = loss + (1 + self.look.alike) * begun.lower.sum(axis=0)
         totals = _Totals(lower, lower, begun, None)
@@ -389,6 +454,11 @@ class _Totals:
     upper: Floats
     sides: Bracket
     starts: Starts | None
+
+
+def _most_apart(laws: Floats) -> float:
+    """The largest total variation between two of some laws."""
+    return max((float(np.abs(laws - law).sum(axis=1).max()) / 2 for law in laws), default=0.0)
 
 
 def _law(values: Ints, odds: float) -> tuple[tuple[int, float], ...]:

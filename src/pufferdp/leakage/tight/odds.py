@@ -177,14 +177,13 @@ class _Pairs:
     @classmethod
     def of(cls, quotients: Sequence[Floats]) -> _Pairs:
         """From the largest log P(s,u)/P(s,u') of each row s, (k, k, k), for several kernels."""
-        after, before = [], []
+        after = np.full((1, 1, 1, 1), -np.inf)
         for one in quotients:
             with np.errstate(invalid="ignore"):
                 # P(x,u)/P(x,u') · P(x',u')/P(x',u); an impossible numerator says nothing.
                 table = one[:, None] + one.swapaxes(1, 2)[None]
-                after.append(np.where(np.isnan(table), -np.inf, table))
-                before.append(after[-1].transpose(2, 3, 0, 1))
-        return cls(np.max(after, axis=0), np.max(before, axis=0))
+                after = np.maximum(after, np.where(np.isnan(table), -np.inf, table))
+        return cls(after, after.transpose(2, 3, 0, 1))
 
     def both_sides(self, loss: float, length: int | None, most: float) -> float:
         """The most that both sides add, over all pairs of values; ``most`` is a bound on either for every pair."""

@@ -130,7 +130,9 @@ class Outlook:
         distance = np.arange(1, depth + 1)
         inside = (rows.records[..., None] < 0) | (distance <= rows.records[..., None])
         last = inside.copy() if self.anywhere else distance == rows.records[..., None]
-        if self.anywhere:  # before the target a series of several kernels begins with the first of them
+        # Before the target a series of several kernels begins with the first of them. Where the end says nothing by
+        # itself, whoever asks nothing of the records before some other one has a series that begins there.
+        if self.anywhere and not self.plain:
             last[0] &= (rows.offsets[0][:, None] + distance) % self.kernels.shape[1] == 0
         lost = np.full((self.lanes, n), np.inf)
         if not self.known and self.plain:

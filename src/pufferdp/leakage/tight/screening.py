@@ -1,9 +1,9 @@
 """Pairs of values that leak no more than is asked: a quick proof for many at once, where it succeeds.
 
-One kernel, the same loss on every record, no end. Only signed vectors are followed (see ``sides``), at a few μ in each
-row. An end with prior quotient r is harmless at a level where the vector is not positive at μ = level/r. Between two μ
-that are followed the vector lies below its chord; beyond some distance nothing is positive any more, and all ends
-farther away are harmless as well. Rows without such a proof are left to ``sides.solve``.
+One kernel or several in turn, the same loss on every record, no end. Only signed vectors are followed (see ``sides``),
+at a few μ in each row. An end with prior quotient r is harmless at a level where the vector is not positive at
+μ = level/r. Between two μ that are followed the vector lies below its chord; beyond some distance nothing is positive
+any more, and all ends farther away are harmless as well. Rows without such a proof are left to ``sides.solve``.
 
 Where a chain forgets slowly, m records are passed at once, as one block that spends mτ: an algorithm may then tell any
 two blocks apart, which is more than it can (docs/theory/tight.md, "Blocks of records").
@@ -26,6 +26,9 @@ _CLOSE: Final = np.array([0.06, 0.02, 0.005])
 """And just below the level, as shares of it: for all ends that are far away."""
 _ABOVE: Final = np.array([0.12, 0.4, 1.001])
 """And above it."""
+_COARSE: Final = (np.array([1.02, 0.3, 0.1]), np.array([0.1]), np.array([0.3, 1.001]))
+_FINE: Final = (_BELOW, _CLOSE, _ABOVE)
+"""Where many rows are easy, few μ are tried first."""
 _FEW: Final = 64
 _DENSE: Final = np.geomspace(_BELOW[0], 1e-4, 28)
 """Where few rows are left, their μ lie closer."""
@@ -46,14 +49,21 @@ _FINER: Final = 4
 """And in blocks that are shorter by 2^4."""
 _BENDS: Final = 1.001
 """With room for rounding."""
+_FEW_STATES: Final = 12
+"""States up to which rows of different phases are followed together."""
+_TOGETHER: Final = 2048
+_LEAST_PRODUCT: Final = 1e-290
 
 
 def harmless(look: Outlook, rows: Rows, levels: Floats, deepest: int) -> Mask:
     """Rows whose lanes are proved to add at most the sum of these levels, (lanes, R) logs, in all."""
     proved = np.zeros(len(rows), dtype=bool)
-    if not look.steady(rows) or look.last_loss is not None or not look.plain:
+    endless = rows.losses.shape[1] == 1 and bool((rows.records < 0).all())
+    if not endless or look.last_loss is not None or not look.plain:
         return proved
-    lanes = [(_KnownEnds if look.known else _NoEnds)(look, lane, rows) for lane in range(look.lanes)]
+    ways = (_TurningEnds if look.known else _Turning) if look.kernels.shape[1] > 1 else None
+    kind = ways or (_KnownEnds if look.known else _NoEnds)
+    lanes = [kind(look, lane, rows) for lane in range(look.lanes)]
     left = np.arange(len(rows))
     for _ in range(_TRIES):
         kept = np.stack([lane.all(left, levels[i, left], deepest) for i, lane in enumerate(lanes)])
@@ -212,6 +222,151 @@ class _KnownEnds(_NoEnds):
         low = np.minimum(power, last) - self._bend(second, block)
         with np.errstate(divide="ignore"):
             return np.where(low[x] > 0, high[y] / np.maximum(low[x], 0.0), np.inf)
+
+
+class _Turning:
+    """Several kernels in turn, nobody knows a record: rows of one phase share their kernels, record by record."""
+
+    def __init__(self, look: Outlook, lane: int, rows: Rows) -> None:
+        self.kernels, self.rows, self.offsets = look.kernels[lane], rows, rows.offsets[lane]
+        self.loss = float(rows.losses[lane, 0])
+        self.gain = math.exp(min(self.loss, MOST_LOSS))
+
+    def all(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        """Which of many rows are proved: some at a time, of one phase each where there are many states."""
+        order, alike = np.arange(len(at)), self.kernels.shape[-1] > _FEW_STATES
+        cuts = np.arange(_TOGETHER, len(at), _TOGETHER)
+        if alike:
+            order = np.argsort(self.offsets[at], kind="stable")
+            phases = np.flatnonzero(np.diff(self.offsets[at[order]])) + 1
+            cuts = np.union1d(phases, np.arange(_ROWS, len(at), _ROWS))
+        proved = np.zeros(len(at), dtype=bool)
+        for part in np.split(order, cuts):
+            if len(part):
+                proved[part] = self.settle(at[part], levels[part], deepest)
+        return proved
+
+    def _step(self, vectors: Floats, at: Ints, d: int) -> Floats:
+        """From distance d − 1 to d."""
+        offsets = self.offsets[at]
+        if self.kernels.shape[-1] > _FEW_STATES:
+            # Row by row: one large product would be spread over all processors, which costs more than it gains.
+            return np.asarray(vectors @ self.kernels[(offsets[0] + d - 1) % len(self.kernels)])
+        return np.asarray(vectors @ self.kernels[(offsets + d - 1) % len(self.kernels)])
+
+    def settle(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        """Where no entry is positive after some records."""
+        return self._dies(at, levels, deepest)
+
+    def _dies(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        vectors = _vectors(self.rows, at, levels[:, None], self.kernels.shape[-1])
+        every = _EVERY if self.gain < _OFTEN else 1
+        for d in range(1, deepest + 1):
+            vectors = self._step(vectors, at[left], d)
+            np.maximum(vectors, vectors * self.gain, out=vectors)
+            if d % every == 0:
+                dead = (vectors <= 0).all(axis=(1, 2))
+                proved[left[dead]] = True
+                left, vectors = left[~dead], scaled(vectors[~dead], (1, 2))
+                if not len(left):
+                    break
+        return proved
+
+
+class _TurningEnds(_Turning):
+    """Several kernels in turn, and records may be known."""
+
+    def settle(self, at: Ints, levels: Floats, deepest: int) -> Mask:
+        """Every known end is looked at, from the distance on where group privacy is not enough."""
+        proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        near = int(np.floor(levels.min() / self.loss)) + 1 if self.loss > 0 else deepest
+        if near >= deepest or self.loss > MOST_LOSS:
+            return proved
+        laws = self._laws(at, near)
+        if laws is None:
+            return proved
+        first = _log_quotients(laws)
+        # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
+        proved[:] = self._dies(at, levels - np.max(first, axis=1, initial=0.0, where=np.isfinite(first)), near)
+        for grid in (_COARSE, _FINE):
+            left = np.flatnonzero(~proved)
+            if len(left):
+                proved[left] = self._closely(at[left], levels[left], laws[left], first[left], near, deepest, grid)
+        return proved
+
+    @cached_property
+    def _least(self) -> float:
+        """The smallest entry above 0."""
+        return float(self.kernels[self.kernels > 0].min())
+
+    def _laws(self, at: Ints, distance: int) -> Floats | None:
+        """Laws of the record at a distance given either value, (R, 2, k); None where a double may have lost some."""
+        index, laws = np.arange(len(at)), np.zeros((len(at), 2, self.kernels.shape[-1]))
+        laws[index, 0, self.rows.x[at]] = laws[index, 1, self.rows.y[at]] = 1.0
+        for d in range(1, distance + 1):
+            laws = self._step(laws, at, d)
+            if self._lost(laws):
+                return None
+        return laws
+
+    def _lost(self, laws: Floats) -> bool:
+        """Whether a product of what is above 0 may be too small for a double: then 0 may not mean impossible."""
+        least = float(laws.min(initial=1.0))
+        if least == 0:
+            least = float(np.min(laws, initial=1.0, where=laws > 0))
+        return least * self._least < _LEAST_PRODUCT
+
+    def _closely(
+        self, at: Ints, levels: Floats, laws: Floats, first: Floats, near: int, deepest: int, grid: tuple[Floats, ...]
+    ) -> Mask:
+        """End by end, at several μ, from the distance ``near`` on."""
+        k = self.kernels.shape[-1]
+        finite = np.isfinite(first)
+        most = np.maximum(np.max(first, axis=1, initial=0.0, where=finite), 1e-9)[:, None]
+        least = np.maximum(-np.min(first, axis=1, initial=0.0, where=finite), 1e-9)[:, None]
+        below, close, above = grid
+        steps = [-most * below, -levels[:, None] * close, np.zeros((len(at), 1)), least * above]
+        if len(at) <= _FEW:  # shorter chords
+            steps = [-most * _DENSE, np.zeros((len(at), 1)), least * _DENSE_ABOVE]
+        logs = np.sort(levels[:, None] + np.concatenate(steps, axis=1), axis=1)
+        mu, limit = np.exp(logs), np.exp(levels)
+        vectors = _vectors(self.rows, at, logs, k)
+        proved, left = np.zeros(len(at), dtype=bool), np.arange(len(at))
+        for d in range(1, deepest + 1):
+            vectors = self._step(vectors, at[left], d)
+            if d >= near:
+                if d > near:
+                    laws = self._step(laws, at[left], d)
+                    if self._lost(laws):
+                        break
+                both = (laws > 0).all(axis=1)
+                ratio = np.where(both, laws[:, 1], 1.0) / np.where(both, laws[:, 0], 1.0)
+                fine = ((on_chords(vectors, mu[left], limit[left, None] / ratio) <= 0) | ~both).all(axis=1)
+                keep = fine
+                if (d - near) % _EVERY == 0:
+                    # What died at this μ or a smaller one never rises again: no end beyond says more than values here
+                    # do, those included that only one of the two allows.
+                    beyond = np.where(((laws[:, 1] > 0) & (laws[:, 0] == 0)).any(axis=1), np.inf, ratio.max(axis=1))
+                    dead = vectors.max(axis=2) <= 0
+                    lowest = np.where(dead, mu[left], np.inf).min(axis=1)
+                    over = fine & (lowest * np.maximum(beyond, 1.0) <= limit[left])
+                    proved[left[over]] = True
+                    keep = fine & ~over
+                if not keep.all():
+                    left, vectors, laws = left[keep], vectors[keep], laws[keep]
+                    if not len(left):
+                        break
+            np.maximum(vectors, vectors * self.gain, out=vectors)
+            if d % _EVERY == 0 or self.gain >= _OFTEN:
+                vectors = scaled_alike(vectors)
+        return proved
+
+
+def _log_quotients(laws: Floats) -> Floats:
+    """Log of the second law over the first, (R, k); not finite where a value is impossible."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(laws[:, 1]) - np.log(laws[:, 0])
 
 
 def _vectors(rows: Rows, at: Ints, logs: Floats, k: int) -> Floats:

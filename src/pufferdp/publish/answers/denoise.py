@@ -16,8 +16,9 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
 from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
-from pufferdp.leakage.chains.sums import TotalLaw, chain_total
+from pufferdp.leakage.chains.sums import TotalLaw, chain_total, clock_total
 from pufferdp.models.chain import chains_of
+from pufferdp.models.clock import clock_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
@@ -153,18 +154,21 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     else:
         numbers = query.numbers(model)
-    chains = chains_of(model)
-    if numbers is None or len(chains) + len(model.beliefs) != 1:
+    chains, clock = chains_of(model), clock_of(model)
+    if numbers is None or len(chains) + len(model.beliefs) + (clock is not None) != 1:
         return None
-    if chains and problem.holes:
+    if (chains or clock) and problem.holes:
         return None  # the records read do not follow each other
     if chains and problem.part and chains[0].given_start is not None:
         return None  # the law of the first record read depends on how far it is from the first of all
     value = dict(zip(model.labels, numbers, strict=True))
-    if chains:
+    if chains or clock is not None:
         grid = grid_of(value, [model.labels], problem.records)
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
-        law = chain_total(chains[0], problem.lengths, grid.steps[0], shares)
+        if clock is None:
+            law = chain_total(chains[0], problem.lengths, grid.steps[0], shares)
+        else:
+            law = clock_total(clock, problem.lengths, grid.steps[0], shares)
         places = np.arange(len(law.masses))
     else:
         belief = model.beliefs[0]

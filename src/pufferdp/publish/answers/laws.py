@@ -66,6 +66,8 @@ def answer_laws(problem: Problem) -> Iterator[Given]:
         raise NotApplicableError("compares laws over states, and the records of this model are real numbers")
     series = series_of(model)
     if series is not None:
+        if series.rhythm is not None:
+            raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if not series.chains:
             raise NotApplicableError("the class is a box of chains, which cannot be listed")
         for chain in series.chains:

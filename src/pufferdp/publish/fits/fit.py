@@ -21,6 +21,7 @@ from pufferdp.models.ar1 import Ar1
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
+from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
 from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 class Fit(Paged):
     """A fitted model and what was left out of it."""
 
-    model: MarkovChain | MarkovInterval | Ar1
+    model: MarkovChain | MarkovInterval | MarkovClock | Ar1
     left_out: tuple[str, ...]
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
@@ -64,6 +65,7 @@ def fit(
     confidence: float | None = None,
     start: str = "stationary",
     states: Sequence[str] | None = None,
+    clock: str | int | None = None,
     ar1: bool = False,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -88,6 +90,8 @@ def fit(
         confidence: probability that the class contains the truth, over all entries together.
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
         states: the states by name; those found in the column by default.
+        clock: fit one table for each slot of a rhythm: ``"hour"`` of the day, ``"day"`` of the week, or a number of
+            equal slots in a day.
         ar1: fit a series of real numbers in place of a chain, each drawn towards the one before.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
@@ -106,7 +110,7 @@ def fit(
         last=last,
     )
     if ar1:
-        given = {"bins": bins, "states": states, "dp_epsilon": dp_epsilon, "ledger": ledger}
+        given = {"bins": bins, "states": states, "clock": clock, "dp_epsilon": dp_epsilon, "ledger": ledger}
         return _fit_numbers(data, reading, confidence, {**given, "start": None if start == "stationary" else start})
     return FitPublication(
         data=data,
@@ -115,6 +119,7 @@ def fit(
         confidence=confidence,
         start=start,
         states=states,
+        clock=clock,
         dp_epsilon=dp_epsilon,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -140,6 +145,8 @@ class Counted:
     moves: npt.NDArray[np.int64]
     step: str | float | None = None
     """The time from one record to the next, where the data has one."""
+    by_slot: npt.NDArray[np.int64] | None = None
+    """Of a clock: moves from each slot on, (slots, k, k)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +158,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     confidence: float | None
     start: str
     states: Sequence[str] | None
+    clock: str | int | None
     dp_epsilon: float | None
 
     kind = KIND
@@ -159,6 +167,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         """Refuse what a private fit would tell besides its noisy counts."""
         if self.confidence is not None:
             checks.probability(self.confidence, "confidence")
+        if self.clock is not None:
+            self._check_clock()
         if self.states is not None and self.bins is not None:
             raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
         if self.dp_epsilon is not None:
@@ -173,6 +183,26 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         elif self.account.has_ledger:
             raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
         _ = self.reading.layout
+
+    def _check_clock(self) -> None:
+        """Refuse a clock that cannot be fitted."""
+        assert self.clock is not None
+        rhythm_of(self.clock)
+        if self.reading.order is None:
+            raise ParameterError("order is missing; a clock takes slots from the column that says when: use --order")
+        for name, given in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
+            if given is not None:
+                raise ParameterError(
+                    f"clock is {self.clock} and {name} is {given}; a clock is fitted as one model from exact counts: "
+                    "leave one of them out",
+                    value=given,
+                )
+        if self.start != "stationary":
+            raise ParameterError(
+                f"clock is {self.clock} and start is {self.start}; a clock starts in the law that repeats with it: "
+                "leave --start out",
+                value=self.start,
+            )
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be there."""
@@ -194,9 +224,35 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         else:
             coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
-        return Counted(
-            counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64), step=layout.step
-        )
+        moves = np.array(counts.transitions, dtype=np.int64)
+        by_slot = None if self.clock is None else self._by_slot(series, coding, layout.step)
+        return Counted(counts=counts, coding=coding, moves=moves, step=layout.step, by_slot=by_slot)
+
+    def _by_slot(self, series: Series, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
+        """Moves from each slot on; refuses slots from which there is none."""
+        assert self.clock is not None
+        slots, period = rhythm_of(self.clock)
+        if step is None:
+            raise DataError(
+                f"the places of {self.reading.order!r} lie on no common step, and a clock needs one; bring the times "
+                "to one step, such as 5min",
+                value=self.reading.order,
+            )
+        share_evenly(slots, period, step)
+        out = np.zeros((slots, len(coding.labels), len(coding.labels)), dtype=np.int64)
+        for (slot, before, state, steps), count in series.slot_moves(coding, period, slots).items():
+            if steps == 1:
+                out[slot, before, state] += count
+        empty = [n for n, table in enumerate(out) if not table.sum()]
+        if empty:
+            named = ", ".join(slot_name(n, slots, period) for n in empty[:4])
+            named += f" and {len(empty) - 4} more" if len(empty) > 4 else ""
+            raise DataError(
+                f"the data has no move from one record to the next that begins {named}, and a clock needs some in each "
+                "of its slots; fit it from more data, or with fewer slots, for example --clock 4",
+                value=empty,
+            )
+        return out
 
     def usual_step(self, series: Series) -> str | float | None:
         """The step of the data, where its places lie on one: rows that are not there are holes then.
@@ -252,8 +308,19 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         }
         fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
         bins = exact.coding.bins
-        model: MarkovChain | MarkovInterval
-        if confidence is None:
+        model: MarkovChain | MarkovInterval | MarkovClock
+        if exact.by_slot is not None:
+            assert self.clock is not None
+            transition = moves / moves.sum(axis=1, keepdims=True)
+            by_slot = exact.by_slot[np.ix_(range(len(exact.by_slot)), indices, indices)]
+            left = by_slot.sum(axis=2, keepdims=True)
+            # A state that is never left in a slot has the row of all slots together there.
+            tables = np.where(left > 0, by_slot / np.maximum(left, 1), transition)
+            period = rhythm_of(self.clock)[1]
+            model = MarkovClock(
+                transitions=tables, step=exact.step, period=period, states=states, bins=bins, fitted=fitted
+            )
+        elif confidence is None:
             transition = moves / moves.sum(axis=1, keepdims=True)
             model = MarkovChain(
                 transition=transition, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted

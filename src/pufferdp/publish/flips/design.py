@@ -225,6 +225,11 @@ def flippable(model: Model) -> SeriesModel:
         raise NotApplicableError(
             f"the model is a {what}; only series of states are flipped record by record: use a chain"
         )
+    if series.rhythm is not None:
+        raise NotApplicableError(
+            "the model is a clock, and flips are worked out for one transition table; fit a markov_chain without "
+            "--clock, or release statistics"
+        )
     if not series.chains:
         raise NotApplicableError(
             f"the model is a {what}, infinitely many chains, and no one of them is proved to be the worst for flips; "

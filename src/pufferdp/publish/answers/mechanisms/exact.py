@@ -9,14 +9,16 @@ from fractions import Fraction
 from typing import Final
 
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
 from pufferdp.leakage.additive.windows import Informed, WindowLeakage
 from pufferdp.leakage.curves import curve
-from pufferdp.models.base import records_of
-from pufferdp.models.chain import MarkovChain, chains_of
+from pufferdp.models.base import Model, records_of
+from pufferdp.models.chain import chains_of
+from pufferdp.models.clock import clock_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
@@ -73,9 +75,9 @@ def leaks_its_loss(problem: Problem) -> bool:
     alternate, so their sum over any stretch is -1, 0 or 1, also where the target lies outside. Known records and
     starts keep the odds ratio of every step. Who knows all other records learns the loss itself.
     """
-    chains = chains_of(problem.model)
+    tables = _tables(problem.model)
     informed = problem.adversary is not Adversary.PUFFERFISH
-    return informed and is_one_count(problem) and bool(chains) and all(_odds_ratio(chain, "repels") for chain in chains)
+    return informed and is_one_count(problem) and bool(tables) and all(_odds_ratio(table, "repels") for table in tables)
 
 
 def leaks_most(problem: Problem) -> bool:
@@ -87,14 +89,20 @@ def leaks_most(problem: Problem) -> bool:
     chains = chains_of(problem.model)
     # A count with a definite start is computed as in version 0.1, whose certificates must come out the same.
     new = problem.balanced or any(chain.any_start for chain in chains)
-    return new and is_one_count(problem) and bool(chains) and all(_odds_ratio(c, "attracts") for c in chains)
+    return new and is_one_count(problem) and bool(chains) and all(_odds_ratio(c.transition, "attracts") for c in chains)
 
 
-def _odds_ratio(chain: MarkovChain, how: str) -> bool:
+def _tables(model: Model) -> list[Matrix]:
+    """Every transition table of a class of chains that can be listed, or of a clock."""
+    clock = clock_of(model)
+    return [chain.transition for chain in chains_of(model)] if clock is None else list(clock.transitions)
+
+
+def _odds_ratio(table: Matrix, how: str) -> bool:
     """Whether two states repel each other (an odds ratio of at most 1) or attract each other (at least 1), exactly."""
-    if chain.size != 2 or (how == "repels" and not (chain.transition > 0).all()):
+    if len(table) != 2 or (how == "repels" and not (table > 0).all()):
         return False
-    (a, b), (c, d) = (tuple(Fraction(float(p)) for p in row) for row in chain.transition)
+    (a, b), (c, d) = (tuple(Fraction(float(p)) for p in row) for row in table)
     return a * d <= b * c if how == "repels" else a * d >= b * c
 
 
@@ -225,6 +233,11 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
         return [_of_window(window) for window in windows]
     if model.beliefs:
         return [TableLeakage(belief, steps.steps, problem.adversary).worst for belief in model.beliefs]
+    if clock_of(model) is not None:
+        raise NotApplicableError(
+            "is worked out for one transition table, and a clock has several; only of two states that repel each other "
+            "in every slot is it known"
+        )
     raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
 
 

@@ -36,6 +36,8 @@ class Gk16(Mechanism):
         series = series_of(problem.model)
         if series is None:
             raise NotApplicableError("is worked out for chains only, and the model is not a chain")
+        if series.rhythm is not None:
+            raise NotApplicableError("is worked out for one transition table, and a clock has several")
         length = problem.longest
         if series.chains:
             bands = [_band(chain, min(length, _LONGEST)) for chain in series.chains]

@@ -35,6 +35,8 @@ class QuiltExact(Mechanism):
         series = series_of(model)
         if series is None:
             return _on_records(problem)
+        if series.rhythm is not None:
+            raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if not series.deciding:
             raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
@@ -72,6 +74,8 @@ class QuiltApprox(Mechanism):
         series, objective = series_of(problem.model), Score(problem.epsilon)
         if series is None:
             raise NotApplicableError("bounds influence by the mixing of a chain, and the model is not a chain")
+        if series.rhythm is not None:
+            raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if series.box is not None:
             side = box_contraction(series.box).side
             worst = worst_record_by_distance(side, side, problem.series_length, objective)

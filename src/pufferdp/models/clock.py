@@ -1,0 +1,319 @@
+"""A clock: a Markov chain whose transitions depend on the time of the day, or of the week."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Mask, Matrix, read_only
+from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.models.base import LayoutOptions, Model
+from pufferdp.models.chain import (
+    MarkovChain,
+    SeriesModel,
+    StatesFile,
+    bin_edges,
+    number_array,
+    probability_rows,
+    state_names,
+    state_values,
+    states_to_dict,
+    time_step,
+)
+from pufferdp.models.files.json import Row
+
+Tables = npt.NDArray[np.float64]
+"""Several transition tables, (m, k, k)."""
+
+MICROSECONDS: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "sec": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
+MOST_STEPS: Final = 10_080
+"""A week of minutes: more steps in a period are refused."""
+
+
+def _amount(distance: str | float) -> tuple[Fraction, bool]:
+    """A step or period that has been checked, exact, and whether it is a duration: then in microseconds."""
+    match = _DURATION.fullmatch(distance) if isinstance(distance, str) else None
+    if match is None:
+        return Fraction(str(distance)), False
+    return Fraction(match[1]) * MICROSECONDS[match[2]], True
+
+
+def steps_in(period: str | float, step: str | float | None) -> int:
+    """How many steps a period has; refuses one that is no whole number of them."""
+    if step is None:
+        raise ModelError("step is missing; a clock needs the time from one record to the next, such as 5min")
+    try:
+        whole, timed = _amount(time_step(period) or "")
+    except ModelError:
+        raise ModelError(
+            f"period is {period!r}; it must be the time after which the rhythm repeats: a duration such as 24h or 7d, "
+            "or a number above 0 in the order column's unit",
+            value=period,
+        ) from None
+    part, part_timed = _amount(time_step(step) or "")
+    if timed != part_timed:
+        raise ModelError(
+            f"step is {step} and period is {period}; give both as durations, such as 5min and 24h, or both as numbers",
+            value=(step, period),
+        )
+    if (whole / part).denominator != 1:
+        raise ModelError(
+            f"period is {period} and step is {step}, which is {float(whole / part):g} steps; a period must be a whole "
+            "number of steps: change one of them",
+            value=(step, period),
+        )
+    if whole / part > MOST_STEPS:
+        raise ModelError(
+            f"period is {period} and step is {step}, which is {int(whole / part):,} steps; at most {MOST_STEPS:,} are "
+            "worked out: use a longer step or a shorter period",
+            value=(step, period),
+        )
+    return int(whole / part)
+
+
+def share_evenly(tables: int, period: str | float, step: str | float | None) -> None:
+    """Refuse a number of tables that does not divide the steps of a period."""
+    many = steps_in(period, step)
+    if many % tables:
+        raise ModelError(
+            f"a period of {period} has {many} steps of {step}, which {tables} tables cannot share evenly; take a "
+            f"number of tables that divides {many}",
+            value=(tables, many),
+        )
+
+
+def rhythm_of(clock: str | int) -> tuple[int, str]:
+    """Slots and period of a rhythm by name: hours of the day, days of the week, or equal slots of a day."""
+    if clock in _RHYTHMS:
+        return _RHYTHMS[str(clock)]
+    if not isinstance(clock, bool) and str(clock).isdigit() and 2 <= int(clock) <= MOST_STEPS:
+        return int(clock), "24h"
+    raise ParameterError(
+        f"clock is {clock!r}; it must be hour (24 slots of a day), day (7 slots of a week) or a number of equal slots "
+        "of a day, 2 or more",
+        value=clock,
+    )
+
+
+_RHYTHMS: Final = {"hour": (24, "24h"), "day": (7, "7d")}
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def slot_name(slot: int, slots: int, period: str) -> str:
+    """A slot of a rhythm in words."""
+    if (slots, period) == _RHYTHMS["day"]:
+        return f"on a {_DAYS[slot]}"
+    ends = [Fraction(24 * 60, slots) * n for n in (slot, slot + 1)]
+    first, last = (f"{int(end) // 60:02}:{int(end) % 60:02}" for end in ends)
+    return f"from {first} to {last}"
+
+
+class _ClockFile(StatesFile):
+    type: Literal["markov_clock"]
+    transitions: list[list[Row]]
+    period: str | float
+    start: str = "stationary"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MarkovClock(SeriesModel):
+    """A Markov chain whose transitions follow the clock, in the law that repeats with it.
+
+    >>> day, night = [[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.1, 0.9]]
+    >>> MarkovClock(transitions=[day, night], step="1h", period="24h", states=["rest", "active"])
+    MarkovClock(2 states: rest, active; 2 slots in 24h, steps of 1h)
+    """
+
+    file_type: ClassVar[str | None] = "markov_clock"
+
+    transitions: Tables
+    """(m, k, k): tables that share the period evenly, from its beginning on. Row x of a table holds the probabilities
+    of the next state after a record in state x in that part of the period."""
+    step: str | float | None = None
+    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column. It is needed."""
+    period: str | float
+    """The time after which the first table follows again: ``"24h"``, ``"7d"``, or a number."""
+    start: str = "stationary"
+    """``"stationary"``: the first record has the law that repeats with the period, whatever its slot is."""
+    states: tuple[str, ...] | None = None
+    """Names of the states; without them states are 0..k-1."""
+    values: tuple[float, ...] | None = None
+    """A number for each state, for sums and means."""
+    bins: tuple[float, ...] | None = None
+    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    fitted: dict[str, Any] | None = field(default=None, repr=False)
+    """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
+
+    def __post_init__(self) -> None:
+        tables = number_array(self.transitions, "transitions")
+        if tables.ndim != 3 or not tables.size:
+            shape = "×".join(str(n) for n in tables.shape) or "a single number"
+            raise ModelError(f"transitions is {shape}; it must be a list of square tables, one a slot")
+        share_evenly(len(tables), self.period, self.step)
+        checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
+        k, set_field = tables.shape[1], object.__setattr__
+        set_field(self, "transitions", read_only(np.stack(checked)))
+        if self.start != "stationary":
+            raise ModelError(
+                f'start is {self.start!r}; a clock begins at any of its slots, in the law that repeats: "stationary"',
+                value=self.start,
+            )
+        set_field(self, "states", state_names(self.states, k))
+        set_field(self, "values", state_values(self.values, k))
+        set_field(self, "bins", bin_edges(self.bins, k, self.states))
+
+    @property
+    def size(self) -> int:
+        """How many states the tables have, named or not."""
+        return int(self.transitions.shape[1])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the states, or their numbers."""
+        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
+
+    @property
+    def steps(self) -> int:
+        """Steps in a period."""
+        return steps_in(self.period, self.step)
+
+    @property
+    def rhythm(self) -> Tables | None:
+        """The table of each step of the period, (steps, k, k); None where all are one, and it is a chain."""
+        return self.tables if self.chain is None else None
+
+    @cached_property
+    def tables(self) -> Tables:
+        """The table of each step of the period, (steps, k, k)."""
+        return read_only(np.repeat(self.transitions, self.steps // len(self.transitions), axis=0))
+
+    @cached_property
+    def laws(self) -> Matrix:
+        """The law of a record at each step of the period, (steps, k): it repeats with the period."""
+        whole = np.eye(self.size)
+        for table in self.tables:
+            whole = whole @ table
+        laws = [MarkovChain(transition=whole / whole.sum(axis=1, keepdims=True)).stationary]
+        for table in self.tables[:-1]:
+            laws.append(laws[-1] @ table)
+        return read_only(np.array(laws))
+
+    @property
+    def chains(self) -> tuple[MarkovChain, ...]:
+        """The chain that it is where all tables are one; otherwise none."""
+        return () if self.chain is None else (self.chain,)
+
+    @cached_property
+    def chain(self) -> MarkovChain | None:
+        """The chain that it is where all tables are one."""
+        if (self.transitions != self.transitions[0]).any():
+            return None
+        return MarkovChain(
+            transition=self.transitions[0],
+            states=self.states,
+            values=self.values,
+            bins=self.bins,
+            step=self.step,
+            fitted=self.fitted,
+        )
+
+    @property
+    def single(self) -> bool:
+        """It is one belief."""
+        return True
+
+    def dependent(self, longest: int) -> int:
+        """A whole chain, unless each step forgets where it came from."""
+        forgets = bool((self.transitions == self.transitions[:, :1]).all())
+        return 1 if longest == 1 or self.size == 1 or forgets else longest
+
+    @property
+    def supports(self) -> tuple[tuple[Mask, Mask], ...]:
+        """What is possible at some time of the period."""
+        return ((np.asarray((self.transitions > 0).any(axis=0)), np.asarray((self.laws > 0).any(axis=0))),)
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether some move, or some first record, is impossible at some time of the period."""
+        return not bool((self.transitions > 0).all() and (self.laws > 0).all())
+
+    def allows_at(self, slot: int, before: int, state: int, steps: int) -> bool:
+        """Whether a state can follow another so many steps later, from one step of the period on.
+
+        With 0 steps: whether a series can begin with the state there.
+        """
+        if steps == 0:
+            return bool(self.laws[slot, state] > 0)
+        periods, rest = divmod(steps, self.steps)
+        reached, whole = self._pattern(slot, rest), self._pattern(slot + rest, self.steps)
+        while periods:
+            if periods % 2:
+                reached = np.minimum(reached @ whole, 1.0)
+            whole, periods = np.minimum(whole @ whole, 1.0), periods // 2
+        return bool(reached[before, state] > 0)
+
+    def _pattern(self, slot: int, steps: int) -> Matrix:
+        """1 where a state can be reached from another within so many steps from one step of the period on, else 0."""
+        reached = np.eye(self.size)
+        for step in range(slot, slot + steps):
+            reached = np.minimum(reached @ (self.tables[step % self.steps] > 0), 1.0)
+        return reached
+
+    def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
+        """The slot of a record comes from the order column."""
+        super().check_reading(layout, missing, id)
+        if layout.get("order") is None and self.chain is None:
+            raise ParameterError(
+                "order is missing; a clock takes the slot of a record from the column that says when: name it with "
+                "--order"
+            )
+
+    def public_facts(self, records: int) -> list[str]:
+        """Also when the records were taken."""
+        return [*super().public_facts(records), f"the time of each record within {self.period}"]
+
+    def with_bins(self, edges: tuple[float, ...]) -> MarkovClock:
+        """This clock, for numbers that bins turn into its states."""
+        return replace(self, bins=edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tables, step and period, and how the states are called."""
+        return states_to_dict(self, transitions=self.transitions.tolist(), period=self.period, start=self.start)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> MarkovClock:
+        """The clock of a ``markov_clock`` file."""
+        content = _ClockFile.model_validate(raw)
+        tables = [number_array(table, f"table {n} of transitions") for n, table in enumerate(content.transitions, 1)]
+        if len({table.shape for table in tables}) > 1:
+            sizes = ", ".join(sorted({"×".join(map(str, table.shape)) for table in tables}))
+            raise ModelError(f"the tables of transitions are {sizes}; all must have one row and one column a state")
+        return cls(transitions=np.array(tables), period=content.period, start=content.start, **content.common())
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.labels[:6]) + (", …" if self.size > 6 else "")
+        slots = f"{len(self.transitions)} slots in {self.period}, steps of {self.step}"
+        return f"MarkovClock({self.size} state{'s' * (self.size != 1)}: {names}; {slots})"
+
+
+def clock_of(model: Model) -> MarkovClock | None:
+    """The model as a clock of several tables; None where it is something else."""
+    return model if isinstance(model, MarkovClock) and model.rhythm is not None else None

@@ -1,0 +1,186 @@
+"""Chains whose kernels follow a clock: equal to linear programmes over all algorithms, whatever slot comes first."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.tight import inputs
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.odds import OddsCurve
+from pufferdp.leakage.tight.series import leakage_of_losses
+from tests.leakage.tight import cases
+from tests.oracles import algorithms
+from tests.strategies import examples
+
+ROOM = 1e-8
+PARTS = 8
+
+
+def periodic_laws(kernels):
+    """The law of a record at each slot, by repeating the whole period many times: nothing shared with src."""
+    whole = np.eye(len(kernels[0]))
+    for kernel in kernels:
+        whole = whole @ kernel
+    far = np.linalg.matrix_power((whole + np.eye(len(whole))) / 2, 1 << 40)
+    law = far.mean(axis=0) / far.mean(axis=0).sum()
+    laws = []
+    for kernel in kernels:
+        laws.append(law)
+        law = law @ kernel
+    return laws
+
+
+def worst_of_all(kernels, loss, n, who):
+    """The most that any algorithm leaks about any record of n, whatever slot the first one has."""
+    laws, found = periodic_laws(kernels), 0.0
+    for first, law in enumerate(laws):
+        turned = [*kernels[first:], *kernels[:first]]
+        law = np.where(law < 1e-12, 0.0, law)
+        found = max(found, *(algorithms.chain_leakage(turned, law, np.full(n, loss), t, who) for t in range(n)))
+    return found
+
+
+def clock(generator, k, slots):
+    return [cases.transition(generator, k) for _ in range(slots)]
+
+
+def smooth(slots, k, seed, stay=3.0):
+    """A clock whose kernels change little from slot to slot."""
+    generator = np.random.default_rng(seed)
+    base, wave = generator.dirichlet(np.ones(k), size=k), np.arange(k)
+    out = []
+    for t in range(slots):
+        table = base * np.exp(0.7 * np.sin(2 * np.pi * t / slots + wave)) * np.exp(0.1 * generator.normal(size=(k, k)))
+        table += stay * np.eye(k)
+        out.append(table / table.sum(axis=1, keepdims=True))
+    return np.array(out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_clocks_are_equal_to_the_programme_over_all_algorithms(part):
+    for seed in range(part, examples(64), PARTS):
+        generator = np.random.default_rng([seed, 20])
+        k = int(generator.choice([2, 2, 3]))
+        n = int(generator.integers(1, {2: 7, 3: 5}[k]))
+        kernels = clock(generator, k, int(generator.integers(2, 4)))
+        loss, who = float(generator.choice([0.05, 0.4, 1.5])), str(generator.choice(["bdp", "pufferfish"]))
+        programme = worst_of_all(kernels, loss, n, who)
+        found = TightCurve.of_clock(kernels, length=n, adversary=who).leakage(loss)
+        assert found.upper == pytest.approx(programme, abs=ROOM), seed
+        assert found.lower == pytest.approx(programme, abs=ROOM), seed
+        assert OddsCurve.of_chains([kernels], length=n)(loss) >= programme - ROOM, seed
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+@pytest.mark.parametrize(
+    "kernels",
+    [
+        pytest.param([[[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.3, 0.7]]], id="forgets"),
+        pytest.param([[[0.1, 0.9], [0.8, 0.2]], [[0.7, 0.3], [0.4, 0.6]]], id="repels"),
+        pytest.param([[[1.0, 0.0], [0.5, 0.5]], [[0.4, 0.6], [0.0, 1.0]]], id="zeros"),
+        pytest.param([[[0.0, 1.0], [1.0, 0.0]], [[0.9, 0.1], [0.3, 0.7]]], id="deterministic"),
+    ],
+)
+def test_some_clocks_are_equal_to_the_programme(kernels, who):
+    """A few of the same for every day."""
+    found = TightCurve.of_clock(kernels, length=4, adversary=who).leakage(0.5)
+    programme = worst_of_all([np.array(one) for one in kernels], 0.5, 4, who)
+    assert (found.lower, found.upper) == pytest.approx((programme, programme), abs=ROOM)
+
+
+def test_who_knows_all_others_learns_the_loss_and_no_more():
+    assert TightCurve.of_clock(smooth(6, 3, 1), length=100, adversary="dp")(0.3) == 0.3
+
+
+@pytest.mark.parametrize("length", [5, 100_000, None])
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_clock_of_equal_tables_is_the_chain(length, who, k):
+    kernel = cases.transition(np.random.default_rng([k, 21]), k)
+    chain = TightCurve(kernel, length=length, adversary=who)
+    equal = TightCurve.of_clock([kernel] * 6, length=length, adversary=who)
+    assert equal.inverse(1.0) == pytest.approx(chain.inverse(1.0), rel=1e-10)
+    assert equal(0.3) == pytest.approx(chain(0.3), rel=1e-10)
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_tables_that_are_nearly_equal_leak_as_the_chain(who):
+    """What finds clocks without end shares little with what finds one kernel: both must agree."""
+    kernel = np.array([[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]])
+    other = kernel.copy()
+    other[0] += [1e-12, -1e-12, 0.0]
+    clock = TightCurve.of_clock([kernel, kernel, other], adversary=who)
+    assert clock(0.5) == pytest.approx({"bdp": 1.578960199, "pufferfish": 1.578178765}[who], abs=2e-9)
+    assert clock.inverse(1.0) == pytest.approx(TightCurve(kernel, adversary=who).inverse(1.0), rel=1e-8)
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_without_end_is_what_long_series_tend_to(who):
+    """Every record of a long series, one by one, from whatever slot: never above, and as much in the middle."""
+    for seed in range(examples(3)):
+        generator = np.random.default_rng([seed, 22])
+        kernels = np.array(clock(generator, int(generator.integers(2, 4)), 3))
+        kernels = 0.9 * kernels + 0.1 / kernels.shape[1]  # forgets within the series
+        chain = inputs.chain(kernels, "stationary")
+        found = TightCurve.of_clock(kernels, adversary=who).leakage(0.4)
+        assert found.upper <= found.lower * (1 + 1e-8)
+        for first in range(3):
+            turned = inputs.turned(chain, first)
+            each = leakage_of_losses(turned.kernels, np.full(90, 0.4), start=turned.start, adversary=who)
+            assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
+            assert each.upper.max() >= found.lower * (1 - 1e-7), (seed, first)
+
+
+def test_ten_per_cent_less_noise_would_break_the_promise():
+    """At 1.1 times the loss that the curve allows, some algorithm leaks more than epsilon at some slot."""
+    for seed in range(examples(3)):
+        generator = np.random.default_rng([seed, 23])
+        kernels = clock(generator, 2, 2)
+        curve = TightCurve.of_clock(kernels, length=4)
+        loss = curve.inverse(1.0)
+        assert worst_of_all(kernels, loss, 4, "bdp") == pytest.approx(1.0, abs=1e-7), seed
+        assert worst_of_all(kernels, 1.1 * loss, 4, "bdp") > 1.01, seed
+
+
+def test_a_clock_is_flat_in_its_length():
+    kernels = smooth(24, 3, 4)
+    short, long = (TightCurve.of_clock(kernels, length=n).inverse(1.0) for n in (1000, 100_000))
+    assert short == pytest.approx(long, rel=1e-8)
+
+
+def test_a_slot_at_which_all_is_certain_parts_the_days():
+    """At one slot everybody sleeps: the days are independent, and leak no more than their own records."""
+    sleep, mixed = [[1.0, 0.0], [1.0, 0.0]], [[0.7, 0.3], [0.2, 0.8]]
+    curve = TightCurve.of_clock([mixed, mixed, sleep])
+    assert curve(0.3) <= 2 * 0.3 + 1e-9
+    assert TightCurve.of_clock([[[0.0, 1.0], [0.0, 1.0]], sleep])(0.3) == 0.0
+
+
+def test_values_rarer_than_a_double_can_tell_are_refused():
+    """0 must mean impossible: a value that is merely rare is a secret all the same."""
+    fades = [[1.0, 0.0], [1 - 1e-3, 1e-3]]
+    with pytest.raises(NotApplicableError, match="rarer than a double can tell"):
+        TightCurve.of_clock([[[0.5, 0.5], [0.5, 0.5]], *[fades] * 287], length=1000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+@pytest.mark.parametrize(("slots", "states", "seconds"), [(288, 4, 3.0), (24, 51, 30.0)])
+def test_a_day_of_five_minutes_is_quick(slots, states, seconds, who):
+    """Processor time; other programs may slow it down, so the best of two."""
+    kernels, taken = smooth(slots, states, 1), []
+    for _ in range(2):
+        begun = time.process_time()
+        curve = TightCurve.of_clock(kernels, length=100_000, adversary=who)
+        loss = curve.inverse(1.0)
+        taken.append(time.process_time() - begun)
+        if taken[-1] <= seconds:
+            break
+    assert curve(loss) <= 1.0
+    assert curve.leakage(loss).lower >= 1 - 1e-5
+    assert min(taken) <= seconds
