@@ -9,6 +9,7 @@ from pufferdp.models.files.fleet import load_models
 from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation, NumberModel
 from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.joint import JointTable
 from pufferdp.models.model_class import ModelClass
 from pufferdp.models.network import BayesianNetwork, Node
@@ -20,6 +21,7 @@ __all__ = [
     "BinaryInterval",
     "Gaussian",
     "Groups",
+    "HiddenMarkov",
     "JointTable",
     "LimitedCorrelation",
     "MarkovChain",

@@ -66,6 +66,11 @@ class SeriesModel(Model):
         return None
 
     @property
+    def not_listed(self) -> str:
+        """Why there is no list of chains to look at, in words."""
+        return "the class is a box of chains, which cannot be listed"
+
+    @property
     def single(self) -> bool:
         """Whether the class is one chain."""
         return self.chain is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -20,7 +20,15 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
-from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
+from pufferdp.models.hidden import HiddenMarkov, hidden_of
+from pufferdp.models.simulate import (
+    chain_log_probability,
+    hidden_log_probability,
+    sample,
+    sample_chain,
+    sample_hidden,
+    sample_normal,
+)
 
 Known = Mapping[int, float]
 """Values of some records by position, from 0: state numbers, or real numbers."""
@@ -56,10 +64,10 @@ class Belief(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ChainBelief:
-    """A series of a chain with a start."""
+class SeriesBelief:
+    """What series share: records are counted, and near ones hang together."""
 
-    chain: MarkovChain
+    chain: MarkovChain | HiddenMarkov
     records: int
 
     def name(self, record: int) -> str:
@@ -79,6 +87,13 @@ class ChainBelief:
         far = range(1, max(record, self.records - 1 - record) + 1)
         return tuple(tuple(j for j in (record - d, record + d) if 0 <= j < self.records) for d in far)
 
+
+@dataclass(frozen=True, eq=False)
+class ChainBelief(SeriesBelief):
+    """A series of a chain with a start."""
+
+    chain: MarkovChain
+
     def log_probability(self, known: Known) -> float:
         """By one pass over the series."""
         return chain_log_probability(self.chain, self.records, _whole(known))
@@ -86,6 +101,21 @@ class ChainBelief:
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
         """Step by step, each by its law given the one before and what is known later."""
         return sample_chain(self.chain, self.records, size, generator, _whole(known))
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenBelief(SeriesBelief):
+    """A series of records drawn from hidden states, with a start."""
+
+    chain: HiddenMarkov
+
+    def log_probability(self, known: Known) -> float:
+        """By one pass over the hidden states."""
+        return hidden_log_probability(self.chain, self.records, _whole(known))
+
+    def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
+        """Hidden states given what is known, then the records that are not."""
+        return sample_hidden(self.chain, self.records, size, generator, _whole(known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +234,9 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
     if series is not None:
         if length is None:
             raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        hidden = hidden_of(model)
+        if hidden is not None:
+            return (HiddenBelief(replace(hidden, start="stationary") if hidden.any_start else hidden, length),)
         return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
     if numbers is not None:
         if clip is None:

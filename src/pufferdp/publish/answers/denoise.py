@@ -19,6 +19,7 @@ from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterio
 from pufferdp.leakage.chains.sums import TotalLaw, chain_total
 from pufferdp.models.chain import chains_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
@@ -153,16 +154,20 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     else:
         numbers = query.numbers(model)
-    chains = chains_of(model)
+    chains, hidden = chains_of(model), hidden_of(model)
+    if hidden is not None:
+        chains = (hidden.pair_chain,)
     if numbers is None or len(chains) + len(model.beliefs) != 1:
         return None
-    if chains and problem.part and chains[0].given_start is not None:
+    start = chains[0] if hidden is None and chains else None if hidden is None else hidden.hidden_chain
+    if start is not None and problem.part and start.given_start is not None:
         return None  # the law of the first record read depends on how far it is from the first of all
     value = dict(zip(model.labels, numbers, strict=True))
     if chains:
         grid = grid_of(value, [model.labels], problem.records)
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
-        law = chain_total(chains[0], problem.lengths, grid.steps[0], shares)
+        steps = grid.steps[0] if hidden is None else grid.steps[0][hidden.pair_records]
+        law = chain_total(chains[0], problem.lengths, steps, shares)
         places = np.arange(len(law.masses))
     else:
         belief = model.beliefs[0]

@@ -67,7 +67,7 @@ def answer_laws(problem: Problem) -> Iterator[Given]:
     series = series_of(model)
     if series is not None:
         if not series.chains:
-            raise NotApplicableError("the class is a box of chains, which cannot be listed")
+            raise NotApplicableError(series.not_listed)
         for chain in series.chains:
             yield from _of_chain(problem, chain)
         return

@@ -18,6 +18,7 @@ from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_dp_los
 from pufferdp.leakage.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.noise import ChainShares, drawn_channel, thresholds
 
 FLIPS: Final = "flips"
@@ -224,6 +225,11 @@ def flippable(model: Model) -> SeriesModel:
     if series is None:
         raise NotApplicableError(
             f"the model is a {what}; only series of states are flipped record by record: use a chain"
+        )
+    if hidden_of(series) is not None:
+        raise NotApplicableError(
+            f"the model is a {what}, and {series.not_listed}: how flips leak is worked out for chains; "
+            "fit one and flip under it"
         )
     if not series.chains:
         raise NotApplicableError(
