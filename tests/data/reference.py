@@ -19,11 +19,15 @@ class Answer:
     records: int
     lengths: tuple[tuple[int, int], ...]
     missing: int
-    gaps: int
+    restarts: int
+    holes: int
     histogram: tuple[int, ...]
     transitions: tuple[tuple[int, ...], ...]
     clipped: Fraction | None
     chains: list[list[int]]
+    pieces: list[list[int]]
+    """The chains cut at their holes."""
+    moves: dict[Any, set[tuple[int, int, int]]]
 
 
 def answer(
@@ -31,40 +35,52 @@ def answer(
     *,
     code: Callable[[Any], int],
     size: int,
-    gap: int | None = None,
+    restart: int | None = None,
+    step: bool = False,
     clip: tuple[float, float] | None = None,
 ) -> Answer | None:
-    """Count the rows; None where there is no record left."""
+    """Count the rows; None where there is no record left.
+
+    A chain goes on behind a missing value, and with ``step`` behind a row that is not there: orders are one apart.
+    """
     chains: list[list[int]] = []
-    gaps = 0
+    pieces: list[list[int]] = []
+    restarts = holes = 0
+    moves: dict[Any, set[tuple[int, int, int]]] = {}
     for person in sorted({row[0] for row in rows}):
-        mine = sorted((order, value) for who, order, value in rows if who == person and value is not None)
-        holes = [order for who, order, value in rows if who == person and value is None]
-        for index, (order, value) in enumerate(mine):
-            previous = mine[index - 1][0] if index else None
-            begins = (
-                previous is None
-                or (gap is not None and order - previous > gap)
-                or any(previous < hole < order for hole in holes)
-            )
+        mine = sorted((order, value) for who, order, value in rows if who == person)
+        there = [(order if step else n, order, value) for n, (order, value) in enumerate(mine) if value is not None]
+        for index, (place, order, value) in enumerate(there):
+            before, when = there[index - 1][:2] if index else (None, None)
+            begins = before is None or (restart is not None and order - when > restart)
             if begins:
-                gaps += previous is not None
+                restarts += before is not None
                 chains.append([])
+            else:
+                holes += place - before - 1
+            if begins or place - before > 1:
+                pieces.append([])
+            known = moves.setdefault(person, set())
+            known.add((-1, code(value), 0) if begins else (chains[-1][-1], code(value), place - before))
             chains[-1].append(code(value))
+            pieces[-1].append(code(value))
     present = [value for _, _, value in rows if value is not None]
     if not present:
         return None
-    pairs = Counter(pair for chain in chains for pair in pairwise(chain))
+    pairs = Counter(pair for piece in pieces for pair in pairwise(piece))
     states = Counter(state for chain in chains for state in chain)
     return Answer(
         records=len(present),
         lengths=tuple(sorted(Counter(len(chain) for chain in chains).items())),
         missing=len(rows) - len(present),
-        gaps=gaps,
+        restarts=restarts,
+        holes=holes,
         histogram=tuple(states[state] for state in range(size)),
         transitions=tuple(tuple(pairs[a, b] for b in range(size)) for a in range(size)),
         clipped=None if clip is None else clipped_sum(present, *clip),
         chains=chains,
+        pieces=pieces,
+        moves=moves,
     )
 
 

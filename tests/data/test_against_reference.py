@@ -49,7 +49,7 @@ def random_rows(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> list[Row]:
 
 
 def same(counts: Counts, expected: Answer) -> None:
-    for name in ("records", "lengths", "missing", "gaps", "histogram", "transitions", "clipped"):
+    for name in ("records", "lengths", "missing", "restarts", "holes", "histogram", "transitions", "clipped"):
         assert getattr(counts, name) == getattr(expected, name), name
 
 
@@ -60,6 +60,8 @@ def check(series: Series, coding: Coding, expected: Answer | None, clip: tuple[f
         return
     same(series.counts(coding, clip=clip, transitions=True), expected)
     assert [chain.tolist() for chain in series.states(coding)] == expected.chains
+    assert [chain.tolist() for chain in series.states(coding, pieces=True)] == expected.pieces
+    assert series.moves(coding) == expected.moves
 
 
 def table_of(rows: list[Row], kind: str, value_type: pa.DataType) -> pa.Table:
@@ -75,19 +77,21 @@ def table_of(rows: list[Row], kind: str, value_type: pa.DataType) -> pa.Table:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @QUICK
-@given(data=st.data(), kind=st.sampled_from(sorted(ORDERS)), gap=st.none() | st.integers(1, 6))
-def test_named_states(backend: str, data: st.DataObject, kind: str, gap: int | None) -> None:
+@given(data=st.data(), kind=st.sampled_from(sorted(ORDERS)), restart=st.none() | st.integers(1, 6), step=st.booleans())
+def test_named_states(backend: str, data: st.DataObject, kind: str, restart: int | None, step: bool) -> None:
     rows = data.draw(random_rows(st.sampled_from(LABELS)))
     layout = Layout(
         column="value",
         order="when",
         by="who",
-        gap=None if gap is None else ORDERS[kind][2](gap),
-        missing="break",
+        restart=None if restart is None else ORDERS[kind][2](restart),
+        missing="hole",
+        step=ORDERS[kind][2](1) if step else None,
+        independent=True,
     )
     with tempfile.TemporaryDirectory() as folder:
         series = open_series(BACKENDS[backend](table_of(rows, kind, pa.string()), Path(folder)), layout)
-        expected = answer(rows, code=LABELS.index, size=3, gap=gap)
+        expected = answer(rows, code=LABELS.index, size=3, restart=restart, step=step)
         check(series, Coding(labels=LABELS), expected)
         if expected is not None:
             assert set(series.found_states()) == {row[2] for row in rows} - {None}
@@ -98,17 +102,20 @@ def test_named_states(backend: str, data: st.DataObject, kind: str, gap: int | N
 @given(
     data=st.data(),
     clip=st.tuples(st.floats(-2, 0), st.floats(0.01, 4)),
-    gap=st.none() | st.integers(1, 6),
+    restart=st.none() | st.integers(1, 6),
+    step=st.booleans(),
 )
-def test_numbers_in_bins(backend: str, data: st.DataObject, clip: tuple[float, float], gap: int | None) -> None:
+def test_numbers_in_bins(
+    backend: str, data: st.DataObject, clip: tuple[float, float], restart: int | None, step: bool
+) -> None:
     numbers = st.floats(-1, 3) | st.sampled_from((-1.0, 0.0, 0.25, 3.0))
     rows = [("", order, value) for _, order, value in data.draw(random_rows(numbers))]
     rows = list({row[1]: row for row in rows}.values())
-    layout = Layout(column="value", order="when", gap=gap, missing="break")
+    layout = Layout(column="value", order="when", restart=restart, missing="hole", step=1 if step else None)
     with tempfile.TemporaryDirectory() as folder:
         table = table_of(rows, "integer", pa.float64()).drop(["who"])
         series = open_series(BACKENDS[backend](table, Path(folder)), layout)
-        expected = answer(rows, code=bin_of(BINS), size=3, gap=gap, clip=clip)
+        expected = answer(rows, code=bin_of(BINS), size=3, restart=restart, step=step, clip=clip)
         check(series, Coding(labels=("low", "middle", "high"), bins=BINS), expected, clip)
         if expected is not None:
             present = [row[2] for row in rows if row[2] is not None]
@@ -126,5 +133,5 @@ def test_row_order(backend: str, by: str | None, values: list[tuple[str, int | N
     table = table_of([(who, 0, value) for who, value in values], "integer", pa.int32())
     with tempfile.TemporaryDirectory() as folder:
         source = ORDERED[backend](table, Path(folder))
-        series = open_series(source, Layout(column="value", by=by, missing="break"))
+        series = open_series(source, Layout(column="value", by=by, missing="hole", independent=by is not None))
         check(series, Coding(labels=("0", "1", "2")), answer(rows, code=int, size=3))

@@ -47,7 +47,7 @@ SENSOR = HiddenMarkov(
     emission=[[0.8, 0.15, 0.05], [0.3, 0.6, 0.1]],
     states=["off", "on", "lost"],
     values=[0, 1, 5],
-    step="5min",
+    step=1,
 )
 GENERATOR = np.random.default_rng(5)
 FRAME = pd.DataFrame({"t": range(60), "state": [SENSOR.labels[x] for x in GENERATOR.integers(3, size=60)]})
@@ -57,7 +57,7 @@ def test_a_file_says_everything(tmp_path):
     save_model(SENSOR, tmp_path / "m.json")
     back = load_model(tmp_path / "m.json")
     assert model_to_dict(back) == model_to_dict(SENSOR)
-    assert model_to_dict(back)["step"] == "5min"
+    assert model_to_dict(back)["step"] == 1
     assert repr(back) == "HiddenMarkov(2 hidden states; records off, on, lost; start stationary)"
 
 

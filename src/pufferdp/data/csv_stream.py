@@ -274,7 +274,7 @@ class _Coder:
             n = int(np.argmax(codes == _MISSING))
             raise DataError(
                 f"{self._layout.column!r} is missing on line {passed.line + (n if lines is None else lines[n]) + 1}; "
-                "to start a new chain after each, use --missing break"
+                "where the chain goes on behind it, use --missing hole"
             )
         return codes
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.layout import Coding, Gap
+from pufferdp.data.layout import Coding, Distance, read_distance
 from pufferdp.data.matching import keys_of
 from pufferdp.data.sources import Frame
 from pufferdp.data.tables import Table
@@ -68,27 +68,60 @@ def unscaled(total: int, records: int, low: float, high: float) -> Fraction:
     return Fraction(low) * records + (Fraction(high) - Fraction(low)) * Fraction(total, STEPS)
 
 
-def linked(table: Table, frame: Frame, gap: Gap | None, **more: nw.Expr) -> Frame:
-    """Add to each coded row: twin (same order as the row before), before (its code) and start of a chain.
+def linked(table: Table, frame: Frame, missing: bool, **more: nw.Expr) -> Frame:
+    """The records among coded rows, each linked to the one before it.
 
-    ``more`` is what else to find along the same order, so that rows are sorted once.
+    Adds twin (same order as the row before), before (the code of the record before), start of a chain, steps from the
+    record before, and off (no whole number of steps). A missing value is a record of the chain that is not read, so it
+    counts as a step and is dropped; ``missing`` says whether there is any. ``more`` is what else to find along the same
+    order, so that rows are sorted once.
     """
 
     def previous(name: str) -> nw.Expr:
         return in_order(table, nw.col(name).shift(1))
 
+    layout = table.layout
+    if missing:
+        frame = frame.with_columns(row_place=in_order(table, nw.col("code").cum_count()), row_before=previous("order"))
+        again = (nw.col("order") == nw.col("row_before")).fill_null(False)
+        # A missing value beside a record of the same order stays, so that both are refused.
+        frame = frame.with_columns(again=again.cast(nw.Int64)).filter((nw.col("code") >= 0) | again)
+        more = {"place_before": previous("row_place"), **more}
     frame = frame.with_columns(before=previous("code"), order_before=previous("order"), **more)
-    starts = nw.col("before").is_null() | (nw.col("before") < 0)
-    if gap is not None:
-        starts = starts | _far(table, gap)
+    starts = nw.col("before").is_null()
+    if layout.restart is not None:
+        starts = starts | _far(table, read_distance(layout.restart, "restart"))
+    steps, off = _steps(table, missing)
+    twin = (nw.col("order") == nw.col("order_before")).fill_null(False).cast(nw.Int64)
     return frame.with_columns(
-        twin=(nw.col("order") == nw.col("order_before")).fill_null(False).cast(nw.Int64),
+        twin=nw.max_horizontal(twin, nw.col("again")) if missing else twin,
         start=(starts & (nw.col("code") >= 0)).cast(nw.Int64),
         record=(nw.col("code") >= 0).cast(nw.Int64),
+        steps=steps,
+        off=off.cast(nw.Int64),
     )
 
 
-def chains(table: Table, frame: Frame, gap: Gap | None, pairs: bool = False) -> Frame:
+def _steps(table: Table, missing: bool) -> tuple[nw.Expr, nw.Expr]:
+    """How many steps lie between a record and the one before, and whether that is no whole number."""
+    layout, nothing = table.layout, nw.lit(False)
+    if layout.step is None or layout.order is None:
+        # Rows are one step apart, those without a value included.
+        rows = (nw.col("row_place") - nw.col("place_before")).cast(nw.Int64) if missing else nw.lit(1, nw.Int64)
+        return rows, nothing
+    amount = read_distance(layout.step, "step").amount * (1000 if table.ticks == "ns" else 1)
+    distance = nw.col("order") - nw.col("order_before")
+    if table.exact and amount.denominator == 1 and amount < 2**62:
+        whole = distance // int(amount)
+        return whole.cast(nw.Int64), (distance - whole * int(amount)) != 0
+    share = distance.cast(nw.Float64) / float(amount)
+    whole = (share + 0.5).floor()
+    # Doubles are within rounding of what was written; a step of exact times that is no whole number is off by more.
+    slack = nw.col("order").cast(nw.Float64).abs() * (2.0**-50 / float(amount)) + 2.0**-40
+    return whole.cast(nw.Int64), (share - whole).abs() > slack
+
+
+def chains(table: Table, frame: Frame, missing: bool, pairs: bool = False) -> Frame:
     """One row a chain: person, length, first (of its person); and one of length 0 for each twin.
 
     With ``pairs`` there are also rows of length 0 that count transitions: before, code and count. In the row of a chain
@@ -102,10 +135,10 @@ def chains(table: Table, frame: Frame, gap: Gap | None, pairs: bool = False) -> 
     frame = linked(
         table,
         frame,
-        gap,
+        missing,
         place=in_order(table, nw.col("code").cum_count()),
         order_after=in_order(table, nw.col("order").shift(-1)),
-    ).with_columns(nw.col("place").cast(nw.Int64))
+    ).with_columns(nw.col("place").cast(nw.Int64), near=(nw.col("steps") == 1).fill_null(False).cast(nw.Int64))
     edges = (nw.col("start") == 1) | (nw.col("record") == 0) | nw.col("order_after").is_null() | (nw.col("twin") == 1)
     frame = _alike(table, frame, edges) if pairs else frame.filter(edges)
     # The last row of a person may belong to the chain before it; every other row that is kept ends the one before. Rows
@@ -124,7 +157,8 @@ def chains(table: Table, frame: Frame, gap: Gap | None, pairs: bool = False) -> 
     )
     if not pairs:
         return frame.filter(starts | (nw.col("twin") == 1))
-    pair = nw.col("inside") == 1
+    # Across a hole there is no single step.
+    pair = (nw.col("inside") == 1) & (nw.col("near") == 1)
     frame = frame.with_columns(before=nw.when(pair).then(nw.col("before")), code=nw.when(pair).then(nw.col("code")))
     return frame.filter(starts | pair | (nw.col("twin") == 1))
 
@@ -133,7 +167,7 @@ def _alike(table: Table, frame: Frame, edges: nw.Expr) -> Frame:
     """The rows at edges, and one row for all others with the same two states; count says how many it stands for."""
     where = ["place", "order"] if table.layout.by is None else ["place", "order", "person"]
     at_edge = [nw.when(edges).then(nw.col(name)).alias(name) for name in where]
-    keys = ["before", "code", "start", "record", "twin"]
+    keys = ["before", "code", "start", "record", "twin", "near"]
     return frame.select(*keys, *at_edge).group_by(*keys, *where).agg(nw.len().cast(nw.Int64).alias("count"))
 
 
@@ -142,27 +176,41 @@ def in_order(table: Table, expression: nw.Expr) -> nw.Expr:
     return expression.over(*([] if table.layout.by is None else ["person"]), order_by="order")
 
 
-def _far(table: Table, gap: Gap) -> nw.Expr:
-    """Whether the step from the row before is larger than the gap."""
-    step = nw.col("order") - nw.col("order_before")
+def moves(table: Table, frame: Frame, missing: bool) -> Frame:
+    """Which state follows which so many steps later, once for each person: before, code, steps and person.
+
+    At the start of a chain before is -1 and steps is 0.
+    """
+    frame = linked(table, frame, missing).filter(nw.col("record") == 1)
+    begins, people = nw.col("start") == 1, [] if table.layout.by is None else ["person"]
+    frame = frame.select(
+        "code",
+        *people,
+        before=nw.when(begins).then(nw.lit(-1, nw.Int64)).otherwise(nw.col("before").cast(nw.Int64)),
+        steps=nw.when(begins).then(nw.lit(0, nw.Int64)).otherwise(nw.col("steps")),
+    )
+    return frame.select("before", "code", "steps", *people).unique()
+
+
+def _far(table: Table, gap: Distance) -> nw.Expr:
+    """Whether the record before is farther away than the gap."""
+    distance = nw.col("order") - nw.col("order_before")
     if table.exact:
-        # Whole steps exceed the gap exactly when they exceed its whole part.
+        # Whole distances exceed the gap exactly when they exceed its whole part.
         whole = math.floor(gap.amount * (1000 if table.ticks == "ns" else 1))
-        return step > min(whole, 2**63 - 1)
-    # 0.4 - 0.3 is a little more than 0.1 in doubles: a step within rounding of the gap counts as equal.
-    return (step - float(min(gap.amount, Fraction(2) ** 1000))) > nw.col("order").abs() * 2.0**-51
+        return distance > min(whole, 2**63 - 1)
+    # 0.4 - 0.3 is a little more than 0.1 in doubles: a distance within rounding of the gap counts as equal.
+    return (distance - float(min(gap.amount, Fraction(2) ** 1000))) > nw.col("order").abs() * 2.0**-51
 
 
-def check_gap(table: Table, gap: Gap) -> None:
+def check_distance(table: Table, distance: Distance) -> None:
     """A duration needs times, a bare number needs numbers."""
     timed = table.ticks in ("us", "ns")
-    if gap.is_duration and not timed:
+    name, text, order = distance.name, distance.text, table.layout.order
+    whose = "the model's step" if name == "step" else name
+    if distance.is_duration and not timed:
         raise DataError(
-            f"gap is {gap.text} but {table.layout.order!r} holds numbers; give a number in that column's unit",
-            value=gap.text,
+            f"{whose} is {text} but {order!r} holds numbers; give a number in that column's unit", value=text
         )
-    if timed and not gap.is_duration:
-        raise DataError(
-            f"gap is {gap.text} but {table.layout.order!r} holds times; say of what, for example {gap.text}min",
-            value=gap.text,
-        )
+    if timed and not distance.is_duration:
+        raise DataError(f"{whose} is {text} but {order!r} holds times; say of what, for example {text}min", value=text)

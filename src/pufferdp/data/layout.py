@@ -27,24 +27,26 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gap:
-    """The longest step inside one chain, exact."""
+class Distance:
+    """A distance along the order column, exact: a step, or the gap after which a chain begins anew."""
 
     amount: Fraction
     """Microseconds for a duration, otherwise the unit of the order column."""
     is_duration: bool
     text: str
     """As it was written, for messages."""
+    name: str
+    """What it is, for messages: step or restart."""
 
 
-def read_gap(gap: str | float) -> Gap:
-    """Read ``"10min"``, ``"1.5h"`` or a bare number."""
-    text = str(gap)
+def read_distance(distance: str | float, name: str) -> Distance:
+    """Read ``"10min"``, ``"1.5h"`` or a bare number; ``name`` says in messages what it is."""
+    text = str(distance)
     amount: Fraction | None = None
-    match = _DURATION.fullmatch(text) if isinstance(gap, str) else None
+    match = _DURATION.fullmatch(text) if isinstance(distance, str) else None
     if match and match[2] in _MICROSECONDS:
         amount = Fraction(match[1]) * _MICROSECONDS[match[2]]
-    elif not match and not isinstance(gap, bool):
+    elif not match and not isinstance(distance, bool):
         try:
             # Through text, so that a gap of 0.1 is one tenth and not the double next to it.
             amount = Fraction(text)
@@ -52,11 +54,19 @@ def read_gap(gap: str | float) -> Gap:
             amount = None
     if amount is None or amount <= 0:
         raise DataError(
-            f"gap is {gap!r}; it must be above 0: a duration such as 10min, 2h, 30s, 1d or 500ms, "
+            f"{name} is {distance!r}; it must be above 0: a duration such as 10min, 2h, 30s, 1d or 500ms, "
             "or a number in the order column's unit",
-            value=gap,
+            value=distance,
         )
-    return Gap(amount=amount, is_duration=match is not None, text=text)
+    return Distance(amount=amount, is_duration=match is not None, text=text, name=name)
+
+
+def duration_text(microseconds: Fraction) -> str:
+    """A duration in its largest whole unit: ``5min``, ``33h``, ``1500ms``."""
+    for unit in ("d", "h", "min", "s", "ms", "us"):
+        if (microseconds / _MICROSECONDS[unit]).denominator == 1:
+            return f"{microseconds / _MICROSECONDS[unit]}{unit}"
+    return f"{float(microseconds):.15g}us"
 
 
 Place = str | float | date
@@ -109,10 +119,15 @@ class Layout:
     """Sort by this column: a number, a date or a time stamp. None: row order, for files and eager frames."""
     by: str | None = None
     """One independent chain for each value of this column, usually a person."""
-    gap: str | float | None = None
-    """A step larger than this starts a new chain: ``"10min"``, or a number in the order column's unit."""
+    restart: str | float | None = None
+    """What follows a larger gap than this is believed to be independent of what went before: ``"8h"``, or a number in
+    the order column's unit. Without it the chain goes on behind every gap."""
     missing: str = "refuse"
-    """``"refuse"``, or ``"break"``: a missing value splits the chain and is dropped."""
+    """``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read."""
+    step: str | float | None = None
+    """The time from one record to the next, where the model says it: a row that is not there is a hole then."""
+    independent: bool = False
+    """Whether somebody has said that the values of ``by`` are independent although they do not look like people."""
     first: Place | None = None
     """Read from this place of the order column on, itself included; rows outside are not looked at."""
     last: Place | None = None
@@ -120,18 +135,31 @@ class Layout:
 
     def __post_init__(self) -> None:
         columns_of(self)
-        if self.missing not in ("refuse", "break"):
+        if self.missing == "break":
             raise DataError(
-                f"missing is {self.missing!r}; it must be refuse, or break to start a new chain there",
+                "missing is 'break', which took what follows a missing value for independent of what went before, and "
+                "a series does not forget because a value was lost; use hole: the chain goes on behind it",
                 value=self.missing,
             )
-        if self.gap is not None:
-            read_gap(self.gap)
+        if self.missing not in ("refuse", "hole"):
+            raise DataError(
+                f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on behind a missing value",
+                value=self.missing,
+            )
+        if self.restart is not None:
+            read_distance(self.restart, "restart")
             if self.order is None:
                 raise DataError(
-                    f"gap is {self.gap!r} but no order column is given; name the column that says when, with --order",
-                    value=self.gap,
+                    f"restart is {self.restart!r} but no order column is given; name the column that says when, with "
+                    "--order",
+                    value=self.restart,
                 )
+        if self.step is not None:
+            read_distance(self.step, "step")
+        if self.independent and self.by is None:
+            raise DataError(
+                "independent is given, but no column tells people apart; name it with --by, or leave independent out"
+            )
         if self.is_part and self.order is None:
             raise DataError(
                 f"a stretch {self.stretch} is asked for, but no order column is given; name the column that says when, "
@@ -184,7 +212,7 @@ class Coding:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """What is counted. Records, lengths, missing and gaps are public; the rest is EXACT and is never printed."""
+    """What is counted. Records, lengths, missing, restarts and holes are public; the rest is EXACT, never printed."""
 
     records: int
     """Records that are not missing."""
@@ -192,12 +220,14 @@ class Counts:
     """(length of a chain, how many chains have it), sorted by length."""
     missing: int
     """Rows dropped because their value is missing."""
-    gaps: int
-    """Chains that begin after a gap or a missing value: all but the first of each person."""
+    restarts: int
+    """Chains that begin anew after a gap: all but the first of each person."""
+    holes: int = 0
+    """Records that are missing inside chains: rows without a value, and rows that are not there."""
     histogram: tuple[int, ...] = field(repr=False)
     """EXACT: records in each state."""
     transitions: tuple[tuple[int, ...], ...] | None = field(default=None, repr=False)
-    """EXACT: consecutive pairs (from, to) inside chains; None when not asked for."""
+    """EXACT: pairs (from, to) of records one step apart; None when not asked for."""
     ranges: Ranges = field(default=EVERYTHING, repr=False)
     """Which records were read, where it was asked for: public."""
     clipped: Fraction | None = field(default=None, repr=False)

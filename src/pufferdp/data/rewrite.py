@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data import files
-from pufferdp.data.expressions import MISSING, coded
+from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Columns, Layout, columns_of
 from pufferdp.data.memory import MemoryFile
@@ -154,18 +154,18 @@ class Placement:
 
     @cached_property
     def _frame(self) -> Frame:
-        """Columns row, place, code, start of a chain and record (0 where the value is missing)."""
+        """Columns row, place, code, start of a chain, and steps from the row before."""
         table = self.series.table
         frame = coded(table, self.coding)
         if self.plain:
-            # A chain starts where there is nothing before; only missing values cut one.
-            return frame.with_columns(
-                place=nw.col("order"), start=nw.lit(0, nw.Int64), record=(nw.col("code") != MISSING).cast(nw.Int64)
-            )
+            # A chain starts where there is nothing before, and goes on behind missing values.
+            return frame.with_columns(place=nw.col("order"), start=nw.lit(0, nw.Int64), steps=nw.lit(1, nw.Int64))
         keys = ["order"] if table.layout.by is None else ["person", "order"]
         place = nw.col("code").cum_count().over(order_by=keys)
-        placed = self.series._linked(frame).with_columns(place=place.cast(nw.Int64))
-        return _materialize(placed.select("row", "place", "code", "start", "record").sort("place"))
+        # Rows without a value have a place of their own: a missing record is one that is never shown.
+        rows = linked(table, frame.with_columns(state=nw.col("code"), code=nw.lit(0, nw.Int64)), missing=False)
+        placed = rows.with_columns(code=nw.col("state"), place=place.cast(nw.Int64))
+        return _materialize(placed.select("row", "place", "code", "start", "steps").sort("place"))
 
     @reading()
     def find(self, private: Sequence[int]) -> PlacedRows:
@@ -177,27 +177,27 @@ class Placement:
                 raise ParameterError(
                     f"private row is {row}; the data has {count} rows, and they are counted from 1", value=row
                 )
-        if self.plain and not counts.missing:
-            return PlacedRows(count=count, missing=0, chains=((1, count),), positions=tuple(private))
-        number = "order" if self.plain else "row"
-        rows, places, there = integers(
-            self._frame.filter(nw.col(number).is_in(sorted(set(private)))).select(number, "place", "record")
+        if self.plain:
+            return PlacedRows(count=count, missing=counts.missing, chains=((1, count),), positions=tuple(private))
+        ((absent,),) = integers(
+            self._frame.select(((nw.col("start") == 0) & (nw.col("steps") != 1)).cast(nw.Int64).sum())
         )
-        where = dict(zip(rows.tolist(), zip(places.tolist(), there.tolist(), strict=True), strict=True))
-        for row in private:
-            if not where[row][1]:
-                raise DataError(f"private row is {row}, and its value is missing; there is nothing to hide", value=row)
-        positions = [where[row][0] for row in private]
-        edges = self._frame.filter((nw.col("start") == 1) | (nw.col("record") == 0))
-        cuts, record = integers(edges.select("place", "record"))
-        order = np.argsort(cuts)
-        cuts, record = cuts[order], record[order]
-        # A chain runs from its start, or from behind a missing value, to the next of either.
+        if absent:
+            raise DataError(
+                f"rows are missing in {int(absent)} places, and a redaction needs every step of the series: add those "
+                "rows without a value, and use --missing hole",
+                value=int(absent),
+            )
+        rows, places = integers(self._frame.filter(nw.col("row").is_in(sorted(set(private)))).select("row", "place"))
+        where = dict(zip(rows.tolist(), places.tolist(), strict=True))
+        positions = [where[row] for row in private]
+        (cuts,) = integers(self._frame.filter(nw.col("start") == 1).select("place"))
+        cuts = np.sort(cuts)
+        # A chain runs from its start to the next one.
         chains = set()
         for position in positions:
             at = int(np.searchsorted(cuts, position, side="right"))
-            first = 1 if at == 0 else int(cuts[at - 1]) + (0 if record[at - 1] else 1)
-            chains.add((first, int(cuts[at]) - 1 if at < len(cuts) else count))
+            chains.add((int(cuts[at - 1]), int(cuts[at]) - 1 if at < len(cuts) else count))
         return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(chains)), positions=tuple(positions))
 
     @reading()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
@@ -12,9 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.expressions import MISSING, UNKNOWN, chains, check_gap, coded, linked, need_numbers, scaled, unscaled
+from pufferdp.data.expressions import (
+    MISSING,
+    UNKNOWN,
+    chains,
+    check_distance,
+    coded,
+    in_order,
+    linked,
+    moves,
+    need_numbers,
+    scaled,
+    unscaled,
+)
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Counts, Layout, read_gap, shorten
+from pufferdp.data.layout import Coding, Counts, Layout, read_distance, shorten
 from pufferdp.data.matching import plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, integers, rows
@@ -28,8 +40,10 @@ _ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias(
 def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
     """Open a file or a frame; columns and their types are checked now, records when they are counted."""
     table = open_table(source, layout, rows)
-    if layout.gap is not None:
-        check_gap(table, read_gap(layout.gap))
+    if layout.restart is not None:
+        check_distance(table, read_distance(layout.restart, "restart"))
+    if layout.step is not None and layout.order is not None:
+        check_distance(table, read_distance(layout.step, "step"))
     return Series(table=table)
 
 
@@ -61,13 +75,17 @@ class Series:
         records = sum(tally.values())
         size = len(coding.labels)
         pairs: list[list[int]] | None = [[0] * size for _ in range(size)] if transitions else None
-        alone = pairs is None and self._is_one_chain(missing)
-        lengths, gaps = (((records, 1),), 0) if alone else self._lengths(frame, pairs)
+        alone = self._is_one_chain(missing)
+        holes = 0 if alone else sum(self._holes(frame, missing > 0).values())
+        plain = pairs is None and alone
+        lengths, restarts = (((records, 1),), 0) if plain else self._lengths(frame, missing > 0, pairs)
+        self._check_people(lengths)
         return Counts(
             records=records,
             lengths=lengths,
             missing=missing,
-            gaps=gaps,
+            restarts=restarts,
+            holes=holes,
             histogram=tuple(tally.get(code, 0) for code in range(size)),
             transitions=None if pairs is None else tuple(tuple(row) for row in pairs),
             ranges=self._ranges(ends) if ranges else EVERYTHING,
@@ -77,20 +95,21 @@ class Series:
     @reading()
     def people(self, coding: Coding, *, clip: tuple[float, float] | None = None) -> dict[str, Counts]:
         """Count records, chains and states of each person, by name and in sorted order. Without transitions."""
-        frame, *_ = self._tally(coding, clip)
+        frame, tally_of_all, *_ = self._tally(coding, clip)
+        missing = tally_of_all.get(MISSING, 0) > 0
+        holes = self._holes(frame, missing)
         sums = frame.with_columns(total=nw.lit(0, nw.Int64) if clip is None else scaled(*clip))
         sums = sums.group_by("person", "code").agg(nw.len().alias("rows"), nw.col("total").sum(), *_ENDS)
+        self._check_people(self._lengths(frame, missing)[0])
         tallies: dict[str, dict[int, tuple[int, int]]] = {}
         ends: dict[str, list[Any]] = {}
         for person, code, count, total, low, high in rows(sums):
             tallies.setdefault(_name(person), {})[int(code)] = (int(count), int(total or 0))
             ends.setdefault(_name(person), []).extend((low, high))
-        each = self._chains(frame).group_by("person", "length").agg(nw.len().alias("chains"), nw.col("twin").sum())
+        each = self._chains(frame, missing).group_by("person", "length").agg(nw.len().alias("chains"))
         lengths: dict[str, list[tuple[int, int]]] = {person: [] for person in tallies}
         chain_rows = rows(each)
-        if any(row[3] for row in chain_rows):
-            self._lengths(frame)  # says which rows
-        for person, length, count, _ in chain_rows:
+        for person, length, count in chain_rows:
             if length > 0:
                 lengths[_name(person)].append((int(length), int(count)))
         out: dict[str, Counts] = {}
@@ -102,7 +121,8 @@ class Series:
                 records=records,
                 lengths=mine,
                 missing=tally.get(MISSING, (0, 0))[0],
-                gaps=max(0, sum(count for _, count in mine) - 1),
+                restarts=max(0, sum(count for _, count in mine) - 1),
+                holes=holes.get(person, 0),
                 histogram=tuple(tally.get(code, (0, 0))[0] for code in range(len(coding.labels))),
                 ranges=self._of_people({self._stretch(min(ends[person]), max(ends[person])): [person]}),
                 clipped=None if clip is None else unscaled(total, records, *clip),
@@ -110,15 +130,19 @@ class Series:
         return out
 
     @reading()
-    def states(self, coding: Coding) -> list[NDArray[np.int64]]:
-        """The state indices of each chain, people in sorted order. The only call that brings records to Python."""
+    def states(self, coding: Coding, pieces: bool = False) -> list[NDArray[np.int64]]:
+        """The state indices of each chain, people in sorted order. The only call that brings records to Python.
+
+        With ``pieces`` a chain is cut at its holes, so that neighbours are one step apart.
+        """
         frame, tally, *_ = self._tally(coding, None)
-        if not self._is_one_chain(tally.get(MISSING, 0)):
-            self._lengths(frame)  # refuses duplicates, which have no order
+        missing = tally.get(MISSING, 0)
+        if not self._is_one_chain(missing):
+            self._lengths(frame, missing > 0)  # refuses duplicates, which have no order
         people = [] if self.table.layout.by is None else ["person"]
-        records = self._linked(frame).filter(nw.col("record") == 1).sort(*people, "order")
-        codes, starts = integers(records.select("code", "start"))
-        return np.split(codes, np.flatnonzero(starts)[1:])
+        records = linked(self.table, frame, missing > 0).filter(nw.col("record") == 1).sort(*people, "order")
+        codes, starts, steps = integers(records.select("code", "start", nw.col("steps").fill_null(1)))
+        return np.split(codes, np.flatnonzero((starts == 1) | (pieces & (steps != 1)))[1:])
 
     @reading()
     def found_states(self) -> tuple[str, ...]:
@@ -221,7 +245,7 @@ class Series:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
                 raise DataError(
                     f"{layout.column!r} is missing in {tally[MISSING]} rows, first at {where}; "
-                    "to start a new chain after each, use --missing break"
+                    "where the chain goes on behind it, use --missing hole"
                 )
         if UNKNOWN in tally:
             for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
@@ -231,30 +255,136 @@ class Series:
         ends = min(row[5] for row in by_code), max(row[6] for row in by_code)
         return frame, tally, sum(int(row[2] or 0) for row in by_code if row[0] >= 0), ends
 
-    def _linked(self, frame: Frame) -> Frame:
-        gap = self.table.layout.gap
-        return linked(self.table, frame, None if gap is None else read_gap(gap))
-
     def _is_one_chain(self, missing: int) -> bool:
         return self.table.layout.order is None and self.table.layout.by is None and not missing
 
-    def _lengths(self, frame: Frame, pairs: list[list[int]] | None = None) -> tuple[tuple[tuple[int, int], ...], int]:
+    @reading()
+    def moves(self, coding: Coding) -> dict[str, set[tuple[int, int, int]]]:
+        """Which states follow which so many steps later, by person ("" where nobody is told apart).
+
+        EXACT, and never printed as a whole. At the start of a chain the state before is -1, and 0 steps lie between.
+        """
+        frame, tally, *_ = self._tally(coding, None)
+        out: dict[str, set[tuple[int, int, int]]] = {}
+        for before, code, steps, *person in rows(moves(self.table, frame, tally.get(MISSING, 0) > 0)):
+            out.setdefault(_name(person[0]) if person else "", set()).add((int(before), int(code), int(steps)))
+        return out
+
+    @reading()
+    def usual_step(self) -> str | float | None:
+        """The distance between records that is by far the most frequent; None where there is none, or no order."""
+        if self.table.layout.order is None:
+            return None
+        frame = self.table.frame.with_columns(
+            distance=nw.col("order") - in_order(self.table, nw.col("order").shift(1))
+        ).filter(~nw.col("distance").is_null())
+        counted = frame.group_by("distance").agg(nw.len().alias("count")).sort("count", descending=True).head(1)
+        for distance, _ in rows(counted.select("distance", "count")):
+            return self.table.distance(distance) if distance > 0 else None
+        return None
+
+    @reading()
+    def on_step(self, step: str | float) -> bool:
+        """Whether all records lie whole numbers of steps apart, but where a chain begins anew."""
+        table = replace(self.table, layout=replace(self.table.layout, step=step))
+        frame = table.frame.with_columns(code=nw.lit(0, nw.Int64))
+        ((off,),) = rows(
+            linked(table, frame, False).select(((nw.col("start") == 0) & (nw.col("off") == 1)).cast(nw.Int64).sum())
+        )
+        return not off
+
+    def _holes(self, frame: Frame, missing: bool) -> dict[str, int]:
+        """Records that are missing inside chains, by person; "" where nobody is told apart.
+
+        Refuses a distance that is no whole number of steps, and rows that are not there where they are refused.
+        """
+        layout = self.table.layout
+        if not missing and (layout.step is None or layout.order is None):
+            return {}
+        links = linked(self.table, frame, missing).filter((nw.col("start") == 0) & (nw.col("record") == 1))
+        links = links.filter(nw.col("twin") == 0)  # refused elsewhere, with their place
+        for wrong, rule in ((nw.col("off") == 1, "off"), (nw.col("steps") > 1, "absent")):
+            if rule == "absent" and layout.missing == "hole":
+                continue
+            for distance, where in self._first(links.filter(wrong), "distance"):
+                raise self._step_error(rule, distance, where)
+        people = [] if layout.by is None else ["person"]
+        lost = links.with_columns(lost=nw.col("steps") - 1)
+        if not people:
+            ((total,),) = rows(lost.select(nw.col("lost").sum()))
+            return {"": int(total or 0)}
+        return {_name(person): int(total) for person, total in rows(lost.group_by("person").agg(nw.col("lost").sum()))}
+
+    def _step_error(self, rule: str, distance: Any, where: str) -> DataError:
+        step, apart = self.table.layout.step, self.table.distance(distance)
+        if rule == "off":
+            return DataError(
+                f"the record at {where} comes {apart} after the one before, which is no whole number of the model's "
+                f"steps of {step}; bring the times to that step, or use a model that was fitted at theirs",
+                value=apart,
+            )
+        return DataError(
+            f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
+            "missing between them; say that the chain goes on behind a hole with --missing hole, or, where you believe "
+            "that what follows so long a gap is independent of what went before, use --restart",
+            value=apart,
+        )
+
+    def _check_people(self, lengths: tuple[tuple[int, int], ...]) -> None:
+        """Refuse a column that cuts a series into pieces which do not look like people, unless somebody vouches."""
+        layout = self.table.layout
+        if layout.by is None or layout.independent:
+            return
+        records, chains = (sum(n * m for n, m in lengths), sum(m for _, m in lengths))
+        believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
+        believe += "--independent"
+        single = dict(lengths).get(1, 0)
+        if single and records > single:
+            raise DataError(
+                f"{single} chain(s) of {layout.by!r} have one record only; leave them out, or, {believe}", value=single
+            )
+        if chains > 1 and chains > records / 10:
+            raise DataError(
+                f"the column {layout.by!r} makes {chains} chains of {records} records; each counts as independent "
+                f"of the others, and so many look like pieces of a few: {believe}",
+                value=chains,
+            )
+        if layout.order is not None and chains > 1 and self._alternates(records):
+            raise DataError(
+                f"the values of {layout.by!r} alternate along {layout.order!r}, as if one series were cut into "
+                f"several; {believe}",
+                value=layout.by,
+            )
+
+    def _alternates(self, records: int) -> bool:
+        """Whether one value follows another all the time along the order, and no two share a place."""
+        frame = self.table.frame.select("order", "person")
+        ((places,),) = rows(frame.select(nw.col("order").n_unique()))
+        if int(places) < records:
+            return False
+        changed = frame.with_columns(last=nw.col("person").shift(1).over(order_by="order"))
+        ((switches,),) = rows(changed.select((nw.col("last") != nw.col("person")).cast(nw.Int64).sum()))
+        return int(switches or 0) > records / 10
+
+    def _lengths(
+        self, frame: Frame, missing: bool, pairs: list[list[int]] | None = None
+    ) -> tuple[tuple[tuple[int, int], ...], int]:
         """Second pass: (length, how many chains) and the number of chains that are not the first of a person.
 
         Transitions are counted into ``pairs``, a row for each state, in the same pass.
         """
         sums = nw.len().alias("chains"), nw.col("first").sum(), nw.col("twin").sum()
         if pairs is None:
-            groups = rows(self._chains(frame).group_by("length").agg(*sums))
+            groups = rows(self._chains(frame, missing).group_by("length").agg(*sums))
         else:
-            both = self._chains(frame, pairs=True).group_by("before", "code", "length")
+            both = self._chains(frame, missing, pairs=True).group_by("before", "code", "length")
             counted = rows(both.agg(*sums, nw.col("count").sum()))
             groups = [row[2:6] for row in counted]
             for before, code, *_, count in counted:
                 if before is not None:
                     pairs[int(before)][int(code)] += int(count)
         if any(row[3] for row in groups):
-            for _, where in self._first(self._linked(frame).filter(nw.col("twin") == 1)):
+            for _, where in self._first(linked(self.table, frame, missing).filter(nw.col("twin") == 1)):
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
                     + ("" if self.table.layout.by else ", or name whose rows they are with --by")
@@ -262,14 +392,15 @@ class Series:
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))
         return lengths, sum(int(row[1] - row[2]) for row in groups if row[0] > 0)
 
-    def _chains(self, frame: Frame, pairs: bool = False) -> Frame:
+    def _chains(self, frame: Frame, missing: bool, pairs: bool = False) -> Frame:
         """One row a chain: its length, and whether it is the first of its person; and rows of length 0 for twins."""
-        gap = self.table.layout.gap
-        return chains(self.table, frame, None if gap is None else read_gap(gap), pairs)
+        return chains(self.table, frame, missing, pairs)
 
-    def _first(self, frame: Frame) -> list[tuple[Any, str]]:
-        """The first row of a frame: its value and where it is."""
-        names = ["value", "order"] if self.table.layout.by is None else ["value", "order", "person"]
+    def _first(self, frame: Frame, shown: str = "value") -> list[tuple[Any, str]]:
+        """The first row of a frame: its value, or its distance from the record before, and where it is."""
+        if shown == "distance":
+            frame = frame.with_columns(distance=nw.col("order") - nw.col("order_before"))
+        names = [shown, "order"] if self.table.layout.by is None else [shown, "order", "person"]
         first = rows(frame.select(*names).sort(*names[1:]).head(1))
         return [(value, self.table.place(*where)) for value, *where in first]
 

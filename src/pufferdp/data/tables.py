@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Layout, columns_of
+from pufferdp.data.layout import Layout, columns_of, duration_text
 from pufferdp.data.matching import comparable, person_of, words
 from pufferdp.data.ranges import Moment, read_last, read_moment
 from pufferdp.data.sources import Frame, Source, open_source
@@ -56,6 +57,12 @@ class Table:
         if order is None:
             return f"an unknown {self.layout.order}{whose}"
         return f"{self.layout.order} {self.order_text(order)}{whose}"
+
+    def distance(self, distance: Any) -> str | float:
+        """A distance along the order, as it is written in a model or on a command line."""
+        if self.ticks not in ("us", "ns"):
+            return int(distance) if self.exact or float(distance).is_integer() else float(distance)
+        return duration_text(Fraction(int(distance), 1000 if self.ticks == "ns" else 1))
 
     def order_text(self, order: Any) -> str:
         """An order value as it was in the data."""

@@ -34,7 +34,7 @@ Evidence = Mapping[int, tuple[int, ...]]
 Lengths = tuple[tuple[int, int], ...]
 """Independent chains or families: (length, how many of that length)."""
 LayoutOptions = Mapping[str, "str | float | None"]
-"""How rows are laid out: ``order``, ``by`` and ``gap``, each None where it was not given."""
+"""How rows are laid out: ``order``, ``by`` and ``restart``, each None where it was not given."""
 
 MOST_OUTCOMES: Final = 2**20
 """Tables of outcomes are never larger than this."""
@@ -155,6 +155,11 @@ class Model(ABC):
     @abstractmethod
     def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
         """The number of records: as given, or as known; ``divided`` names a query that divides by it."""
+
+    @property
+    def step(self) -> str | float | None:
+        """The time from one record to the next, where the model says it: a duration, or a number of the order."""
+        return None
 
     @abstractmethod
     def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
@@ -341,8 +346,8 @@ class RecordModel(Model):
                 raise ParameterError(
                     f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
                 )
-        if missing == "break":
-            raise ParameterError("missing is 'break'; every record of this model needs its value: fill it in")
+        if missing != "refuse":
+            raise ParameterError(f"missing is {missing!r}; every record of this model needs its value: fill it in")
         if id is None:
             refuse_unnamed(self.records)
 

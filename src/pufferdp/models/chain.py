@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -106,6 +108,24 @@ class SeriesModel(Model):
         """A whole chain, even where records are independent."""
         return longest
 
+    @property
+    def supports(self) -> tuple[tuple[Mask, Mask], ...]:
+        """Of each chain that must be told apart: which moves are possible, and which states a chain can start in."""
+        if self.chains:
+            return tuple(support for chain in self.chains for support in chain.supports)
+        every = np.ones(self.size, dtype=np.bool_)
+        return () if self.box is None else ((np.asarray(self.box.high > 0), every),)
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether every chain of the class rules out some move, or some first record."""
+        return bool(self.supports) and not any(moves.all() and starts.all() for moves, starts in self.supports)
+
+    def allows(self, moves: Iterable[Move]) -> bool:
+        """Whether some chain of the class can make all of these moves."""
+        listed = list(moves)
+        return not self.supports or any(_allowed(pattern, starts, listed) for pattern, starts in self.supports)
+
     def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
         """Whether some chain of a list can take these paths."""
         return any(chain.takes(rows) for chain in self.chains)
@@ -148,17 +168,57 @@ def chain_of(model: Model) -> MarkovChain | None:
     return None if series is None else series.chain
 
 
+Move = tuple[int, int, int]
+"""From a state to a state in so many steps; 0 steps where the second is the first record of a chain."""
+
+
+def _allowed(pattern: Mask, starts: Mask, moves: Iterable[Move]) -> bool:
+    """Whether a chain with these possible steps and starts can make all moves."""
+    patterns = {1: pattern}
+
+    def after(steps: int) -> Mask:
+        if steps not in patterns:
+            half = after(steps // 2).astype(np.uint8)
+            both = np.asarray((half @ half) > 0)
+            patterns[steps] = both if steps % 2 == 0 else (both.astype(np.uint8) @ pattern.astype(np.uint8)) > 0
+        return patterns[steps]
+
+    return all(bool(after(steps)[x, y] if steps else starts[y]) for x, y, steps in moves)
+
+
+def time_step(step: object) -> str | float | None:
+    """A step of time, checked: a duration such as 5min, or a number above 0."""
+    if step is None:
+        return None
+    if isinstance(step, str):
+        match = _STEP.fullmatch(step)
+        if match and float(match[1]) > 0:
+            return step
+    elif isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step < math.inf:
+        return step
+    raise ModelError(
+        f"step is {step!r}; it must be the time from one record to the next: a duration such as 5min, 1h, 30s or "
+        "500ms, or a number above 0 in the order column's unit",
+        value=step,
+    )
+
+
+_STEP: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|sec|min|h|d|w)\s*")
+
+
 class StatesFile(File):
     """What files of all kinds of chains share."""
 
     states: list[str | int] | None = None
     values: Row | None = None
     bins: Row | None = None
+    step: str | float | None = None
     fitted: dict[str, Any] | None = None
 
     def common(self) -> dict[str, Any]:
         """The arguments of the same names."""
-        return {"states": self.states, "values": self.values, "bins": self.bins, "fitted": self.fitted}
+        own = {"states": self.states, "values": self.values, "bins": self.bins}
+        return {**own, "step": self.step, "fitted": self.fitted}
 
 
 def states_to_dict(model: SeriesModel, **own: Any) -> dict[str, Any]:
@@ -167,6 +227,8 @@ def states_to_dict(model: SeriesModel, **own: Any) -> dict[str, Any]:
     for name in ("states", "values", "bins"):
         if getattr(model, name) is not None:
             out[name] = list(getattr(model, name))
+    if model.step is not None:
+        out["step"] = model.step
     return out if model.fitted is None else {**out, "fitted": model.fitted}
 
 
@@ -203,6 +265,8 @@ class MarkovChain(SeriesModel):
     """A number for each state, for sums and means."""
     bins: tuple[float, ...] | None = None
     """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    step: str | float | None = None
+    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the model was estimated from, if it was (see ``pufferdp fit``)."""
 
@@ -222,6 +286,7 @@ class MarkovChain(SeriesModel):
         set_field(self, "states", state_names(self.states, k))
         set_field(self, "values", state_values(self.values, k))
         set_field(self, "bins", bin_edges(self.bins, k, self.states))
+        set_field(self, "step", time_step(self.step))
 
     @property
     def size(self) -> int:
@@ -246,6 +311,12 @@ class MarkovChain(SeriesModel):
     def with_bins(self, edges: tuple[float, ...]) -> MarkovChain:
         """This chain, for numbers that bins turn into its states."""
         return replace(self, bins=edges)
+
+    @property
+    def supports(self) -> tuple[tuple[Mask, Mask], ...]:
+        """Its own."""
+        law = self.stationary if self.given_start is None else self.given_start
+        return ((self.transition > 0, np.asarray((law > 0) | self.any_start)),)
 
     def takes(self, paths: Sequence[npt.NDArray[np.int64]]) -> bool:
         """Whether each of these paths, in state numbers, has positive probability."""

@@ -22,6 +22,7 @@ from pufferdp.models.chain import (
     state_names,
     state_values,
     states_to_dict,
+    time_step,
 )
 from pufferdp.models.files.json import File, Row
 
@@ -46,7 +47,7 @@ class MarkovClass(SeriesModel):
             raise ModelError("models is empty; a class needs at least one chain")
         first = models[0]
         for n, model in enumerate(models[1:], start=2):
-            for name in ("labels", "values", "bins"):
+            for name in ("labels", "values", "bins", "step"):
                 if getattr(model, name) != getattr(first, name):
                     what = "states" if name == "labels" else name
                     raise ModelError(f"model {n} of the class has other {what} than model 1; they must agree")
@@ -71,6 +72,11 @@ class MarkovClass(SeriesModel):
     def bins(self) -> tuple[float, ...] | None:
         """Edges of the bins, which all chains share."""
         return self.models[0].bins
+
+    @property
+    def step(self) -> str | float | None:
+        """The time from one record to the next, which all chains share."""
+        return self.models[0].step
 
     @property
     def fitted(self) -> dict[str, Any] | None:
@@ -126,6 +132,8 @@ class MarkovInterval(SeriesModel):
     """A number for each state."""
     bins: tuple[float, ...] | None = None
     """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    step: str | float | None = None
+    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the class was estimated from, if it was."""
 
@@ -154,7 +162,9 @@ class MarkovInterval(SeriesModel):
         for name, value in (("low", tight_low), ("high", tight_high)):
             value.setflags(write=False)
             object.__setattr__(self, name, value)
-        template = MarkovChain(transition=np.eye(k), states=self.states, values=self.values, bins=self.bins)
+        template = MarkovChain(
+            transition=np.eye(k), states=self.states, values=self.values, bins=self.bins, step=self.step
+        )
         for name in ("states", "values", "bins"):
             object.__setattr__(self, name, getattr(template, name))
 
@@ -238,6 +248,8 @@ class BinaryInterval(SeriesModel):
     """A number for each state."""
     bins: tuple[float, ...] | None = None
     """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    step: str | float | None = None
+    """The time from one record to the next: ``"5min"``, or a number in the unit of the order column."""
     fitted: dict[str, Any] | None = field(default=None, repr=False)
     """Where the class was estimated from, if it was."""
 
@@ -252,6 +264,7 @@ class BinaryInterval(SeriesModel):
         object.__setattr__(self, "states", state_names(self.states, 2))
         object.__setattr__(self, "values", state_values(self.values, 2))
         object.__setattr__(self, "bins", bin_edges(self.bins, 2, self.states))
+        time_step(self.step)
 
     @property
     def labels(self) -> tuple[str, ...]:

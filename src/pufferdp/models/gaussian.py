@@ -77,16 +77,16 @@ class NumberModel(Model):
 
     def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column tells families apart, and one says which record a row is where records have names."""
-        for name in ("order", "gap"):
+        for name in ("order", "restart"):
             value = layout[name]
             if value is not None:
                 raise ParameterError(
                     f"{name} is {value!r}; it is for series, and families of numbers have no order: leave it out",
                     value=value,
                 )
-        if missing == "break":
+        if missing != "refuse":
             raise ParameterError(
-                "missing is 'break'; a family is not cut where a number is missing: leave it out whole"
+                f"missing is {missing!r}; it is for series, and a family has no holes: leave it out whole"
             )
         if self.names is None and id is not None:
             raise ParameterError(f"id is {id!r}; this class does not name its records: leave it out", value=id)

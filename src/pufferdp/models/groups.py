@@ -223,10 +223,12 @@ class AnyGroups(Model):
         """A column says who is together, and nothing may cut a group: each piece would pass for one of its own."""
         if id is not None:
             raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
-        if layout["gap"] is not None:
-            raise ParameterError(f"gap is {layout['gap']!r}; it is for series, and a group has no gaps: leave it out")
-        if missing == "break" and layout["by"] is not None:
-            raise ParameterError("missing is 'break'; a group is not cut where a value is missing: drop those rows")
+        if layout["restart"] is not None:
+            raise ParameterError(
+                f"restart is {layout['restart']!r}; it is for series, and a group has no gaps: leave it out"
+            )
+        if missing != "refuse" and layout["by"] is not None:
+            raise ParameterError(f"missing is {missing!r}; it is for series, and a group has no holes: drop those rows")
 
     def check_groups(self, by: str | None, lengths: Sequence[Sequence[int]]) -> None:
         """Refuse groups that are larger than the largest, where a column tells them apart."""

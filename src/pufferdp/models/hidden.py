@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.arrays import Matrix, Vector, read_only
+from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import ModelError
 from pufferdp.models.base import Model
 from pufferdp.models.chain import (
@@ -27,6 +27,7 @@ from pufferdp.models.chain import (
     state_names,
     state_values,
     states_to_dict,
+    time_step,
 )
 from pufferdp.models.files.json import Row
 
@@ -36,7 +37,6 @@ class _HiddenFile(StatesFile):
     transition: list[Row]
     emission: list[Row]
     start: str | Row = "stationary"
-    step: str | float | None = None
 
 
 class HiddenSeries(SeriesModel):
@@ -183,6 +183,17 @@ class HiddenMarkov(HiddenSeries):
             now = moves[now].any(axis=0) & shown[:, x]
         return bool(now.any())
 
+    @property
+    def supports(self) -> tuple[tuple[Mask, Mask], ...]:
+        """Which records may follow each other at all, whatever went before, and which may come first.
+
+        Chains of these moves include all series of the model: what is refused by them never happens.
+        """
+        shown, moves = self.emission > 0, self.transition > 0
+        first = np.ones(len(moves), dtype=bool) if self.any_start else self.start_law > 0
+        follow = shown.T.astype(float) @ moves.astype(float) @ shown.astype(float) > 0
+        return ((np.asarray(follow), np.asarray(shown[first].any(axis=0))),)
+
     def with_bins(self, edges: tuple[float, ...]) -> HiddenMarkov:
         """This model, for numbers that bins turn into the values of its records."""
         return replace(self, bins=edges)
@@ -191,7 +202,7 @@ class HiddenMarkov(HiddenSeries):
         """Both tables and the start, and how the values of records are called."""
         start = self.start if isinstance(self.start, str) else [float(p) for p in self.start]
         own = {"transition": self.transition.tolist(), "emission": self.emission.tolist(), "start": start}
-        return states_to_dict(self, **own, **({} if self.step is None else {"step": self.step}))
+        return states_to_dict(self, **own)
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> HiddenMarkov:
@@ -201,7 +212,7 @@ class HiddenMarkov(HiddenSeries):
             transition=number_array(content.transition, "transition"),
             emission=number_array(content.emission, "emission"),
             start=content.start,
-            **{**content.common(), "step": content.step},
+            **content.common(),
         )
 
     def __repr__(self) -> str:
@@ -209,15 +220,6 @@ class HiddenMarkov(HiddenSeries):
         start = self.start if isinstance(self.start, str) else "given"
         h = len(self.transition)
         return f"HiddenMarkov({h} hidden state{'s' * (h != 1)}; records {names}; start {start})"
-
-
-def time_step(value: object) -> str | float | None:
-    """The time from one record to the next: a text such as "5min", or a number above 0."""
-    if value is None or (isinstance(value, str) and value.strip()):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ModelError(f'step is {value!r}; it must be a duration such as "5min", or a number above 0', value=value)
-    return value
 
 
 def from_hmmlearn(

@@ -29,7 +29,7 @@ SECRETS: Final = (
 
 GOES_ON: Final = "The series goes on before and after what was read, and the promise holds for every record of it."
 """What a promise says that was made from a part of a series."""
-_LATER: Final = ("ranges", "part")
+_LATER: Final = ("ranges", "part", "holes", "step", "beliefs")
 """Fields of ``data`` that earlier certificates do not have."""
 
 
@@ -112,9 +112,15 @@ class DataPart(CertificatePart):
         default=None, description="only where the series goes on before and after what was read"
     )
 
+    holes: int | None = Field(default=None, ge=0, description="records that are missing inside chains")
+    step: str | float | None = Field(default=None, description="the model's step, where rows were compared with it")
+    beliefs: list[str] | None = Field(
+        default=None, description="what the promise rests on besides the model, because of how the data was read"
+    )
+
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Certificates of earlier versions have neither, and no null in their place."""
+        """Certificates of earlier versions have none, and no null in their place."""
         return {key: value for key, value in content(self).items() if key not in _LATER or value is not None}
 
 

@@ -27,8 +27,10 @@ from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import link
 from pufferdp.models.base import Model
+from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_to_dict, plain_errors
 from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+from pufferdp.publish.reading import beliefs
 
 ROUNDING: Final = 1e-9
 """Relative: what another machine may round otherwise."""
@@ -251,6 +253,8 @@ UNPROVABLE: Final = {
     "data.id": "the name of a column",
     "data.ranges": "which records were read; they must go with the columns and the chains, and be those charged",
     "data.part": "whether the series goes on before and after what was read; the noise must be enough for it",
+    "data.holes": "how many records are missing inside chains; the noise must be enough for it",
+    "data.step": "whether rows were compared with the model's step; the promise says what is believed otherwise",
     "data.dropped": "how many values were missing; 0 where they were refused",
     "warnings": "where the model and the noise came from; what follows from the rest must be there",
     "ledger": "which row it was charged as; its hash must be that of a row that charges this very publication",
@@ -432,7 +436,7 @@ def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
     return ranges
 
 
-def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]]) -> dict[str, Claim | Claims]:
+def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]], model: Model) -> dict[str, Claim | Claims]:
     """How the data was read: nobody can tell without it, but what was counted must add up."""
     claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in data.items()}
     total = sum(length * count for length, count in data["lengths"])
@@ -440,7 +444,24 @@ def data_claims(data: Mapping[str, Any], lengths: Sequence[Sequence[int]]) -> di
     claims["lengths"] = Exact([list(pair) for pair in lengths])
     if data["missing"] == "refuse":
         claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
+    if data.get("beliefs") is not None:
+        claims |= belief_claims(data, model)
+        if data["missing"] == "refuse":
+            claims["holes"] = Exact(0, words="data.holes is {stated}, and missing records were refused")
     return claims
+
+
+def belief_claims(data: Mapping[str, Any], model: Model) -> dict[str, Claim | Claims]:
+    """What the promise rests on besides the model: it follows from how the data was read."""
+    if data["missing"] == "break":
+        raise CertificateError("data.missing is 'break', which is of an earlier version, and data.beliefs is of this")
+    if data.get("step") is not None and (data["step"] != _number(model.step) or data["order"] is None):
+        raise CertificateError(f"data.step is {data['step']!r}; the model's is {model.step!r}")
+    return {"beliefs": Exact(beliefs(data, series_of(model)))}
+
+
+def _number(step: str | float | None) -> str | float | None:
+    return float(step) if isinstance(step, int) else step
 
 
 def kinds() -> tuple[AnyKind, ...]:

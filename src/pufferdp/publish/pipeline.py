@@ -21,6 +21,7 @@ from pufferdp.data.layout import Layout, Place
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
+from pufferdp.models.chain import series_of
 from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -44,19 +45,24 @@ class Reading:
     column: str
     order: str | None = None
     by: str | None = None
-    gap: str | float | None = None
+    restart: str | float | None = None
     missing: str = "refuse"
+    independent: bool = False
     id: str | None = None
     first: Place | None = None
     """Read a stretch of the order column, from this place on; the series goes on before it."""
     last: Place | None = None
     """Read up to this place; the series goes on behind it."""
+    model: Model | None = None
+    """What the data is read for: its step says where rows are missing."""
 
     @classmethod
     def stated(cls, data: Any) -> Reading:
         """As a certificate states it."""
+        # Earlier versions cut a chain at each missing value, and called that a break.
+        missing = "hole" if data.missing == "break" else data.missing
         id = getattr(data, "id", None)
-        return cls(column=data.column, order=data.order, by=data.by, gap=data.gap, missing=data.missing, id=id)
+        return cls(column=data.column, order=data.order, by=data.by, restart=data.gap, missing=missing, id=id)
 
     @property
     def layout(self) -> Layout:
@@ -65,8 +71,10 @@ class Reading:
             column=self.column,
             order=self.order,
             by=self.by,
-            gap=self.gap,
+            restart=self.restart,
             missing=self.missing,
+            independent=self.independent,
+            step=None if self.model is None else self.model.step,
             first=self.first,
             last=self.last,
         )
@@ -78,7 +86,7 @@ class Reading:
 
     def check(self, model: Model) -> Layout:
         """Refuse a way of reading that does not go with the model, before any data is read."""
-        layout: dict[str, str | float | None] = {"order": self.order, "by": self.by, "gap": self.gap}
+        layout: dict[str, str | float | None] = {"order": self.order, "by": self.by, "restart": self.restart}
         for name, place in (("from", self.first), ("to", self.last)):
             if place is not None:
                 layout[name] = str(place)
@@ -93,9 +101,12 @@ class Reading:
         except PufferdpError as error:
             raise CertificateError(f"the data cannot have been read like this: {error}") from None
 
-    def facts(self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING) -> dict[str, Any]:
+    def facts(
+        self, lengths: Sequence[tuple[int, int]], dropped: int, ranges: Ranges = EVERYTHING, holes: int = 0
+    ) -> dict[str, Any]:
         """How the data was read, as a certificate says it."""
-        return facts_of(self.layout, self.id, lengths, dropped, ranges)
+        series = None if self.model is None else series_of(self.model)
+        return facts_of(self.layout, self.id, lengths, dropped, ranges, holes, series)
 
 
 @dataclass(frozen=True)

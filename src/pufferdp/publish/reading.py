@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -16,9 +16,9 @@ from pufferdp.data.families import read_families
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
-from pufferdp.data.series import open_series
+from pufferdp.data.series import Series, open_series
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
-from pufferdp.models.chain import MarkovChain, bin_names, chains_of
+from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.publish.answers.queries import Query
 
@@ -42,6 +42,8 @@ class Exact:
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
     """Which records were read: public."""
+    holes: bool = False
+    """Whether records of a chain are missing: public."""
 
     def __repr__(self) -> str:
         return f"Exact({self.facts})"
@@ -107,7 +109,42 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
-    return exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+    exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+    check_moves(model, series)
+    return exact
+
+
+def check_moves(model: Model, series: Series) -> None:
+    """Refuse data with a move that the model calls impossible: its promise says nothing about them.
+
+    Whoever sees a release knows that there is none; certificates say so.
+    """
+    believed = series_of(model)
+    if believed is not None and believed.rules_out:
+        refuse_moves(believed, {move for moves in series.moves(coding_of(model)).values() for move in moves})
+
+
+def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | None = None) -> None:
+    """Refuse these moves, in numbers of the coding's states, where the model calls one of them impossible."""
+    labels = (coding or coding_of(model)).labels
+    place = {n: model.labels.index(name) for n, name in enumerate(labels) if name in model.labels}
+    own = sorted((place.get(before, 0), place[code], steps) for before, code, steps in moves)
+    if model.allows(own):
+        return
+    wrong = next((move for move in own if not model.allows([move])), None)
+    if wrong is None:
+        raise DataError(
+            "no chain of the class can make all the moves of the data; correct the data, or believe in a class that "
+            "has such a chain"
+        )
+    x, y, steps = wrong
+    move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
+    what = f"a chain that begins with {model.labels[y]!r}" if steps == 0 else f"a move {move}"
+    raise DataError(
+        f"the data has {what}, and the model calls that impossible: its promise says nothing about such data; correct "
+        "the data, or use a model that allows it",
+        value=model.labels[y],
+    )
 
 
 def exact_of(
@@ -125,7 +162,8 @@ def exact_of(
         histogram=() if only_numbers else histogram_of(model, counts),
         clipped=counts.clipped,
         states=states,
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges),
+        holes=counts.missing + counts.holes > 0,
+        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.holes, series_of(model)),
         ranges=counts.ranges,
     )
 
@@ -147,10 +185,20 @@ class ExactFlow:
         return f"ExactFlow({self.facts})"
 
 
-def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
-    """Count the transitions of all chains; none leads across a gap or a missing value."""
+def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: bool) -> ExactFlow:
+    """Count the transitions of all chains; every record must be there."""
     coding = coding_of(model)
-    counts = open_series(data, layout).counts(coding, transitions=True, ranges=True)
+    series = open_series(data, layout)
+    counts = series.counts(coding, transitions=True, ranges=True)
+    if centre_only:  # other chains of the orbit may move where its centre does not
+        check_moves(model, series)
+    lost = counts.missing + counts.holes
+    if lost:
+        raise NotApplicableError(
+            f"{lost} record(s) are missing; a flow is of every step of the series: fill them in, or, where you believe "
+            "that what follows a gap is independent of what went before, use --restart",
+            value=lost,
+        )
     check_start(model, counts)
     histogram = histogram_of(model, counts)
     assert counts.transitions is not None
@@ -159,7 +207,7 @@ def read_flow(data: object, model: MarkovChain, layout: Layout) -> ExactFlow:
         transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(indices, indices)],
         lengths=counts.lengths,
         histogram=histogram,
-        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges),
+        facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.holes, model),
         ranges=counts.ranges,
     )
 
@@ -170,21 +218,54 @@ def facts_of(
     lengths: Sequence[tuple[int, int]],
     dropped: int,
     ranges: Ranges = EVERYTHING,
+    holes: int = 0,
+    series: SeriesModel | None = None,
 ) -> dict[str, Any]:
     """How the data was read: public."""
-    return {
+    gap, step = (float(value) if isinstance(value, int) else value for value in (layout.restart, layout.step))
+    facts = {
         "column": layout.column,
         "id": id,
         "order": layout.order,
         "by": layout.by,
-        "gap": float(layout.gap) if isinstance(layout.gap, int) else layout.gap,  # as a certificate keeps it
+        "gap": gap,  # what follows a longer one is believed to be independent
         "missing": layout.missing,
         "records": sum(length * count for length, count in lengths),
         "lengths": [list(pair) for pair in lengths],
         "dropped": dropped,
         **({} if ranges == EVERYTHING else {"ranges": ranges.to_dict()}),
         **({"part": True} if layout.is_part else {}),
+        "holes": holes,
+        **({} if step is None or layout.order is None else {"step": step}),
     }
+    return {**facts, "beliefs": beliefs(facts, series)}
+
+
+def beliefs(facts: Mapping[str, Any], series: SeriesModel | None) -> list[str]:
+    """What a promise rests on besides the model, because of how the data was read."""
+    out = []
+    if facts["by"] is not None:
+        out.append(f"different values of {facts['by']!r} are independent")
+    if facts["gap"] is not None:
+        gap = facts["gap"] if isinstance(facts["gap"], str) else f"{facts['gap']:g}"
+        out.append(f"what follows a gap of more than {gap} in {facts['order']!r} is independent of what went before")
+    if series is not None and facts.get("step") is None:
+        out.append("rows that follow each other are one step of the model apart")
+    return out
+
+
+def moves_fact(facts: Mapping[str, Any], model: Model) -> list[str]:
+    """What everybody knows of data that was not refused, where the model rules something out."""
+    series = series_of(model)
+    if facts.get("beliefs") is None or series is None or not series.rules_out:
+        return []
+    return ["that the data make no move which the model calls impossible: such data are refused"]
+
+
+def believing(facts: Mapping[str, Any]) -> str:
+    """The sentence on beliefs that ends a promise; none where there are none, or where an earlier version made it."""
+    listed = facts.get("beliefs") or []
+    return f" This believes that {', and that '.join(listed)}." if listed else ""
 
 
 def coding_of(model: Model) -> Coding:
@@ -212,8 +293,8 @@ def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
 
 def check_start(model: Model, counts: Counts) -> None:
     """Refuse a law of the first record where chains begin after gaps."""
-    if counts.gaps and any(chain.given_start is not None for chain in chains_of(model)):
+    if counts.restarts and any(chain.given_start is not None for chain in chains_of(model)):
         raise NotApplicableError(
-            f"{counts.gaps} chain(s) begin after a gap, and the model's start law is for the first record only; "
+            f"{counts.restarts} chain(s) begin after a gap, and the model's start law is for the first record only; "
             'use start "stationary" or "any"'
         )

@@ -25,6 +25,8 @@ def flip(
     ] = None,
     order: options.Order = None,
     by: options.By = None,
+    restart: options.Restart = None,
+    independent: options.Independent = False,
     gap: options.Gap = None,
     missing: options.Missing = "refuse",
     first: options.First = None,
@@ -102,7 +104,7 @@ def flip(
     if data == "-":
         from pufferdp.publish.flips.flip import flip_stream
 
-        for name, value in (("out", out), ("gap", gap)):
+        for name, value in (("out", out), ("restart", restart)):
             if value is not None:
                 raise ParameterError(f"{name} is {value!r}; a stream goes to stdout as it comes: leave it out")
         if as_json:
@@ -133,7 +135,15 @@ def flip(
 
     with options.progress() as progress:
         result = outputs.make(
-            lambda: make_flip(data, gap=options.gap_of(gap), out=out, overwrite=overwrite, progress=progress, **request)
+            lambda: make_flip(
+                data,
+                restart=options.distance_of(restart),
+                independent=independent,
+                out=out,
+                overwrite=overwrite,
+                progress=progress,
+                **request,
+            )
         )
         content = {**result.to_dict(), "out": outputs.elsewhere or out}
         with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:

@@ -26,7 +26,29 @@ Order = Annotated[
     str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
 ]
 By = Annotated[str | None, typer.Option("--by", help="Column that tells people apart: one independent chain each.")]
-Gap = Annotated[str | None, typer.Option("--gap", help="A longer step starts a new chain: 10min, or a number.")]
+Restart = Annotated[
+    str | None,
+    typer.Option(
+        "--restart", help="Believe that what follows a longer gap than this is independent: 8h, or a number of --order."
+    ),
+]
+Independent = Annotated[
+    bool,
+    typer.Option("--independent", help="Believe that values of --by are independent that do not look like people."),
+]
+
+
+def _refuse_gap(value: str | None) -> None:
+    if value is not None:
+        raise ParameterError(
+            f"--gap {value} took what follows a gap for independent of what went before, and a series does not forget "
+            f"because records are missing; use --missing hole, or, where you do believe it, --restart {value}",
+            value=value,
+        )
+
+
+Gap = Annotated[str | None, typer.Option("--gap", hidden=True, callback=_refuse_gap)]
+"""An option of earlier versions, refused with the reason."""
 First = Annotated[
     str | None,
     typer.Option(
@@ -37,7 +59,7 @@ Last = Annotated[
     str | None,
     typer.Option("--to", help="Read only up to this place of --order, itself included; a date is the whole day."),
 ]
-Missing = Annotated[str, typer.Option("--missing", help="refuse, or break: a missing value ends a chain.")]
+Missing = Annotated[str, typer.Option("--missing", help="refuse, or hole: the chain goes on behind a missing value.")]
 Bins = Annotated[
     str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
 ]
@@ -124,7 +146,7 @@ def pair(value: tuple[str, str] | None) -> tuple[float, float] | None:
     return None if value is None else (number("lower clip", value[0]), number("upper clip", value[1]))
 
 
-def gap_of(value: str | None) -> str | float | None:
+def distance_of(value: str | None) -> str | float | None:
     """A duration, or a number in the order column's unit."""
     if value is None:
         return None

@@ -33,6 +33,9 @@ def plan(
         bool,
         typer.Option("--part", help="The chains are parts of series that go on, as with --from and --to of release."),
     ] = False,
+    holes: Annotated[
+        bool, typer.Option("--holes", help="Records will be missing between those read, as with --missing hole.")
+    ] = False,
     adversary: options.AdversaryName = "bdp",
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
@@ -122,6 +125,7 @@ def plan(
             secrets=None if secrets is None else load_secrets(secrets),
             delta=0.0 if delta is None else options.number("delta", delta),
             part=part,
+            holes=holes,
             progress=progress,
         )
         more = None if account is None else account.verdict(result)

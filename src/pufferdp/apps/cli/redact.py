@@ -35,6 +35,8 @@ def redact(
     adversary: options.AdversaryName = "bdp",
     order: options.Order = None,
     by: options.By = None,
+    restart: options.Restart = None,
+    independent: options.Independent = False,
     gap: options.Gap = None,
     known: Annotated[
         list[str] | None, typer.Option("--known", help="Row that the adversary knows; with pufferfish.")
@@ -98,7 +100,14 @@ def redact(
         overwrite=overwrite,
         whole=("certificate",),
     )
-    layout = Layout(column=column or "-", order=order, by=by, gap=options.gap_of(gap), missing=missing)
+    layout = Layout(
+        column=column or "-",
+        order=order,
+        by=by,
+        restart=options.distance_of(restart),
+        independent=independent,
+        missing=missing,
+    )
     promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
     believed = load_model(model)
     if tilted is not None:
@@ -137,7 +146,8 @@ def redact(
                     known=theirs,
                     order=order,
                     by=by,
-                    gap=options.gap_of(gap),
+                    restart=options.distance_of(restart),
+                    independent=independent,
                     missing=missing,
                     first=first,
                     last=last,

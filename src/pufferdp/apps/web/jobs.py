@@ -51,8 +51,8 @@ class Inputs:
 
     things: dict[str, object] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
-    lengths: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """Chain lengths by how they were read: public, and the same for every epsilon."""
+    lengths: dict[str, tuple[tuple[tuple[int, int], ...], bool]] = field(default_factory=dict)
+    """Chain lengths and whether records are missing, by how they were read: public, and the same for every epsilon."""
 
     def keep(self, key: str, thing: object) -> None:
         """Something that later jobs name by its key."""
@@ -123,17 +123,17 @@ def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], ep
     believed = inputs.model(arguments["model"])
     query = Query.parse(arguments["query"], clip=arguments["clip"])
     lengths: tuple[tuple[int, int], ...] = ()
+    holes = False
     if arguments["data"] is not None:
-        layout_options = {name: arguments["reading"][name] for name in ("order", "by", "gap")}
+        layout_options = {name: arguments["reading"][name] for name in ("order", "by", "restart")}
         check_reading(believed, layout_options, arguments["reading"]["missing"], arguments["id"])
         key = json.dumps([arguments[name] for name in ("model", "data", "reading", "id", "query", "clip")])
         if key not in inputs.lengths:
             progress("reading the data")
-            layout = Layout(**arguments["reading"])
-            inputs.lengths[key] = read_exact(
-                inputs.file(arguments["data"]), believed, query, layout, arguments["id"]
-            ).lengths
-        lengths = inputs.lengths[key]
+            layout = Layout(**arguments["reading"], step=believed.step)
+            exact = read_exact(inputs.file(arguments["data"]), believed, query, layout, arguments["id"])
+            inputs.lengths[key] = exact.lengths, exact.holes
+        lengths, holes = inputs.lengths[key]
     elif arguments["length"] is not None:
         lengths = ((arguments["length"], 1),)
     return Problem(
@@ -142,6 +142,7 @@ def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], ep
         lengths=lengths,
         epsilon=arguments["epsilon"] if epsilon is None else epsilon,
         adversary=checks.adversary(arguments["adversary"]),
+        holes=holes,
     )
 
 

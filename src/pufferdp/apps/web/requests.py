@@ -34,8 +34,9 @@ class Reading(JobRequest):
     column: Name
     order: Name | None = None
     by: Name | None = None
-    gap: Annotated[float | str | None, BeforeValidator(_number_or_text)] = None
-    missing: Literal["refuse", "break"] = "refuse"
+    restart: Annotated[float | str | None, BeforeValidator(_number_or_text)] = None
+    missing: Literal["refuse", "hole"] = "refuse"
+    independent: bool = False
 
 
 class ValuesRequest(JobRequest):

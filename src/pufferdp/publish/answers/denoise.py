@@ -159,6 +159,8 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         chains = (hidden.pair_chain,)
     if numbers is None or len(chains) + len(model.beliefs) != 1:
         return None
+    if chains and problem.holes:
+        return None  # the records read do not follow each other
     start = chains[0] if hidden is None and chains else None if hidden is None else hidden.hidden_chain
     if start is not None and problem.part and start.given_start is not None:
         return None  # the law of the first record read depends on how far it is from the first of all

@@ -31,7 +31,7 @@ from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible
+from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible, refuse_moves
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -63,8 +63,9 @@ def release_fleet(
     epsilon: float,
     adversary: str = "bdp",
     order: str | None = None,
-    gap: str | float | None = None,
+    restart: str | float | None = None,
     missing: str = "refuse",
+    independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
     clip: tuple[float, float] | None = None,
@@ -86,8 +87,10 @@ def release_fleet(
         epsilon: the promise to each person.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by; without it a file is taken in row order.
-        gap: a longer step in ``order`` starts a new chain.
-        missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included.
         last: read only those up to this place, itself included; a date is the whole day.
         clip: range of the numbers of a sum or mean.
@@ -107,7 +110,17 @@ def release_fleet(
     each = AnswerPublication(
         data=data,
         model=next(iter(models.values())),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
+        reading=Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=next(iter(models.values())),
+            first=first,
+            last=last,
+        ),
         query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -151,6 +164,12 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
                 seen.add(id(model))
                 self.publication_of(person).check()
         _coding(self._chains())
+        steps = {model.step: person for person, model in self.models.items()}
+        if len(steps) > 1:
+            raise ModelError(
+                f"the models of {' and '.join(map(repr, [*steps.values()][:2]))} have other steps; the models of a "
+                "fleet must have the same, or none"
+            )
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """Nothing yet: who has records is known when they are read, and each person has a data set of their own."""
@@ -173,8 +192,12 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         beliefs, layout = self._chains(), self.each.reading.layout
         coding = _coding(beliefs)
         clip = self.each.query.clip if _reads_numbers(beliefs, self.each.query) else None
-        people = open_series(self.data, layout).people(coding, clip=clip)
+        series = open_series(self.data, layout)
+        people = series.people(coding, clip=clip)
         _check_people(people, beliefs, str(self.each.reading.by))
+        if any(beliefs[person].rules_out for person in people):
+            for person, moves in series.moves(coding).items():
+                refuse_moves(beliefs[person], moves, coding)
         return {
             person: exact_of(beliefs[person], _own_counts(person, counts, coding, beliefs[person]), layout)
             for person, counts in people.items()
@@ -192,10 +215,11 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         else:
             out = _count_noises(problem) if self.each.mechanism is None else {}
             out |= _tight_noises(problem, self.each.mechanism)
-        shared: dict[tuple[str, Lengths], AnswerNoise] = {}
+        shared: dict[tuple[str, Lengths, bool], AnswerNoise] = {}
         for person, person_problem in problem.items():
             if person not in out:
-                key = model_digest(self.models[person]), person_problem.problem.lengths
+                own = person_problem.problem
+                key = model_digest(self.models[person]), own.lengths, own.holes
                 if key not in shared:
                     shared[key] = self.publication_of(person).solve(person_problem, exact[person])
                 out[person] = shared[key]
@@ -276,7 +300,7 @@ def _count_noises(problems: Each) -> Noises:
         problem = answer_problem.problem
         if problem.adversary is Adversary.DP:
             out[person] = _noise(answer_problem, PerRecord().calibrate(problem))
-        elif leaks_its_loss(problem):
+        elif leaks_its_loss(problem) and not problem.holes:
             out[person] = _noise(answer_problem, ExactLaplace().calibrate(problem))
     return out
 
@@ -307,8 +331,8 @@ def _tight_noises(problems: Each, mechanism: str | None) -> Noises:
     losses = losses_of_each(tables, np.array(lengths), min(first.epsilon, LARGEST), first.adversary)
     theorem = problem_curve("tight", first).theorem
     # Of a short part of a series group privacy may ask for less: it counts the records that are read alone.
-    short = first.endless and mechanism is None
-    least = {p: first.epsilon / problems[p].problem.longest if short else 0.0 for p in chains}
+    short = {p: problems[p].problem.endless and mechanism is None for p in chains}
+    least = {p: first.epsilon / problems[p].problem.longest if short[p] else 0.0 for p in chains}
     return {
         person: _noise(problems[person], _TIGHT.with_loss(problems[person].problem, loss, theorem))
         for person, loss in zip(chains, losses.tolist(), strict=True)

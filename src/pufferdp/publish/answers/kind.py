@@ -48,6 +48,7 @@ from pufferdp.publish.kind import (
 )
 from pufferdp.publish.noise import Accuracy
 from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.reading import believing, moves_fact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             independent_noise=c.noise.balanced is None,
             delta=c.guarantee.delta or 0.0,
             part=c.data.part is True,
+            holes=c.data.beliefs is not None and c.data.dropped + (c.data.holes or 0) > 0,
         )
         Reading.stated(c.data).check_stated(model, lengths)
         return AnswerProblem(
@@ -160,7 +162,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 **({"delta": Exact(noise.delta)} if noise.delta else {}),
                 "secrets": Exact(secrets_text(query_problem)),
                 "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
-                "statement": Exact(statement(query_problem, noise.delta)),
+                "statement": Exact(statement(query_problem, noise.delta) + believing(made.data)),
             },
             **model_claims(query_problem.model),
             "query": {
@@ -183,8 +185,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             },
             "expected_l1_error": Near(noise.law.expected_l1_error),
             "accuracy": {"alpha": Near(solution.accuracy.alpha), "beta": Exact(solution.accuracy.beta)},
-            "data": data_claims(made.data, query_problem.lengths),
-            "public": Exact(public_facts(query_problem)),
+            "data": data_claims(made.data, query_problem.lengths, query_problem.model),
+            "public": Exact([*public_facts(query_problem), *moves_fact(made.data, query_problem.model)]),
             "labels": Exact(list(bound.labels)),
             "answer": Stated(answer),
             "estimate": Exact(
@@ -229,6 +231,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             framework=None if query_problem.secrets is None else query_problem.secrets.to_dict(),
             numbers=query_problem.model.real_valued,
             part=query_problem.part,
+            holes=query_problem.holes,
             ranges=problem.ranges,
             approximate=None
             if ours is None
@@ -249,6 +252,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             adversary=checks.adversary(charge.adversary),
             secrets=None if facts["framework"] is None else Secrets.from_dict(facts["framework"]),
             part=facts.get("part") is True,
+            holes=facts.get("holes") is True,
             delta=facts.get("delta", 0.0),
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)

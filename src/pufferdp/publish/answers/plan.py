@@ -17,7 +17,7 @@ from pufferdp.models.base import Lengths, Model
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
-from pufferdp.publish.answers.problem import PART, Calibration, Mechanism, Problem
+from pufferdp.publish.answers.problem import HOLES, PART, Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
@@ -135,6 +135,7 @@ class Plan(Ranking[Candidate]):
             "epsilon": p.epsilon,
             **({"delta": p.delta} if p.delta else {}),
             **({"part": True} if p.part else {}),
+            **({"holes": True} if p.holes else {}),
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
@@ -180,6 +181,7 @@ def plan(
     secrets: Secrets | None = None,
     delta: float = 0.0,
     part: bool = False,
+    holes: bool = False,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
@@ -196,6 +198,7 @@ def plan(
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
         part: whether the chains are parts of series that go on before and after them, as for a release from a stretch.
+        holes: whether records are missing between those that will be read, as with ``missing="hole"`` of a release.
         progress: called with a few words before each mechanism.
     """
     problem = Problem(
@@ -207,6 +210,7 @@ def plan(
         secrets=secrets,
         delta=delta,
         part=part,
+        holes=holes,
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
@@ -238,7 +242,7 @@ def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:
 def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     try:
         if problem.endless and not mechanism.holds_for_parts(problem):
-            raise NotApplicableError(PART)
+            raise NotApplicableError(HOLES if problem.holes else PART)
         calibration, reason = mechanism.calibrate(problem), None
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):

@@ -43,6 +43,10 @@ class Problem:
     """Whether the records are a part of a series that goes on before and after them: the promise is then about every
     record of the series, and the adversary may know those outside."""
 
+    holes: bool = False
+    """Whether records of a chain are missing, so that the chains are longer than what is read of them. A missing record
+    is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
         object.__setattr__(self, "delta", checks.delta(self.delta))
@@ -77,15 +81,17 @@ class Problem:
 
     @cached_property
     def endless(self) -> bool:
-        """Whether noise must be enough for a series of any length, of which the chains are a part.
+        """Whether noise must be enough for a series of any length, of which the records read are a part.
 
         Not for somebody who knows no record, where chains start in their stationary law or in any: the part is such a
         chain itself then, and records outside show in the answer through its first or its last record only
         (docs/theory/parts.md).
         """
         series = series_of(self.model)
-        if not self.part or series is None:
+        if series is None or not (self.part or self.holes):
             return False
+        if self.holes:
+            return True  # how long the whole chain is need not be public: the bound holds for every length
         if hidden_of(series) is not None:  # what lies outside shows through the hidden state, not through a record read
             return True
         given = any(chain.given_start is not None for chain in series.chains)
@@ -263,6 +269,8 @@ class Mechanism(ABC):
 
 PART: Final = "holds for the records read alone, and the series goes on before and after them"
 """Why a mechanism does not apply to a part of a series."""
+HOLES: Final = "holds for records that follow each other, and some are missing between those read"
+"""Why a mechanism does not apply to a series with holes."""
 
 
 def refuse_known_records(problem: Problem) -> None:

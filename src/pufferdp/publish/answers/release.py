@@ -67,8 +67,9 @@ def release(
     adversary: str = "bdp",
     order: str | None = None,
     by: str | None = None,
-    gap: str | float | None = None,
+    restart: str | float | None = None,
     missing: str = "refuse",
+    independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
     bins: str | None = None,
@@ -95,8 +96,10 @@ def release(
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by; without it a file is taken in row order.
         by: the column that tells people apart: one independent chain each.
-        gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
-        missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
         last: read only those up to this place, itself included; a date is the whole day. With either, the series goes
             on before and after what is read, and the promise is for all of it.
@@ -115,7 +118,18 @@ def release(
     return AnswerPublication(
         data=data,
         model=with_bins(model, bins),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, id=id, first=first, last=last),
+        reading=Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=model,
+            id=id,
+            first=first,
+            last=last,
+        ),
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -165,10 +179,10 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def problem(self, exact: Exact) -> AnswerProblem:
         """For the chains that were read."""
-        problem = self._problem_for(exact.lengths)
+        problem = self._problem_for(exact.lengths, exact.holes)
         return AnswerProblem(problem=problem, mechanism=self.mechanism, beta=self.beta, ranges=exact.ranges)
 
-    def _problem_for(self, lengths: tuple[tuple[int, int], ...]) -> Problem:
+    def _problem_for(self, lengths: tuple[tuple[int, int], ...], holes: bool = False) -> Problem:
         return Problem(
             model=self.model,
             query=self.query,
@@ -178,6 +192,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
             secrets=self.secrets,
             delta=self.delta,
             part=self.reading.is_part,
+            holes=holes,
         )
 
     def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:

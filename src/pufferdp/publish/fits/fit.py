@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, Puf
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts, Place
-from pufferdp.data.series import open_series
+from pufferdp.data.series import Series, open_series
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
@@ -53,8 +53,9 @@ def fit(
     column: str,
     order: str | None = None,
     by: str | None = None,
-    gap: str | float | None = None,
+    restart: str | float | None = None,
     missing: str = "refuse",
+    independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
     bins: str | None = None,
@@ -74,8 +75,10 @@ def fit(
         column: the column with states or numbers.
         order: the column to sort by.
         by: the column that tells people apart.
-        gap: a longer step in ``order`` starts a new chain.
-        missing: ``"refuse"`` or ``"break"``.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
         last: read only those up to this place, itself included; a date is the whole day.
         bins: edges that turn numbers into states.
@@ -90,7 +93,16 @@ def fit(
     """
     return FitPublication(
         data=data,
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
+        reading=Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            first=first,
+            last=last,
+        ),
         bins=bins,
         confidence=confidence,
         start=start,
@@ -109,6 +121,8 @@ class Counted:
     counts: Counts
     coding: Coding
     moves: npt.NDArray[np.int64]
+    step: str | float | None = None
+    """The time from one record to the next, where the data has one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +164,12 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def read(self) -> Counted:
         """The exact counts of states and transitions."""
         self.progress("reading")
-        series = open_series(self.data, self.reading.layout)
+        layout = self.reading.layout
+        series = open_series(self.data, layout)
+        step = self.usual_step(series)
+        if step is not None:
+            layout = replace(layout, step=step)
+            series = open_series(self.data, layout)
         if self.bins is not None:
             edges = parse_bins(self.bins, span=series.number_range() if self.dp_epsilon is None else None)
             assert edges is not None
@@ -158,14 +177,28 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         else:
             coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
-        return Counted(counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64))
+        return Counted(
+            counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64), step=layout.step
+        )
+
+    def usual_step(self, series: Series) -> str | float | None:
+        """The step of the data, where its places lie on one: rows that are not there are holes then.
+
+        Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private: which
+        step is the usual one is not public.
+        """
+        if self.dp_epsilon is not None:
+            return None
+        step = series.usual_step()
+        return step if step is None or series.on_step(step) else None
 
     def problem(self, exact: Counted) -> FitProblem:
-        """What may be spent, on chains of this length."""
+        """What may be spent, on chains of this length; of any where records are missing, or the series goes on."""
+        endless = self.reading.is_part or exact.counts.missing + exact.counts.holes > 0
         return FitProblem(
             dp_epsilon=None if self.dp_epsilon is None else checks.epsilon(self.dp_epsilon, "dp_epsilon"),
             confidence=None if self.confidence is None else checks.probability(self.confidence, "confidence"),
-            longest=MOST_RECORDS if self.reading.is_part else max(length for length, _ in exact.counts.lengths),
+            longest=MOST_RECORDS if endless else max(length for length, _ in exact.counts.lengths),
             states=len(exact.moves),
             ranges=exact.counts.ranges,
         )
@@ -205,10 +238,12 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         model: MarkovChain | MarkovInterval
         if confidence is None:
             transition = moves / moves.sum(axis=1, keepdims=True)
-            model = MarkovChain(transition=transition, start=self.start, states=states, bins=bins, fitted=fitted)
+            model = MarkovChain(
+                transition=transition, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
+            )
         else:
             low, high = noisy_box(moves, confidence, solution) if private else confidence_box(moves, confidence)
-            model = MarkovInterval(low=low, high=high, states=states, bins=bins, fitted=fitted)
+            model = MarkovInterval(low=low, high=high, states=states, bins=bins, step=exact.step, fitted=fitted)
 
         def adopt(ledger: Ledger, dataset: str) -> None:
             if ledger.dataset(dataset).model is None:

@@ -178,8 +178,18 @@ def _parsed(certificate: SeriesCertificate | dict[str, Any]) -> SeriesCertificat
 
 def _chains(data: object, c: SeriesCertificate) -> list[npt.NDArray[np.int64]]:
     """The sanitised series as chains; the output names states, also where the model had bins."""
-    where = Layout(column=c.data.column, order=c.data.order, by=c.data.by, gap=c.data.gap, missing=c.data.missing)
-    return open_series(data, where).states(Coding(labels=tuple(c.labels)))
+    missing = "refuse" if c.data.missing == "refuse" else "hole"
+    by = c.data.by
+    where = Layout(
+        column=c.data.column,
+        order=c.data.order,
+        by=by,
+        restart=c.data.gap,
+        missing=missing,
+        step=c.data.step,
+        independent=by is not None,
+    )
+    return open_series(data, where).states(Coding(labels=tuple(c.labels)), pieces=True)
 
 
 def _nullable(value: Any) -> Any:

@@ -41,7 +41,7 @@ from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
-from pufferdp.publish.reading import check_start, coding_of, histogram_of
+from pufferdp.publish.reading import check_moves, check_start, coding_of, histogram_of
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ def flip(
     adversary: str = "bdp",
     order: str | None = None,
     by: str | None = None,
-    gap: str | float | None = None,
+    restart: str | float | None = None,
     missing: str = "refuse",
+    independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
     bins: str | None = None,
@@ -109,8 +110,10 @@ def flip(
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by; it says where chains are cut, and is written beside the states.
         by: the column that tells people apart: one independent chain each; written beside the states.
-        gap: a longer step in ``order`` starts a new chain.
-        missing: ``"refuse"`` or ``"break"``; a missing value stays missing.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
         first: read, flip and write only the records from this place of ``order`` on, itself included.
         last: only those up to this place, itself included; a date is the whole day. The series goes on before and
             after what is read, and the promise is for all of it.
@@ -128,7 +131,17 @@ def flip(
     options: dict[str, Any] = {
         "data": data,
         "model": flippable(with_bins(model, bins)),
-        "reading": Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
+        "reading": Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=model,
+            first=first,
+            last=last,
+        ),
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
         "optimise": optimise,
@@ -179,7 +192,7 @@ def flip_stream(
         source=source,
         sink=sink,
         model=flippable(with_bins(model, bins)),
-        reading=Reading(column=column, order=order, by=by, missing=missing, first=first, last=last),
+        reading=Reading(column=column, order=order, by=by, missing=missing, model=model, first=first, last=last),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         optimise=optimise,
@@ -220,7 +233,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
 
     def problem_for(self, length: int | None, ranges: Ranges = EVERYTHING) -> FlipProblem:
-        """The promise for chains of a length; of a part of a series for any length."""
+        """The promise for chains of a length; of a part of a series, or of one with holes, for any length."""
         return FlipProblem(
             model=self.model,
             epsilon=self.epsilon,
@@ -303,6 +316,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         counts = series.counts(self.coding, ranges=True)
         check_start(self.model, counts)
         histogram_of(self.model, counts)
+        check_moves(self.model, series)
         return counts, file
 
     def room(self, exact: tuple[Counts, FileRows | None]) -> AbstractContextManager[object]:
@@ -311,8 +325,13 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         return nullcontext() if self.out is None else self.out.room(_text_size(rows, self.model))
 
     def problem(self, exact: tuple[Counts, FileRows | None]) -> FlipProblem:
-        """For the longest chain that was read."""
-        return self.problem_for(max(length for length, _ in exact[0].lengths), exact[0].ranges)
+        """For the longest chain that was read; for any where records of it are missing.
+
+        Flips of some records are those of all with the rest left out, so that they leak no more.
+        """
+        counts = exact[0]
+        longest = None if counts.missing or counts.holes else max(length for length, _ in counts.lengths)
+        return self.problem_for(longest, counts.ranges)
 
     def draw(
         self, problem: FlipProblem, solution: FlipDesign, exact: tuple[Counts, FileRows | None], charged: Charged
@@ -329,7 +348,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         else:
             coding, labels, rows = self.coding, self.model.labels, file
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
-        facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges)
+        facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
         made = self.made(self.model, facts, histogram_of(self.model, counts), charged)
         flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
@@ -393,7 +412,7 @@ class FlipStream(FlipPublication[None]):
     def check(self) -> None:
         """Refuse a start that the stream may have more than once."""
         super().check()
-        again = self.reading.missing == "break" or self.reading.by is not None
+        again = self.reading.by is not None
         if again and any(chain.given_start is not None for chain in self.model.chains):
             raise NotApplicableError(
                 "the start law of the model is for the first record of a stream only, and this one may start again; "

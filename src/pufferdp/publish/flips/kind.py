@@ -46,6 +46,7 @@ from pufferdp.publish.kind import (
 )
 from pufferdp.publish.noise import ChainShares
 from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.reading import believing, moves_fact
 
 BRACKET: Final = 1e-6
 """Brackets of more than two states stop within it, and another machine may stop elsewhere."""
@@ -103,6 +104,11 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 f"the loss is for chains of {c.channel.length} records; the data has one of {longest}"
             )
         part = c.data.part is True
+        lost = c.data.dropped + (c.data.holes or 0) if c.data.beliefs is not None else 0
+        if lost and c.channel.length is not None:
+            raise CertificateError(
+                f"the loss is for series of {c.channel.length} records, and {lost} are missing between those read"
+            )
         if part and c.channel.length is not None:
             raise CertificateError(
                 f"the loss is for series of {c.channel.length} records, and this one goes on before and after what was "
@@ -136,6 +142,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
         """Every field of the certificate, in its order."""
         design = solution
         promise = series_guarantee(design.model, design.epsilon, design.adversary, part=problem.part)
+        promise["statement"] += believing(made.data)
         records = sum(length * count for length, count in made.data["lengths"])
         return {
             **self.head_claims(made),
@@ -151,8 +158,8 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
                 "length": Stated(design.length),
                 **({} if design.noise is None else {"noise": Exact(noise_dict(design.noise))}),
             },
-            "data": data_claims(made.data, made.data["lengths"]),
-            "public": Exact(series_public(records, part=problem.part)),
+            "data": data_claims(made.data, made.data["lengths"], design.model),
+            "public": Exact([*series_public(records, part=problem.part), *moves_fact(made.data, design.model)]),
             "labels": Exact(list(design.model.labels)),
             "once": Exact(series_once(made.ledger)),
             "warnings": Stated(list(made.warnings)),
@@ -213,7 +220,7 @@ def _thresholds(stated: Sequence[Sequence[str]], size: int, count: int | None = 
 
 def check_one_chain(reading: Reading) -> None:
     """Refuse ways of reading in which rows do not follow each other as records do: noise that is a chain runs along."""
-    layout = {"order": reading.order, "by": reading.by, "gap": reading.gap}
+    layout = {"order": reading.order, "by": reading.by, "restart": reading.restart}
     for name, value in layout.items():
         if value is not None:
             raise NotApplicableError(

@@ -176,8 +176,9 @@ def flow(
     privacy: str = "joint",
     order: str | None = None,
     by: str | None = None,
-    gap: str | float | None = None,
+    restart: str | float | None = None,
     missing: str = "refuse",
+    independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
     bins: str | None = None,
@@ -201,8 +202,10 @@ def flow(
         privacy: ``orbit``, ``record`` or ``joint``.
         order: the column to sort by; without it a file is taken in row order.
         by: the column that tells people apart: one independent chain each.
-        gap: a longer step in ``order`` starts a new chain.
-        missing: ``"refuse"`` or ``"break"``.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
         last: read only those up to this place, itself included; a date is the whole day. The noise is the
             same: both bounds hold for a chain that goes on unseen before and after (docs/theory/flow.md).
@@ -219,7 +222,17 @@ def flow(
     return FlowPublication(
         data=data,
         model=_chain(with_bins(model, bins)),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
+        reading=Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=model,
+            first=first,
+            last=last,
+        ),
         eta=eta,
         tau=tau,
         privacy=privacy_of(privacy),
@@ -262,7 +275,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
     def read(self) -> ExactFlow:
         """The exact transitions."""
         self.progress("reading")
-        return read_flow(self.data, self.model, self.reading.layout)
+        return read_flow(self.data, self.model, self.reading.layout, self.centre_only)
 
     def problem(self, exact: ExactFlow) -> FlowRequest:
         """For the chains that were read."""

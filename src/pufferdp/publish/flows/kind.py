@@ -37,6 +37,7 @@ from pufferdp.publish.kind import (
     stated_ranges,
 )
 from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.reading import believing
 
 _ERRORS: Final = 6.0
 """Another version of numpy may draw other numbers; two simulations then differ by more than this many standard errors
@@ -129,10 +130,12 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         flow, draws = _in_simplex(made.released, flow_problem.model.size), len(flow_problem.trial.noise)
         near = _ERRORS * math.sqrt(2) * ours.standard_error
         short = shortfall(flow_problem, noise)
+        promise = guarantee(flow_problem)
+        promise["statement"] += believing(made.data)
         rule = Exact(noise.rule) if short is None else Exact("ours", words=f"{ours.mechanism} does not apply: {short}")
         return {
             **self.head_claims(made),
-            "guarantee": {name: Exact(value) for name, value in guarantee(flow_problem).items()},
+            "guarantee": {name: Exact(value) for name, value in promise.items()},
             "budget": {"kind": Exact(TOTAL_VARIATION), "tau": Exact(flow_problem.tau)},
             **model_claims(flow_problem.model),
             "query": {
@@ -163,7 +166,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
                 # A standard deviation of n numbers errs by about 1/√n of itself.
                 "standard_error": Near(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
             },
-            "data": data_claims(made.data, flow_problem.lengths),
+            "data": data_claims(made.data, flow_problem.lengths, flow_problem.model),
             "public": Exact(public_facts(flow_problem)),
             "labels": Exact(list(flow_problem.labels)),
             "flow": Stated(flow.tolist()),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import MarkovChain
@@ -45,6 +45,17 @@ class SeriesPart(CertificatePart):
     private: list[int] = Field(description="positions of the private rows: rows sorted by person and order, from 1")
     known: list[int] = Field(description="positions of the known rows")
     chains: list[list[int]] = Field(description="first and last position of each chain with private records")
+    step: str | float | None = Field(default=None, description="the model's step, where rows were compared with it")
+    beliefs: list[str] | None = Field(
+        default=None, description="what the promise rests on besides the model, because of how the data was read"
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Certificates of earlier versions have neither, and no null in their place."""
+        return {
+            key: value for key, value in content(self).items() if value is not None or key not in ("step", "beliefs")
+        }
 
 
 class EarlierPart(CertificatePart):

@@ -36,9 +36,11 @@ from pufferdp.publish.kind import (
     Made,
     Near,
     Stated,
+    belief_claims,
     model_claims,
 )
 from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.reading import believing
 from pufferdp.publish.redaction.certificate import (
     EarlierPart,
     RedactionCertificate,
@@ -177,6 +179,11 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         data: dict[str, Claim | Claims] = {
             name: Stated(made.data[name]) for name in ("column", "order", "by", "gap", "missing")
         }
+        later: dict[str, Claim | Claims] = {}
+        if made.data.get("beliefs") is not None:
+            later = {"step": Stated(made.data["step"])} if made.data.get("step") is not None else {}
+            later |= belief_claims(made.data, hiding.chain)
+        promise = statement(adversary, known, epsilon, len(problem.private), after=after is not None)
         return {
             **self.head_claims(made),
             "guarantee": {
@@ -185,7 +192,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "epsilon": AtLeast(epsilon, least=leakage * (1 - _ROUNDING), words=too_much),
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
-                "statement": Exact(statement(adversary, known, epsilon, len(problem.private), after=after is not None)),
+                "statement": Exact(promise + believing(made.data)),
             },
             **model_claims(hiding.chain),
             "mechanism": {"name": Exact(method), "theorem": Exact(redaction_mechanism(method).theorem)},
@@ -199,6 +206,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "private": Exact(list(hiding.private)),
                 "known": Exact(list(hiding.known)),
                 "chains": Stated([list(span) for span in problem.chains]),
+                **later,
             },
             "after": Stated(None if after is None else after.model_dump()),
             "mark": Stated(problem.mark),

@@ -28,6 +28,7 @@ from pufferdp.models.files.json import model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.reading import check_moves
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
@@ -73,8 +74,10 @@ def draw(blocks: Sequence[Block], placement: Placement, sampler: Sampler) -> lis
                 open_.append(span)
                 marks.append(block.marks[part])
     rows, codes = placement.states_at(open_)
-    if len(rows):
-        spans += spans_of(rows[bernoulli(np.concatenate(marks)[np.arange(len(codes)), codes], sampler)].tolist())
+    there = np.flatnonzero(codes >= 0)  # a missing value stays missing: that is public, and shows nothing more
+    if len(there):
+        shares = np.concatenate(marks)[there, codes[there]]
+        spans += spans_of(rows[there][bernoulli(shares, sampler)].tolist())
     return merge_spans(spans)
 
 
@@ -143,8 +146,9 @@ def redact(
     known: Sequence[int] = (),
     order: str | None = None,
     by: str | None = None,
-    gap: str | float | None = None,
+    restart: str | float | None = None,
     missing: str = "refuse",
+    independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
     bins: str | None = None,
@@ -171,8 +175,10 @@ def redact(
         known: rows that the adversary knows; only with ``pufferfish``.
         order: the column that says what follows what; without it the rows follow each other.
         by: the column that tells people apart: one independent chain each.
-        gap: a longer step in ``order`` starts a new chain: ``"10min"`` or a number in its unit.
-        missing: ``"refuse"`` or ``"break"`` (a missing value ends a chain).
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"`` (a missing value is a record that is never shown).
+        independent: that the values of ``by`` are independent, although they do not look like people.
         first: refused, and ``last`` too: a redaction is of a whole series, and a stretch is cut from what it writes.
         last: the same.
         bins: edges that turn numbers into states, where the model has none.
@@ -188,7 +194,17 @@ def redact(
     return RedactionPublication(
         data=data,
         model=with_bins(model, bins),
-        reading=Reading(column=column, order=order, by=by, gap=gap, missing=missing, first=first, last=last),
+        reading=Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=model,
+            first=first,
+            last=last,
+        ),
         private=tuple(checks.length(p, "private row") for p in private),
         known=tuple(checks.length(p, "known row") for p in known),
         epsilon=epsilon,
@@ -304,6 +320,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
+        check_moves(chain, placement.series)
         marked = None
         if self.earlier is not None:
             marked = marked_rows(self.published, self.reading.column, self.earlier.certificate.mark)

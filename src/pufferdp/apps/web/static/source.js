@@ -54,8 +54,8 @@ export class Source {
     this.column = select([], undefined, again);
     this.order = select([], undefined, again);
     this.by = select([], undefined, again);
-    this.gap = el("input", { type: "text", placeholder: "10min", on: { change: again } });
-    this.missing = select([["refuse", "stop and tell me"], ["break", "a new series starts after it"]], "refuse", again);
+    this.restart = el("input", { type: "text", placeholder: "8h", on: { change: again } });
+    this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on behind it"]], "refuse", again);
     this.models = select([], WEARER.key, (key) => this.believe(key));
     this.bins = el("input", { type: "text", placeholder: "0,50,100,200", on: { change: again } });
     this.confidence = select([["", "one chain, the likeliest"], ["0.95", "all chains that fit, 95 % sure"]], "", again);
@@ -84,7 +84,7 @@ export class Source {
                 el("summary", { text: "Order, people, gaps" }),
                 field("Order", this.order, "Rows are sorted by this column"),
                 field("People", this.by, "One independent series for each"),
-                field("Gap", this.gap, "A longer step starts a new series: 10min, or a number"),
+                field("Restart", this.restart, "What follows a longer gap is believed to be independent: 8h, or a number"),
                 field("Where a value is missing", this.missing),
               ),
         )),
@@ -140,7 +140,7 @@ export class Source {
     if (!this.file) return null;
     const plain = { column: this.column.value };
     if (this.series) return plain;
-    return { ...plain, order: this.order.value || null, by: this.by.value || null, gap: this.gap.value.trim() || null, missing: this.missing.value };
+    return { ...plain, order: this.order.value || null, by: this.by.value || null, restart: this.restart.value.trim() || null, missing: this.missing.value };
   }
 
   // Nothing of an older choice stays on the screen while a new one is read.
