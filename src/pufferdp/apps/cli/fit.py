@@ -29,6 +29,10 @@ def fit(
     states: Annotated[
         str | None, typer.Option("--states", help="The states by name, a,b,c; those found in the column by default.")
     ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option("--prior", help="Add this to every transition count: states never left have a row then, too."),
+    ] = None,
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
     ] = None,
@@ -63,6 +67,7 @@ def fit(
                 confidence=None if confidence is None else options.number("confidence", confidence),
                 start=start,
                 states=None if states is None else states.split(","),
+                prior=None if prior is None else options.number("prior", prior),
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,
                 dataset=dataset,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,8 @@ class Fit(Paged):
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
     """Bins in which no record lies; a private fit does not say."""
+    prior: float | None = None
+    """What was added to every transition count."""
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
@@ -62,6 +65,7 @@ def fit(
     confidence: float | None = None,
     start: str = "stationary",
     states: Sequence[str] | None = None,
+    prior: float | None = None,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -85,6 +89,7 @@ def fit(
         confidence: probability that the class contains the truth, over all entries together.
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
         states: the states by name; those found in the column by default.
+        prior: added to every transition count, so that states without a move of their own have a row as well.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
         dataset: which data set of the ledger; one without a model adopts the fitted one.
@@ -107,6 +112,7 @@ def fit(
         confidence=confidence,
         start=start,
         states=states,
+        prior=prior,
         dp_epsilon=dp_epsilon,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -134,6 +140,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     confidence: float | None
     start: str
     states: Sequence[str] | None
+    prior: float | None
     dp_epsilon: float | None
 
     kind = KIND
@@ -142,6 +149,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         """Refuse what a private fit would tell besides its noisy counts."""
         if self.confidence is not None:
             checks.probability(self.confidence, "confidence")
+        if self.prior is not None:
+            check_prior(self.prior)
+            if self.confidence is not None:
+                raise ParameterError(
+                    f"prior is {self.prior:g}; a class with a confidence rests on what was counted alone: "
+                    "leave out the prior or the confidence",
+                    value=self.prior,
+                )
         if self.states is not None and self.bins is not None:
             raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
         if self.dp_epsilon is not None:
@@ -184,7 +199,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     def usual_step(self, series: Series) -> str | float | None:
         """The step of the data, where its places lie on one: rows that are not there are holes then.
 
-        Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private: which
+        Places that lie on no grid have no step, and rows count as neighbours. So they do where a fit is private: which
         step is the usual one is not public.
         """
         if self.dp_epsilon is not None:
@@ -199,6 +214,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             dp_epsilon=None if self.dp_epsilon is None else checks.epsilon(self.dp_epsilon, "dp_epsilon"),
             confidence=None if self.confidence is None else checks.probability(self.confidence, "confidence"),
             longest=MOST_RECORDS if endless else max(length for length, _ in exact.counts.lengths),
+            prior=None if self.prior is None else check_prior(self.prior),
             states=len(exact.moves),
             ranges=exact.counts.ranges,
         )
@@ -213,9 +229,10 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
         if private and confidence is not None:
             indices = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+        elif problem.prior is not None:
+            indices = list(range(len(moves)))  # every state has a row
         else:
-            moves = np.maximum(moves, 0)
-            indices = states_with_rows(moves)
+            indices = states_with_rows(np.maximum(moves, 0))
         if not len(indices):
             raise DataError(
                 f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
@@ -237,7 +254,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         bins = exact.coding.bins
         model: MarkovChain | MarkovInterval
         if confidence is None:
-            transition = moves / moves.sum(axis=1, keepdims=True)
+            weights = np.maximum(moves, 0) + (problem.prior or 0.0)
+            transition = weights / weights.sum(axis=1, keepdims=True)
             model = MarkovChain(
                 transition=transition, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
             )
@@ -251,7 +269,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
         unvisited = tuple(name for name in labels if name not in seen)
         receipt, spent = charged.receipt, problem.dp_epsilon
-        fit = Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=spent, receipt=receipt)
+        fit = Fit(
+            model=model,
+            left_out=left_out,
+            unvisited=unvisited,
+            prior=problem.prior,
+            dp_epsilon=spent,
+            receipt=receipt,
+        )
         try:
             self.account.ask(adopt)
         except PufferdpError as error:
@@ -259,6 +284,18 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 f"{charged.words}, but the ledger did not take its model: {error}", result=fit
             ) from error
         return fit
+
+
+def check_prior(value: float) -> float:
+    """What may be added to every transition count: a finite number above 0."""
+    number = checks.any_number("prior", value)
+    if not 0 < number < math.inf:
+        raise ParameterError(
+            f"prior is {number:g}; what is added to every transition count must be a finite number above 0, for "
+            "example .5",
+            value=value,
+        )
+    return number
 
 
 def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:
