@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from pufferdp.models.groups import AnyGroups as AnyGroups, Groups as Groups
     from pufferdp.models.hidden import HiddenMarkov as HiddenMarkov, from_hmmlearn as from_hmmlearn
     from pufferdp.models.joint import JointTable as JointTable
+    from pufferdp.models.memory import MemoryChain as MemoryChain
     from pufferdp.models.model_class import ModelClass as ModelClass
     from pufferdp.models.network import BayesianNetwork as BayesianNetwork, Node as Node
     from pufferdp.models.pedigree import Member as Member, Pedigree as Pedigree

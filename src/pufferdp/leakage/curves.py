@@ -24,6 +24,7 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.leakage.chains.mixing import box_contraction
+from pufferdp.leakage.hidden.memory import MemoryOdds
 from pufferdp.leakage.hidden.nothing_known import NothingKnown
 from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
@@ -36,7 +37,7 @@ from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
-from pufferdp.models.hidden import HiddenMarkov, hidden_of
+from pufferdp.models.hidden import HiddenMarkov, hidden_of, second_order_of
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
 _TINY: Final = 1e-6
@@ -184,7 +185,7 @@ class HiddenBound(Curve):
 class OddsBound(Curve):
     """The closed form from the largest odds ratio; of several beliefs the worst."""
 
-    beliefs: tuple[OddsCurve | HiddenOdds | TreeOdds, ...]
+    beliefs: tuple[OddsCurve | HiddenOdds | MemoryOdds | TreeOdds, ...]
 
     @property
     def factor(self) -> float:
@@ -460,11 +461,9 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Curve:
     if adversary is not Adversary.PUFFERFISH:
-        raise NotApplicableError(
-            "follows hidden states for an adversary who knows no record; the odds curve is for all"
-        )
+        raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
     if model.any_start:
-        raise NotApplicableError("needs a definite start of the hidden chain; the odds curve bounds any start")
+        raise NotApplicableError("needs a definite start; the odds curve bounds any start")
     stationary = model.hidden_chain.given_start is None
     start = model.start_law
     found = NothingKnown(model.transition, model.emission, start, length=longest, stationary=stationary)
@@ -480,8 +479,10 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
     hidden = hidden_of(model)
     if hidden is not None:
         theorem = "from the largest odds ratios of hidden chains and their records (docs/theory/hidden.md)"
-        belief = HiddenOdds.of(hidden.transition, hidden.emission, length=longest)
-        return OddsBound("odds", theorem, (belief,))
+        pairs, table = (hidden.transition, hidden.emission), second_order_of(model)
+        if table is not None:
+            return OddsBound("odds", theorem, (MemoryOdds.of(table, pairs, length=longest),))
+        return OddsBound("odds", theorem, (HiddenOdds.of(*pairs, length=longest),))
     if series.box is not None:
         return OddsBound("odds", theorem, (OddsCurve.of_box(series.box.low, series.box.high, length=longest),))
     if not series.chains:

@@ -11,6 +11,7 @@ from pufferdp.models.gaussian import Gaussian, LimitedCorrelation, NumberModel
 from pufferdp.models.groups import AnyGroups, Groups
 from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.joint import JointTable
+from pufferdp.models.memory import MemoryChain
 from pufferdp.models.model_class import ModelClass
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
@@ -28,6 +29,7 @@ __all__ = [
     "MarkovClass",
     "MarkovInterval",
     "Member",
+    "MemoryChain",
     "Model",
     "ModelClass",
     "Node",

@@ -48,6 +48,11 @@ class HiddenSeries(SeriesModel):
         """The belief in that form."""
 
     @property
+    def second_order(self) -> npt.NDArray[np.float64] | None:
+        """The laws of the next record after each pair, where the last two records decide; None otherwise."""
+        return None
+
+    @property
     def single(self) -> bool:
         """Whether it is one belief: also where the start is open, as for a chain."""
         return True
@@ -65,6 +70,11 @@ class HiddenSeries(SeriesModel):
 def hidden_of(model: Model) -> HiddenMarkov | None:
     """The model as records drawn from the states of a hidden chain; None where it is no such belief."""
     return model.hidden if isinstance(model, HiddenSeries) else None
+
+
+def second_order_of(model: Model) -> npt.NDArray[np.float64] | None:
+    """The table of a chain of second order; None for other models."""
+    return model.second_order if isinstance(model, HiddenSeries) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,16 +168,23 @@ class HiddenMarkov(HiddenSeries):
         return chain.stationary if chain.given_start is None else chain.given_start
 
     @cached_property
-    def pair_chain(self) -> MarkovChain:
-        """The chain of pairs (hidden state, record), which records are read off: pair (h, x) has number h·k + x."""
-        steps = (self.transition[:, :, None] * self.emission).reshape(len(self.transition), -1)
-        start: Start = "any" if self.any_start else scaled((self.start_law[:, None] * self.emission).ravel())
-        return MarkovChain(transition=scaled(np.repeat(steps, self.size, axis=0)), start=start)
+    def _pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Hidden states and records that occur together."""
+        hidden, records = np.nonzero(self.emission)
+        return hidden, records
 
     @cached_property
+    def pair_chain(self) -> MarkovChain:
+        """The chain of pairs (hidden state, record) that occur, from which records are read off."""
+        hidden, records = self._pairs
+        shown = self.emission[hidden, records]
+        start: Start = "any" if self.any_start else scaled(self.start_law[hidden] * shown)
+        return MarkovChain(transition=scaled(self.transition[np.ix_(hidden, hidden)] * shown), start=start)
+
+    @property
     def pair_records(self) -> npt.NDArray[np.int64]:
         """The record of each pair."""
-        return np.tile(np.arange(self.size), len(self.transition))
+        return self._pairs[1]
 
     def dependent(self, longest: int) -> int:
         """A whole series, unless hidden states or records forget what they came from."""

@@ -23,7 +23,7 @@ from tests.strategies import examples, random_law, random_rows
 ROOM = 1e-8
 A = [[0.9, 0.1], [0.2, 0.8]]
 SHOWN = [[0.8, 0.2], [0.3, 0.7]]
-PARTS = 16
+PARTS = 32
 
 
 def hidden_case(seed):

@@ -33,6 +33,9 @@ def fit(
         str | None,
         typer.Option("--prior", help="Add this to every transition count: states never left have a row then, too."),
     ] = None,
+    memory: Annotated[
+        int, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")
+    ] = 1,
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
     ] = None,
@@ -67,6 +70,7 @@ def fit(
                 confidence=None if confidence is None else options.number("confidence", confidence),
                 start=start,
                 states=None if states is None else states.split(","),
+                memory=memory,
                 prior=None if prior is None else options.number("prior", prior),
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,

@@ -31,11 +31,16 @@ _MOST_ENTRIES: Final = 40_000
 """Entries of all couplings of a step: a step then takes some tenths of a second."""
 _LONGEST: Final = 256
 """Records of a series that does not start in its stationary law."""
+_FEW: Final = {True: 2048, False: 24}
+"""Records up to which each has its own sides, for two hidden states and for more; beyond it one bound is for all."""
 _MOST_STEPS: Final = {True: 4096, False: 128}
 """Steps after which a side is no longer followed, for two hidden states and for more."""
-_SETTLED: Final = 1e-9
+_ROOMS: Final = (1e-8, 1e-6, 1e-4)
+"""How far above where a side has settled it is tried whether a step raises it, as a share."""
+_REFINED: Final = 32
+"""Steps by which such a bound is lowered."""
 _SLACK: Final = 1e-12
-_SHARE: Final = 1e-7
+_SHARE: Final = 1e-5
 """How near to the largest loss the inverse comes where couplings are searched for."""
 
 
@@ -113,11 +118,12 @@ class NothingKnown:
         if tau == 0:
             return 0.0
         group = tau * self._length
-        if self._stationary and self._length > 2 * _MOST_STEPS[self._two]:
+        if self._stationary and self._length > _FEW[self._two]:
             left, right = self._settled(self._backward(self._start, self._start), tau), self._settled(self._kernel, tau)
-            if left is None or right is None:
+            if left is not None and right is not None:
+                return min(group, tau + self._targets(self._start, left + right))
+            if self._length > _LONGEST:
                 return group
-            return min(group, tau + self._targets(self._start, left + right))
         lefts, rights = self._all_sides(tau)
         return min(group, tau + self._worst_record(lefts, rights))
 
@@ -135,7 +141,7 @@ class NothingKnown:
                 sides = [zero]
                 while len(sides) < self._length:
                     sides.append(self._step(kernel, sides[-1], tau))
-                    if len(sides) % 8 == 0 and _still(sides) and len(sides) < self._length:
+                    if _worth_a_try(len(sides)) and len(sides) < self._length:
                         bound = self._above(kernel, sides, tau)
                         if bound is not None:
                             sides += [bound] * (self._length - len(sides))
@@ -152,24 +158,31 @@ class NothingKnown:
         sides = [np.zeros_like(self._kernel)]
         while len(sides) < _MOST_STEPS[self._two]:
             sides.append(self._step(kernel, sides[-1], tau))
-            if len(sides) % 8 == 0 and _still(sides):
+            if _worth_a_try(len(sides)):
                 bound = self._above(kernel, sides, tau)
                 if bound is not None:
                     return bound
         return None
 
     def _above(self, kernel: Floats, sides: list[Floats], tau: float) -> Floats | None:
-        """What a step does not raise bounds every longer side, because steps keep the order."""
-        now, change = sides[-1], float((sides[-1] - sides[-2]).max())
-        before = float((sides[-2] - sides[-3]).max())
-        share = min(change / before, 0.999) if before > 0 else 0.0
-        room = max(change / (1 - share), 1e-13 * float(now.max()))
-        apart = 1 - np.eye(len(now))
-        for _ in range(12):
-            bound = now + room * apart
-            if (self._step(kernel, bound, tau) <= bound).all():
-                return np.asarray(bound)
-            room *= 2
+        """What a step does not raise bounds every longer side, because steps keep the order.
+
+        Tried a little above where the last steps lead to if each changes as large a share as the one before.
+        """
+        change, before = sides[-1] - sides[-2], sides[-2] - sides[-3]
+        shares = np.divide(change, before, out=np.zeros_like(change), where=before > 0)
+        share = min(float(shares.max()), 0.99999)
+        ahead = sides[-1] + np.maximum(change, 0.0) * share / (1 - share)
+        apart = 1 - np.eye(len(ahead))
+        for room in _ROOMS:
+            bound = ahead * (1 + room) + 1e-3 * room * float(ahead.max()) * apart
+            lower = self._step(kernel, bound, tau)
+            if (lower <= bound).all():
+                for _ in range(_REFINED):  # a step turns bounds into bounds
+                    if float((lower - sides[-1]).max()) <= 1e-5 * float(lower.max()):
+                        break
+                    lower = np.minimum(lower, self._step(kernel, lower, tau))
+                return lower
         return None
 
     def _worst_record(self, lefts: list[Floats], rights: list[Floats]) -> float:
@@ -219,9 +232,9 @@ class NothingKnown:
         return out
 
 
-def _still(sides: list[Floats]) -> bool:
-    """Whether the last step has changed next to nothing."""
-    return float((sides[-1] - sides[-2]).max()) <= _SETTLED * max(float(sides[-1].max()), 1e-300)
+def _worth_a_try(steps: int) -> bool:
+    """After 16, 24, 32, 48, 64, 96, … steps."""
+    return steps >= 16 and (steps & (steps - 1) == 0 or (steps % 3 == 0 and (steps // 3) & (steps // 3 - 1) == 0))
 
 
 def _two_hidden(top: Floats, bottom: Floats, shown: Floats, sides: Floats, tau: float) -> float:

@@ -34,6 +34,8 @@ from pufferdp.leakage.tight.odds import (
 
 _MOST_PATHS: Final = 512
 """Ways in which the records between two hidden states can be known or not, up to which all are tried."""
+_MOST_WORK: Final = 2 * 10**8
+"""Ways times the cube of the hidden states."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +52,14 @@ class HiddenOdds:
     """Bounds pair by pair, where there are few hidden states."""
 
     @classmethod
-    def of(cls, transition: npt.ArrayLike, emission: npt.ArrayLike, *, length: int | None = None) -> HiddenOdds:
-        """From both tables; a record has any number of values."""
+    def of(
+        cls, transition: npt.ArrayLike, emission: npt.ArrayLike, *, length: int | None = None, pairwise: bool = True
+    ) -> HiddenOdds:
+        """From both tables; a record has any number of values. Without ``pairwise`` one number stands for all pairs."""
         (kernel,) = inputs.kernels_of(transition)
         shown = emission_table(emission, len(kernel))
         pairs = None
-        if max(shown.shape) <= PAIRWISE:
+        if pairwise and max(shown.shape) <= PAIRWISE:
             pairs = _HiddenPairs(PairOdds.of([log_quotients(kernel)]), PairOdds.of([log_quotients(shown)]))
         length = None if length is None else checks.length(length)
         return cls(_steps_at_once(kernel, shown), largest_log_odds(shown), length, pairs)
@@ -120,7 +124,7 @@ def _steps_at_once(kernel: Floats, shown: Floats) -> tuple[float, ...]:
     weights = np.vstack([np.ones(len(kernel)), shown.T])
     found = [largest_log_odds(kernel)]
     for steps in range(2, STEPS + 1):
-        if len(weights) ** (steps - 1) > _MOST_PATHS:
+        if len(weights) ** (steps - 1) > max(1, min(_MOST_PATHS, _MOST_WORK // len(kernel) ** 3)):
             break
         most = 0.0
         for known in itertools.product(weights, repeat=steps - 1):

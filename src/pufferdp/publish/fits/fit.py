@@ -21,6 +21,7 @@ from pufferdp.data.series import Series, open_series
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
+from pufferdp.models.memory import MemoryChain
 from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
 from pufferdp.publish.fits.kind import KIND, FitProblem
@@ -37,13 +38,15 @@ if TYPE_CHECKING:
 class Fit(Paged):
     """A fitted model and what was left out of it."""
 
-    model: MarkovChain | MarkovInterval
+    model: MarkovChain | MarkovInterval | MemoryChain
     left_out: tuple[str, ...]
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
     """Bins in which no record lies; a private fit does not say."""
     prior: float | None = None
     """What was added to every transition count."""
+    lent_rows: tuple[str, ...] = ()
+    """Of a chain of second order: pairs that nothing was seen to follow, which have the row of their last state."""
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
@@ -66,6 +69,7 @@ def fit(
     start: str = "stationary",
     states: Sequence[str] | None = None,
     prior: float | None = None,
+    memory: int = 1,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -90,6 +94,7 @@ def fit(
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
         states: the states by name; those found in the column by default.
         prior: added to every transition count, so that states without a move of their own have a row as well.
+        memory: how many records the next one depends on: 1, or 2 for a chain of second order.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
         dataset: which data set of the ledger; one without a model adopts the fitted one.
@@ -113,6 +118,7 @@ def fit(
         start=start,
         states=states,
         prior=prior,
+        memory=memory,
         dp_epsilon=dp_epsilon,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -127,6 +133,8 @@ class Counted:
     counts: Counts
     coding: Coding
     moves: npt.NDArray[np.int64]
+    triples: npt.NDArray[np.int64] | None = None
+    """How often three records followed each other, for a chain of second order."""
     step: str | float | None = None
     """The time from one record to the next, where the data has one."""
 
@@ -141,6 +149,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     start: str
     states: Sequence[str] | None
     prior: float | None
+    memory: int
     dp_epsilon: float | None
 
     kind = KIND
@@ -156,6 +165,18 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                     f"prior is {self.prior:g}; a class with a confidence rests on what was counted alone: "
                     "leave out the prior or the confidence",
                     value=self.prior,
+                )
+        if self.memory not in (1, 2):
+            raise ParameterError(
+                f"memory is {self.memory}; the next record depends on the last one (1) or on the last two (2)",
+                value=self.memory,
+            )
+        for name, value in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
+            if self.memory == 2 and value is not None:
+                raise ParameterError(
+                    f"memory is 2 and {name} is {value:g}; bounds and noise are worked out for moves from one record "
+                    "to the next: leave out one of both",
+                    value=value,
                 )
         if self.states is not None and self.bins is not None:
             raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
@@ -193,7 +214,11 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         return Counted(
-            counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64), step=layout.step
+            counts=counts,
+            coding=coding,
+            moves=np.array(counts.transitions, dtype=np.int64),
+            triples=_triples(series.states(coding, pieces=True), len(coding.labels)) if self.memory == 2 else None,
+            step=layout.step,
         )
 
     def usual_step(self, series: Series) -> str | float | None:
@@ -252,8 +277,15 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         }
         fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
         bins = exact.coding.bins
-        model: MarkovChain | MarkovInterval
-        if confidence is None:
+        model: MarkovChain | MarkovInterval | MemoryChain
+        lent: tuple[str, ...] = ()
+        if exact.triples is not None:
+            table, rows = _second_order(exact.triples[np.ix_(indices, indices, indices)], moves, problem.prior or 0.0)
+            lent = tuple(f"{states[x]} then {states[y]}" for x, y in rows)
+            model = MemoryChain(
+                transition=table, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
+            )
+        elif confidence is None:
             weights = np.maximum(moves, 0) + (problem.prior or 0.0)
             transition = weights / weights.sum(axis=1, keepdims=True)
             model = MarkovChain(
@@ -274,6 +306,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             left_out=left_out,
             unvisited=unvisited,
             prior=problem.prior,
+            lent_rows=lent,
             dp_epsilon=spent,
             receipt=receipt,
         )
@@ -284,6 +317,27 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 f"{charged.words}, but the ledger did not take its model: {error}", result=fit
             ) from error
         return fit
+
+
+def _triples(paths: Sequence[npt.NDArray[np.int64]], k: int) -> npt.NDArray[np.int64]:
+    """How often three states followed each other without a hole between them."""
+    counts = np.zeros((k, k, k), dtype=np.int64)
+    for path in paths:
+        np.add.at(counts, (path[:-2], path[1:-1], path[2:]), 1)
+    return counts
+
+
+def _second_order(
+    triples: npt.NDArray[np.int64], moves: npt.NDArray[np.int64], prior: float
+) -> tuple[npt.NDArray[np.float64], list[tuple[int, int]]]:
+    """The laws of the next state after each pair, and the pairs without one: they have that of their last state."""
+    weights = triples + prior
+    total = weights.sum(axis=2, keepdims=True)
+    table = np.ones(weights.shape) / len(weights)  # with a prior no row of it is left
+    if prior == 0:
+        table[:] = moves / moves.sum(axis=1, keepdims=True)
+    np.divide(weights, total, out=table, where=total > 0)
+    return table, [(int(x), int(y)) for x, y in np.argwhere(total[..., 0] == 0)]
 
 
 def check_prior(value: float) -> float:

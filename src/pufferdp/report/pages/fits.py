@@ -21,6 +21,9 @@ def fit_page(fit: Fit) -> Page:
         words.append(
             f"Added to every transition count: {number(fit.prior)}. Moves that were never seen are possible then."
         )
+    if fit.lent_rows:
+        shown = ", ".join(fit.lent_rows[:6]) + (", …" if len(fit.lent_rows) > 6 else "")
+        words.append(f"Nothing was seen to follow {shown}: what follows the last state alone stands in its place.")
     if fit.unvisited:
         words.append(f"Not visited: {', '.join(fit.unvisited)}.")
     if fit.dp_epsilon is None:
