@@ -35,10 +35,10 @@ _FEW: Final = {True: 2048, False: 24}
 """Records up to which each has its own sides, for two hidden states and for more; beyond it one bound is for all."""
 _MOST_STEPS: Final = {True: 4096, False: 128}
 """Steps after which a side is no longer followed, for two hidden states and for more."""
-_ROOMS: Final = (1e-8, 1e-6, 1e-4)
-"""How far above where a side has settled it is tried whether a step raises it, as a share."""
-_REFINED: Final = 32
-"""Steps by which such a bound is lowered."""
+_FAR: Final = (1.02, 1.3, 3.0)
+"""How far ahead of a side a bound for all longer ones is looked for, in what the steps to come seem to add."""
+_REFINED: Final = {True: 512, False: 48}
+"""Steps by which such a bound is lowered, for two hidden states and for more."""
 _SLACK: Final = 1e-12
 _SHARE: Final = 1e-5
 """How near to the largest loss the inverse comes where couplings are searched for."""
@@ -170,15 +170,14 @@ class NothingKnown:
         Tried a little above where the last steps lead to if each changes as large a share as the one before.
         """
         change, before = sides[-1] - sides[-2], sides[-2] - sides[-3]
-        shares = np.divide(change, before, out=np.zeros_like(change), where=before > 0)
-        share = min(float(shares.max()), 0.99999)
-        ahead = sides[-1] + np.maximum(change, 0.0) * share / (1 - share)
-        apart = 1 - np.eye(len(ahead))
-        for room in _ROOMS:
-            bound = ahead * (1 + room) + 1e-3 * room * float(ahead.max()) * apart
+        last, earlier, most = float(change.max()), float(before.max()), float(sides[-1].max())
+        share = min(last / earlier, 0.9999) if last > 1e-9 * most else 0.0  # below it is rounding
+        ahead, apart = np.maximum(change, 0.0) * share / (1 - share), 1 - np.eye(len(change))
+        for far in _FAR:
+            bound = sides[-1] * (1 + 1e-9) + far * (ahead + 1e-9 * most * apart)
             lower = self._step(kernel, bound, tau)
             if (lower <= bound).all():
-                for _ in range(_REFINED):  # a step turns bounds into bounds
+                for _ in range(_REFINED[self._two]):  # a step turns bounds into bounds
                     if float((lower - sides[-1]).max()) <= 1e-5 * float(lower.max()):
                         break
                     lower = np.minimum(lower, self._step(kernel, lower, tau))
