@@ -80,7 +80,9 @@ if TYPE_CHECKING:
     from pufferdp.models.files.json import load_model as load_model, save_model as save_model
     from pufferdp.models.gaussian import Gaussian as Gaussian, LimitedCorrelation as LimitedCorrelation
     from pufferdp.models.groups import AnyGroups as AnyGroups, Groups as Groups
+    from pufferdp.models.hidden import HiddenMarkov as HiddenMarkov, from_hmmlearn as from_hmmlearn
     from pufferdp.models.joint import JointTable as JointTable
+    from pufferdp.models.memory import MemoryChain as MemoryChain
     from pufferdp.models.model_class import ModelClass as ModelClass
     from pufferdp.models.network import BayesianNetwork as BayesianNetwork, Node as Node
     from pufferdp.models.pedigree import Member as Member, Pedigree as Pedigree

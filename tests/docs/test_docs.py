@@ -309,6 +309,7 @@ TOURED = [
     "guide/denoising.md",
     "guide/models.md",
     "guide/rhythms.md",
+    "guide/sensors.md",
     "guide/flu.md",
     "guide/networks.md",
     "guide/families.md",

@@ -145,7 +145,11 @@ def test_every_kind_of_certificate_is_here() -> None:
 @pytest.mark.parametrize("name", ["charged-answer", "charged-flip", "charged-redaction", "charged-flow"])
 @pytest.mark.parametrize(
     ("field", "value", "words"),
-    [("missing", "refusex", "missing is 'refusex'"), ("gap", "10min", "restart is '10min'"), ("gap", -1.0, "restart is -1")],
+    [
+        ("missing", "refusex", "missing is 'refusex'"),
+        ("gap", "10min", "restart is '10min'"),
+        ("gap", -1.0, "restart is -1"),
+    ],
 )
 def test_no_kind_can_be_read_in_a_way_that_there_is_not(name: str, field: str, value: Any, words: str) -> None:
     content = golden(name)

@@ -28,6 +28,7 @@ from pufferdp.leakage.laws.divergence import (
 )
 from pufferdp.models.base import Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.secrets import Secrets
 
 _MOST_WORK: Final = 2**32
@@ -141,6 +142,8 @@ def closest(model: SeriesModel, belief: Model, length: int | None) -> Closest:
     other = series_of(belief)
     if other is None:
         raise ModelError(f"the belief is {belief!r}; it must be about a series, as the model is", value=belief)
+    if hidden_of(model) is not None:
+        raise ModelError(f"the model is {model!r}; beliefs are compared with chains, record by record", value=model)
     if not other.chains:
         raise ModelError(f"the belief is {belief!r}; it must be one chain, or a list of chains", value=belief)
     if length is None:

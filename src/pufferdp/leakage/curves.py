@@ -25,6 +25,9 @@ from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterErro
 from pufferdp.leakage.additive.ar1 import ar1_factor
 from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.leakage.chains.mixing import box_contraction
+from pufferdp.leakage.hidden.memory import MemoryOdds
+from pufferdp.leakage.hidden.nothing_known import NothingKnown
+from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import worst_network_record
 from pufferdp.leakage.quilts.search import Objective, Score
@@ -36,6 +39,7 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
+from pufferdp.models.hidden import HiddenMarkov, hidden_of, second_order_of
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
 _TINY: Final = 1e-6
@@ -167,10 +171,23 @@ class TightBound(Curve):
 
 
 @dataclass(frozen=True, eq=False)
+class HiddenBound(Curve):
+    """What any algorithm leaks on a hidden chain to somebody who knows no record."""
+
+    nothing_known: NothingKnown
+
+    def _value(self, dp_loss: float) -> float:
+        return self.nothing_known(dp_loss)
+
+    def _most(self, epsilon: float) -> float:
+        return self.nothing_known.inverse(epsilon) if epsilon > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
 class OddsBound(Curve):
     """The closed form from the largest odds ratio; of several beliefs the worst."""
 
-    beliefs: tuple[OddsCurve | TreeOdds, ...]
+    beliefs: tuple[OddsCurve | HiddenOdds | MemoryOdds | TreeOdds, ...]
 
     @property
     def factor(self) -> float:
@@ -365,6 +382,8 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
 def _markov(model: Model, longest: int, adversary: Adversary) -> Curve:
     _refuse_clock(model)
     chains = _series(model).chains
+    if hidden_of(model) is not None:
+        raise NotApplicableError(_series(model).not_listed)
     if not chains or any(chain.any_start or chain.given_start is not None for chain in chains):
         raise NotApplicableError("is proved for chains that start in their stationary law")
     gammas = [float(chain.transition.max() / _positive(chain.transition)) for chain in chains]
@@ -380,7 +399,7 @@ def _zhao(model: Model, longest: int, adversary: Adversary) -> Curve:
     elif series.chains:
         omega = max(_omega(chain.transition, chain.transition) for chain in series.chains)
     else:
-        raise NotApplicableError("needs the transition probabilities of a chain")
+        raise NotApplicableError(series.not_listed)
     # The paper's proof was not published. The quilt of both neighbours gives one, for any start: a side costs at most
     # two ratios inside a column of P, since rows of its powers are means of its rows. 4 ln(omega) would do.
     theorem = "tau + 6 ln(omega), omega the largest ratio inside a column of P (Zhao, Zhang & Poor 2017)"
@@ -427,7 +446,7 @@ def _worst(model: Model, longest: int, adversary: Adversary) -> Worst:
         known = Adversary.PUFFERFISH if adversary is Adversary.PUFFERFISH else Adversary.BDP
         return lambda objective: worst_of_chains(chains, longest, objective, known).value
     if series.box is None:
-        raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
+        raise NotApplicableError(series.not_listed)
     side = box_contraction(series.box).side
     return lambda objective: worst_record_by_distance(side, side, longest, objective).value
 
@@ -444,10 +463,12 @@ def _worst_of_networks(model: Model, adversary: Adversary) -> Worst:
 
 def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "what the worst DP algorithm leaks on the chain itself (docs/theory/tight.md, Theorems 1 and 2)"
-    rhythm, chains = _series(model).rhythm, _series(model).chains
+    rhythm, chains, hidden = _series(model).rhythm, _series(model).chains, hidden_of(model)
     if rhythm is not None:
         clock = TightCurve.of_clock(rhythm, length=longest, adversary=str(adversary))
         return TightBound("tight", f"{theorem}, whatever slot it begins with", clock)
+    if hidden is not None:
+        return _hidden_tight(hidden, longest, adversary)
     if not chains:
         raise NotApplicableError("needs chains that can be listed; the odds curve bounds a class given by bounds")
     if any(chain.any_start and chain.size > any_start.MOST_STATES for chain in chains):
@@ -458,11 +479,30 @@ def _tight(model: Model, longest: int, adversary: Adversary) -> Curve:
     return TightBound("tight", theorem, TightCurve.of_class(beliefs, length=longest, adversary=str(adversary)))
 
 
+def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Curve:
+    if adversary is not Adversary.PUFFERFISH:
+        raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
+    if model.any_start:
+        raise NotApplicableError("needs a definite start; the odds curve bounds any start")
+    stationary = model.hidden_chain.given_start is None
+    start = model.start_law
+    found = NothingKnown(model.transition, model.emission, start, length=longest, stationary=stationary)
+    note = "" if found.exact else "an upper bound; for two hidden states it would be reached"
+    return HiddenBound("tight", "a recursion on pairs of hidden states (docs/theory/hidden.md)", found, note=note)
+
+
 def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "from the largest odds ratio of a step, by Birkhoff's contraction (docs/theory/tight.md, Theorem 4)"
     series = series_of(model)
     if series is None:
         return OddsBound("odds", theorem, _odds_of_records(model))
+    hidden = hidden_of(model)
+    if hidden is not None:
+        theorem = "from the largest odds ratios of hidden chains and their records (docs/theory/hidden.md)"
+        pairs, table = (hidden.transition, hidden.emission), second_order_of(model)
+        if table is not None:
+            return OddsBound("odds", theorem, (MemoryOdds.of(table, pairs, length=longest),))
+        return OddsBound("odds", theorem, (HiddenOdds.of(*pairs, length=longest),))
     if series.box is not None:
         return OddsBound("odds", theorem, (OddsCurve.of_box(series.box.low, series.box.high, length=longest),))
     if series.rhythm is not None:

@@ -11,7 +11,9 @@ from pufferdp.models.files.fleet import load_models
 from pufferdp.models.files.json import load_model, model_digest, model_from_dict, model_to_dict, save_model
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation, NumberModel
 from pufferdp.models.groups import AnyGroups, Groups
+from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.joint import JointTable
+from pufferdp.models.memory import MemoryChain
 from pufferdp.models.model_class import ModelClass
 from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.models.pedigree import Member, Pedigree
@@ -23,6 +25,7 @@ __all__ = [
     "BinaryInterval",
     "Gaussian",
     "Groups",
+    "HiddenMarkov",
     "JointTable",
     "LimitedCorrelation",
     "MarkovChain",
@@ -30,6 +33,7 @@ __all__ = [
     "MarkovClock",
     "MarkovInterval",
     "Member",
+    "MemoryChain",
     "Model",
     "ModelClass",
     "Node",

@@ -73,6 +73,11 @@ class SeriesModel(Model):
         return None
 
     @property
+    def not_listed(self) -> str:
+        """Why there is no list of chains to look at, in words."""
+        return "the class is a box of chains, which cannot be listed"
+
+    @property
     def single(self) -> bool:
         """Whether the class is one chain."""
         return self.chain is not None
@@ -198,7 +203,7 @@ def time_step(step: object) -> str | float | None:
         if match and float(match[1]) > 0:
             return step
     elif isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step < math.inf:
-        return step
+        return float(step)  # as a file is read, so that both have one digest
     raise ModelError(
         f"step is {step!r}; it must be the time from one record to the next: a duration such as 5min, 1h, 30s or "
         "500ms, or a number above 0 in the order column's unit",

@@ -16,6 +16,7 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.clock import MarkovClock
 from pufferdp.models.gaussian import Gaussian
 from pufferdp.models.groups import Groups, shares
+from pufferdp.models.hidden import HiddenMarkov
 from pufferdp.models.joint import JointTable
 from pufferdp.models.network import BayesianNetwork
 
@@ -85,6 +86,61 @@ def sample_clock(
     for t in range(1, length):
         drawn[t] = draw_moves(drawn[t - 1], clock.tables[(first + t - 1) % clock.steps], generator)
     return drawn.T
+
+
+def sample_hidden(
+    model: HiddenMarkov,
+    length: int,
+    size: int,
+    generator: np.random.Generator,
+    given: Mapping[int, int] | None = None,
+) -> Outcomes:
+    """Independent series of a hidden chain, given some records: one row each; hidden states are drawn and forgotten."""
+    size, length = whole(size, "size", least=0), whole(length)
+    known = given or {}
+    ahead, reached = _hidden_ahead(model, length, known)
+    if not reached > -np.inf:
+        raise impossible({f"record {t + 1}": model.labels[x] for t, x in sorted(known.items())})
+    hidden = np.zeros(size, dtype=np.int64)
+    drawn = np.zeros((length, size), dtype=np.int64)
+    for t in range(length):
+        if t == 0:
+            hidden = _draw_alike(_start(model.hidden_chain) * ahead[0], size, generator)
+        else:
+            moves = model.transition * ahead[t]
+            total = moves.sum(axis=1, keepdims=True)
+            table = np.divide(moves, total, out=np.array(model.transition), where=total > 0)
+            hidden = draw_moves(hidden, table, generator)
+        drawn[t] = known[t] if t in known else draw_moves(hidden, model.emission, generator)
+    return drawn.T
+
+
+def hidden_log_probability(model: HiddenMarkov, length: int, given: Mapping[int, int]) -> float:
+    """The logarithm of the probability that these records have these values; minus infinity where it is 0."""
+    return _hidden_ahead(model, length, given)[1]
+
+
+def _hidden_ahead(model: HiddenMarkov, length: int, given: Mapping[int, int]) -> tuple[Matrix, float]:
+    """For each hidden state the probability of the records known there and later, scaled; and the logarithm of all."""
+    for t, x in given.items():
+        if not (0 <= t < length and 0 <= x < model.size):
+            raise ModelError(
+                f"record {t + 1} = {x} is known, and a series has {length} records with states 0 to {model.size - 1}",
+                value=dict(given),
+            )
+    ahead, logs = np.ones((length, len(model.transition))), 0.0
+    for t in range(length - 1, -1, -1):
+        if t + 1 < length:
+            ahead[t] = model.transition @ ahead[t + 1]
+        if t in given:
+            ahead[t] *= model.emission[:, given[t]]
+        most = float(ahead[t].max())
+        if most == 0:
+            return ahead, -np.inf
+        ahead[t] /= most
+        logs += float(np.log(most))
+    first = float(_start(model.hidden_chain) @ ahead[0])
+    return ahead, logs + float(np.log(first)) if first > 0 else -np.inf
 
 
 def chain_log_probability(chain: MarkovChain, length: int, given: Mapping[int, int]) -> float:

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.tight.approximate import (
     PrivacyProfile,
     approximate_leakage,
     approximate_of_losses,
 )
 from pufferdp.leakage.tight.chain import TightCurve
-from pufferdp.leakage.tight.odds import HiddenOdds, OddsCurve, TreeOdds, odds_of_losses
+from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds, odds_of_losses
 from pufferdp.leakage.tight.series import leakage_of_losses
 from pufferdp.leakage.tight.streams import stream_leakage
 

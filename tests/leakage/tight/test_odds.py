@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pufferdp.leakage.curves import curve
+from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import (
-    HiddenOdds,
     OddsCurve,
     TreeOdds,
     contraction,

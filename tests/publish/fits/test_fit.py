@@ -8,6 +8,7 @@ import pytest
 
 from pufferdp import DataError, MarkovInterval, ParameterError, fit
 from pufferdp.publish.fits.bounds import confidence_box
+from pufferdp.publish.noise import SeededSampler
 
 
 def walk(generator, P, T, start=0):
@@ -82,3 +83,40 @@ def test_the_box_is_not_vacuous():
     assert model.fitted["confidence"] == 0.95
     wider = fit(pd.DataFrame({"s": path}), column="s", confidence=0.999).model
     assert ((wider.low <= model.low) & (wider.high >= model.high)).all()
+
+
+def test_a_prior_gives_every_state_a_row_and_is_said():
+    seen = pd.DataFrame({"s": ["a", "b", "a", "b", "c"]})
+    fitted = fit(seen, column="s", states=["a", "b", "c", "d"], prior=0.5)
+    counts = moves_of([0, 1, 0, 1, 2], 4) + 0.5
+    assert fitted.model.transition == pytest.approx(counts / counts.sum(axis=1, keepdims=True))
+    assert fitted.model.labels == ("a", "b", "c", "d")
+    assert fitted.left_out == ()
+    assert fitted.model.fitted["prior"] == 0.5
+    assert "Added to every transition count: 0.5." in str(fitted)
+    alone = fit(pd.DataFrame({"s": ["a"]}), column="s", prior=1.0)
+    assert alone.model.transition.tolist() == [[1.0]]
+    assert "prior" not in fit(seen, column="s").model.fitted
+
+
+@pytest.mark.parametrize("prior", [0.0, -0.5, np.nan, np.inf, "much"])
+def test_a_prior_is_a_number_above_zero(prior):
+    with pytest.raises(ParameterError, match="prior is"):
+        fit(pd.DataFrame({"s": ["a", "b", "a"]}), column="s", prior=prior)
+
+
+def test_a_prior_and_a_confidence_do_not_go_together():
+    with pytest.raises(ParameterError, match="leave out the prior or the confidence"):
+        fit(pd.DataFrame({"s": ["a", "b", "a"]}), column="s", prior=0.5, confidence=0.95)
+
+
+def test_a_prior_is_added_to_noisy_counts():
+    """It is public, so it costs nothing and hides nothing: rows are those of counts above 0, and the prior."""
+    seen = pd.DataFrame({"s": ["a", "b"] * 200})
+    drawn = [
+        fit(seen, column="s", states=["a", "b", "c"], dp_epsilon=1.0, prior=prior, sampler=SeededSampler(7)).model
+        for prior in (1e-9, 2.0)
+    ]
+    assert drawn[0].fitted["dp_epsilon"] == drawn[1].fitted["dp_epsilon"] == 1.0
+    assert (drawn[1].transition > 0.001).all()
+    assert drawn[1].labels == ("a", "b", "c")

@@ -36,6 +36,13 @@ def fit(
     ar1: Annotated[
         bool, typer.Option("--ar1", help="Fit a series of real numbers, each drawn towards the one before.")
     ] = False,
+    prior: Annotated[
+        str | None,
+        typer.Option("--prior", help="Add this to every transition count: states never left have a row then, too."),
+    ] = None,
+    memory: Annotated[
+        int, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")
+    ] = 1,
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
     ] = None,
@@ -72,6 +79,8 @@ def fit(
                 states=None if states is None else states.split(","),
                 clock=clock,
                 ar1=ar1,
+                memory=memory,
+                prior=None if prior is None else options.number("prior", prior),
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,
                 dataset=dataset,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -21,7 +21,15 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
-from pufferdp.models.simulate import chain_log_probability, sample, sample_chain, sample_normal
+from pufferdp.models.hidden import HiddenMarkov, hidden_of
+from pufferdp.models.simulate import (
+    chain_log_probability,
+    hidden_log_probability,
+    sample,
+    sample_chain,
+    sample_hidden,
+    sample_normal,
+)
 
 Known = Mapping[int, float]
 """Values of some records by position, from 0: state numbers, or real numbers."""
@@ -57,10 +65,10 @@ class Belief(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ChainBelief:
-    """A series of a chain with a start."""
+class SeriesBelief:
+    """What series share: records are counted, and near ones hang together."""
 
-    chain: MarkovChain
+    chain: MarkovChain | HiddenMarkov
     records: int
 
     def name(self, record: int) -> str:
@@ -80,6 +88,13 @@ class ChainBelief:
         far = range(1, max(record, self.records - 1 - record) + 1)
         return tuple(tuple(j for j in (record - d, record + d) if 0 <= j < self.records) for d in far)
 
+
+@dataclass(frozen=True, eq=False)
+class ChainBelief(SeriesBelief):
+    """A series of a chain with a start."""
+
+    chain: MarkovChain
+
     def log_probability(self, known: Known) -> float:
         """By one pass over the series."""
         return chain_log_probability(self.chain, self.records, _whole(known))
@@ -87,6 +102,21 @@ class ChainBelief:
     def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
         """Step by step, each by its law given the one before and what is known later."""
         return sample_chain(self.chain, self.records, size, generator, _whole(known))
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenBelief(SeriesBelief):
+    """A series of records drawn from hidden states, with a start."""
+
+    chain: HiddenMarkov
+
+    def log_probability(self, known: Known) -> float:
+        """By one pass over the hidden states."""
+        return hidden_log_probability(self.chain, self.records, _whole(known))
+
+    def draw(self, known: Known, size: int, generator: np.random.Generator) -> Records:
+        """Hidden states given what is known, then the records that are not."""
+        return sample_hidden(self.chain, self.records, size, generator, _whole(known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +239,9 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
             raise NotApplicableError(
                 "the model is a clock, and an audit draws series from one transition table: give a markov_chain"
             )
+        hidden = hidden_of(model)
+        if hidden is not None:
+            return (HiddenBelief(replace(hidden, start="stationary") if hidden.any_start else hidden, length),)
         return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
     if model.real_valued and clip is None:
         raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")

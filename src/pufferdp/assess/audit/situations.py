@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.assess.audit.beliefs import Belief, ChainBelief, Known, possible
+from pufferdp.assess.audit.beliefs import Belief, Known, SeriesBelief, possible
 from pufferdp.basics.adversary import Adversary
 
 MOST_VALUES: Final = 6
@@ -56,7 +56,7 @@ class Situation:
         if len(self.known) == n - 1:
             return "all other records"
         held = dict(self.known)
-        if isinstance(self.belief, ChainBelief):
+        if isinstance(self.belief, SeriesBelief):
             left, right = unknown_stretch(self)
             window = f"all but {left} records before it and {right} after it"
             ends = [
@@ -125,7 +125,7 @@ def _situation(belief: Belief, target: int, known: Known) -> Situation | None:
 def targets_of(belief: Belief) -> list[int]:
     """Records to begin with: the middle and the ends of a series; elsewhere those with most company."""
     n = belief.records
-    if isinstance(belief, ChainBelief):
+    if isinstance(belief, SeriesBelief):
         return list(dict.fromkeys([n // 2, 0, n - 1]))
     company = [sum(len(ring) for ring in belief.near(j)) for j in range(n)]
     return sorted(sorted(range(n), key=lambda j: -company[j])[:_MOST_TARGETS])
@@ -135,7 +135,7 @@ def neighbours(
     situation: Situation, adversary: Adversary, movable: bool, generator: np.random.Generator
 ) -> list[Situation]:
     """Situations a step away: other known values first, then a window wider or narrower, then another target."""
-    steps = _series_steps if isinstance(situation.belief, ChainBelief) else _table_steps
+    steps = _series_steps if isinstance(situation.belief, SeriesBelief) else _table_steps
     seen = {situation.key}
     out = []
     for near in steps(situation, adversary, movable, generator):

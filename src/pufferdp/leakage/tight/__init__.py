@@ -11,7 +11,7 @@ docs/theory/tight.md has the theorems and their proofs. To read the code, in thi
   states, ``many_states`` chains without end, with ``screening`` for quick proofs that a pair of values leaks no more.
 - ``any_start``: the worst law of the first record, where any is allowed.
 - ``attack``: who learns most, and from which questions.
-- ``odds``: Theorem 4, ``OddsCurve`` for classes of chains, ``HiddenOdds``, ``TreeOdds``.
+- ``odds``: Theorem 4, ``OddsCurve`` for classes of chains, ``TreeOdds``.
 - ``approximate``: Theorem 3, (epsilon, delta) and privacy profiles.
 - ``streams``: losses over time, and budgets for them. ``inverse``: from a leakage back to a loss.
 

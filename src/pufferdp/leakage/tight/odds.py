@@ -28,12 +28,12 @@ from pufferdp.leakage.tight.inverse import largest_loss
 
 STEPS: Final = 8
 """Steps that are taken at once at most, where one step has zeros."""
-_PAIRWISE: Final = 16
+PAIRWISE: Final = 16
 """States up to which every pair of values has a bound of its own."""
 _ROUNDS: Final = 200
 _FEW: Final = 64
 """Records on a side up to which they are passed one by one."""
-_SLACK: Final = 1e-12
+SLACK: Final = 1e-12
 _PAIRED: Final = 1_000_000
 """Records times entries of a table of pairs up to which every pair of values has a bound of its own."""
 
@@ -95,10 +95,10 @@ def side_bound(loss: float, log_odds: float, steps: int = 1) -> float:
     # u = τ + R satisfies u = mτ + C(Δ, u). Whatever a step does not raise bounds every side.
     reached = max(4 * math.atanh(share), total)
     for _ in range(_ROUNDS):
-        above = reached * (1 + _SLACK)
+        above = reached * (1 + SLACK)
         if total + float(contraction(log_odds, above)) <= above:
             return above - loss
-        reached = total + float(contraction(log_odds, reached * (1 + 1e3 * _SLACK)))
+        reached = total + float(contraction(log_odds, reached * (1 + 1e3 * SLACK)))
     return total + log_odds - loss
 
 
@@ -110,7 +110,7 @@ class OddsCurve:
     """Δ of 1, 2, … steps at once: the largest of the class."""
     length: int | None
     """Records; None: without end."""
-    pairs: _Pairs | None = None
+    pairs: PairOdds | None = None
     """Bounds pair by pair, where the kernels of the class are known so well."""
 
     @classmethod
@@ -123,9 +123,9 @@ class OddsCurve:
         kernels = [inputs.kernels_of(one) for one in transitions]
         log_odds = tuple(max(_of_steps(one, m) for one in kernels) for m in range(1, steps + 1))
         pairs = None
-        if all(one.shape[-1] <= _PAIRWISE for one in kernels):
-            logs = [_log_quotients(kernel) for one in kernels for kernel in one]
-            pairs = _Pairs.of(logs) if len({one.shape for one in logs}) == 1 else None
+        if all(one.shape[-1] <= PAIRWISE for one in kernels):
+            logs = [log_quotients(kernel) for one in kernels for kernel in one]
+            pairs = PairOdds.of(logs) if len({one.shape for one in logs}) == 1 else None
         return cls(log_odds, _length(length), pairs)
 
     @classmethod
@@ -137,7 +137,7 @@ class OddsCurve:
         3.961264
         """
         quotients = _box_quotients(*_box(low, high))
-        pairs = _Pairs.of([quotients]) if len(quotients) <= _PAIRWISE else None
+        pairs = PairOdds.of([quotients]) if len(quotients) <= PAIRWISE else None
         return cls((_largest_of(quotients),), _length(length), pairs)
 
     @classmethod
@@ -168,14 +168,14 @@ class OddsCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class PairOdds:
     """Log odds ratios κ of rows x, x' and columns u, u', at most: (k, k, k, k), and for columns turned round."""
 
     after: Floats
     before: Floats
 
     @classmethod
-    def of(cls, quotients: Sequence[Floats]) -> _Pairs:
+    def of(cls, quotients: Sequence[Floats]) -> PairOdds:
         """From the largest log P(s,u)/P(s,u') of each row s, (k, k, k), for several kernels."""
         after = np.full((1, 1, 1, 1), -np.inf)
         for one in quotients:
@@ -187,13 +187,13 @@ class _Pairs:
 
     def both_sides(self, loss: float, length: int | None, most: float) -> float:
         """The most that both sides add, over all pairs of values; ``most`` is a bound on either for every pair."""
-        sides = self._side(self.after, loss, length, most) + self._side(self.before, loss, length, most)
+        sides = self.side(self.after, loss, length, most) + self.side(self.before, loss, length, most)
         np.fill_diagonal(sides, 0.0)
         return float(sides.max())
 
     @staticmethod
-    def _side(odds: Floats, loss: float, length: int | None, most: float) -> Floats:
-        """D'(x,x') = max over u, u' of C(log κ, D(u,u') + τ).
+    def side(odds: Floats, loss: float | Floats, length: int | None, most: float) -> Floats:
+        """D'(x,x') = max over u, u' of C(log κ, D(u,u') + τ), or a loss for each pair (u, u').
 
         Record by record where they are few. Otherwise from above: a step turns bounds into bounds, and whatever a
         step does not raise bounds every side, so that guesses far ahead can be tried as well.
@@ -204,7 +204,7 @@ class _Pairs:
         def step(table: Floats) -> Floats:
             moved = contraction(possible, table + room).max(axis=(2, 3))
             np.fill_diagonal(moved, 0.0)
-            return np.asarray(moved) * (1 + _SLACK)
+            return np.asarray(moved) * (1 + SLACK)
 
         if length is not None and length - 1 <= _FEW:
             bound = np.zeros((k, k))
@@ -242,7 +242,7 @@ def _of_steps(kernels: Floats, steps: int) -> float:
     return found
 
 
-def _log_quotients(kernel: Floats) -> Floats:
+def log_quotients(kernel: Floats) -> Floats:
     """Log P(s,u)/P(s,u') of one kernel; −∞ where the numerator is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(kernel)
@@ -340,7 +340,7 @@ def _passed(losses: Floats, steps: Floats) -> Floats:
     """What the records before each one add: D_t = τ_t + C(Δ, D_{t−1})."""
     out, added = [0.0], 0.0
     for loss, odds in zip(losses.tolist(), steps.tolist(), strict=False):
-        added = _contracted(odds, loss + added) * (1 + _SLACK)
+        added = _contracted(odds, loss + added) * (1 + SLACK)
         out.append(added)
     return np.array(out[: len(losses)])
 
@@ -404,7 +404,7 @@ def _losses_side(log_odds: tuple[float, ...], losses: Floats) -> Floats:
                 passed += 1
             if near >= least:
                 break
-            least = min(least, near + _contracted(odds, spent[t - m] + added[t - m]) * (1 + _SLACK))
+            least = min(least, near + _contracted(odds, spent[t - m] + added[t - m]) * (1 + SLACK))
         added.append(least)
     return np.array(added)
 
@@ -415,57 +415,10 @@ def _pair_sides(odds: Floats, losses: Floats) -> Floats:
     out, now, positive = np.zeros((n, k, k)), np.zeros((k, k)), np.maximum(odds, 0.0)
     apart = 1 - np.eye(k)
     for t in range(1, n):
-        now = contraction(positive, now + losses[t - 1] * apart).max(axis=(2, 3)) * (1 + _SLACK)
+        now = contraction(positive, now + losses[t - 1] * apart).max(axis=(2, 3)) * (1 + SLACK)
         np.fill_diagonal(now, 0.0)
         out[t] = now
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenOdds:
-    """Hidden states with a kernel, each record drawn from its hidden state; records are published and protected."""
-
-    hidden: float
-    """Δ of the kernel of hidden states."""
-    shown: float
-    """Δ of the law of a record given its hidden state."""
-    length: int | None = None
-
-    @classmethod
-    def of(cls, transition: npt.ArrayLike, emission: npt.ArrayLike, *, length: int | None = None) -> HiddenOdds:
-        """From both tables; a record has any number of values."""
-        kernels = inputs.kernels_of(transition)
-        shown = np.array(emission, dtype=float)
-        if shown.ndim != 2 or len(shown) != kernels.shape[-1]:
-            raise ModelError(
-                f"emission is {shown.shape}; it must have a row for each of the {kernels.shape[-1]} hidden states",
-                value=emission,
-            )
-        for z, row in enumerate(shown):
-            inputs.law(row, len(row), f"row {z + 1} of emission")
-        return cls(max(largest_log_odds(one) for one in kernels), largest_log_odds(shown), _length(length))
-
-    def __call__(self, loss: float) -> float:
-        """No algorithm with this DP loss on every record leaks more about any of them, to anybody."""
-        tau = inputs.loss(loss)
-        if tau == 0:
-            return 0.0
-        said = float(contraction(self.shown, tau)) * (1 + _SLACK)
-        side = side_bound(said, self.hidden)
-        bound = tau + float(contraction(self.shown, 2 * side)) * (1 + _SLACK)
-        return bound if self.length is None else min(bound, tau * self.length)
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest loss whose bound is at most ``epsilon``."""
-        return largest_loss(self, inputs.target(epsilon))
-
-    def of_losses(self, losses: npt.ArrayLike) -> Floats:
-        """The same for records with losses of their own, record by record."""
-        spent = inputs.losses(losses)
-        said = np.array([float(contraction(self.shown, tau)) for tau in spent]) * (1 + _SLACK)
-        steps = np.full(max(len(spent) - 1, 0), self.hidden)
-        sides = _passed(said, steps) + _passed(said[::-1], steps[::-1])[::-1]
-        return np.asarray(spent + contraction(self.shown, sides) * (1 + _SLACK))
 
 
 class TreeOdds:
@@ -562,14 +515,14 @@ class TreeOdds:
         up: dict[int, float] = {}
         for i, parent, children in reversed(self._order):
             varies = sum(spent[v] + behind[v] for v in children)
-            up[i] = float(contraction(self._odds[i][parent], varies)) * (1 + _SLACK)
+            up[i] = float(contraction(self._odds[i][parent], varies)) * (1 + SLACK)
             behind[parent] += up[i]
         below = dict(behind)
         for i, parent, children in self._order:
             above = spent[parent] + behind[parent] - up[i]
             for child in children:
                 others = sum(spent[v] + below[v] for v in children if v != child)
-                behind[child] += float(contraction(self._odds[i][child], above + others)) * (1 + _SLACK)
+                behind[child] += float(contraction(self._odds[i][child], above + others)) * (1 + SLACK)
         return {node: spent[node] + behind[node] for node in self.records}
 
     def _losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:

@@ -20,6 +20,7 @@ from pufferdp.leakage.chains.sums import TotalLaw, chain_total, clock_total
 from pufferdp.models.chain import chains_of
 from pufferdp.models.clock import clock_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
@@ -154,21 +155,25 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
         return None
     else:
         numbers = query.numbers(model)
-    chains, clock = chains_of(model), clock_of(model)
+    chains, clock, hidden = chains_of(model), clock_of(model), hidden_of(model)
+    if hidden is not None:
+        chains = (hidden.pair_chain,)
     if numbers is None or len(chains) + len(model.beliefs) + (clock is not None) != 1:
         return None
     if (chains or clock) and problem.holes:
         return None  # the records read do not follow each other
-    if chains and problem.part and chains[0].given_start is not None:
+    start = chains[0] if hidden is None and chains else None if hidden is None else hidden.hidden_chain
+    if start is not None and problem.part and start.given_start is not None:
         return None  # the law of the first record read depends on how far it is from the first of all
     value = dict(zip(model.labels, numbers, strict=True))
     if chains or clock is not None:
         grid = grid_of(value, [model.labels], problem.records)
         shares = 1 if label is None or len(model.labels) == 2 else len(model.labels)
+        steps = grid.steps[0] if hidden is None else grid.steps[0][hidden.pair_records]
         if clock is None:
-            law = chain_total(chains[0], problem.lengths, grid.steps[0], shares)
+            law = chain_total(chains[0], problem.lengths, steps, shares)
         else:
-            law = clock_total(clock, problem.lengths, grid.steps[0], shares)
+            law = clock_total(clock, problem.lengths, steps, shares)
         places = np.arange(len(law.masses))
     else:
         belief = model.beliefs[0]

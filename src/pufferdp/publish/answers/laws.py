@@ -69,7 +69,7 @@ def answer_laws(problem: Problem) -> Iterator[Given]:
         if series.rhythm is not None:
             raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if not series.chains:
-            raise NotApplicableError("the class is a box of chains, which cannot be listed")
+            raise NotApplicableError(series.not_listed)
         for chain in series.chains:
             yield from _of_chain(problem, chain)
         return

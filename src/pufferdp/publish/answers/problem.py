@@ -15,6 +15,7 @@ from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
@@ -91,6 +92,8 @@ class Problem:
             return False
         if self.holes:
             return True  # how long the whole chain is need not be public: the bound holds for every length
+        if hidden_of(series) is not None:  # what lies outside shows through the hidden state, not through a record read
+            return True
         given = any(chain.given_start is not None for chain in series.chains)
         return given or self.adversary is not Adversary.PUFFERFISH
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
+from pufferdp.models.memory import MemoryChain
 from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
@@ -39,11 +41,15 @@ if TYPE_CHECKING:
 class Fit(Paged):
     """A fitted model and what was left out of it."""
 
-    model: MarkovChain | MarkovInterval | MarkovClock | Ar1
+    model: MarkovChain | MarkovInterval | MarkovClock | MemoryChain | Ar1
     left_out: tuple[str, ...]
     """States that were never left, so they have no row."""
     unvisited: tuple[str, ...]
     """Bins in which no record lies; a private fit does not say."""
+    prior: float | None = None
+    """What was added to every transition count."""
+    lent_rows: tuple[str, ...] = ()
+    """Of a chain of second order: pairs that nothing was seen to follow, which have the row of their last state."""
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
@@ -67,6 +73,8 @@ def fit(
     states: Sequence[str] | None = None,
     clock: str | int | None = None,
     ar1: bool = False,
+    prior: float | None = None,
+    memory: int = 1,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -93,6 +101,8 @@ def fit(
         clock: fit one table for each slot of a rhythm: ``"hour"`` of the day, ``"day"`` of the week, or a number of
             equal slots in a day.
         ar1: fit a series of real numbers in place of a chain, each drawn towards the one before.
+        prior: added to every transition count, so that states without a move of their own have a row as well.
+        memory: how many records the next one depends on: 1, or 2 for a chain of second order.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
         dataset: which data set of the ledger; one without a model adopts the fitted one.
@@ -120,6 +130,8 @@ def fit(
         start=start,
         states=states,
         clock=clock,
+        prior=prior,
+        memory=memory,
         dp_epsilon=dp_epsilon,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -143,6 +155,8 @@ class Counted:
     counts: Counts
     coding: Coding
     moves: npt.NDArray[np.int64]
+    triples: npt.NDArray[np.int64] | None = None
+    """How often three records followed each other, for a chain of second order."""
     step: str | float | None = None
     """The time from one record to the next, where the data has one."""
     by_slot: npt.NDArray[np.int64] | None = None
@@ -159,6 +173,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     start: str
     states: Sequence[str] | None
     clock: str | int | None
+    prior: float | None
+    memory: int
     dp_epsilon: float | None
 
     kind = KIND
@@ -169,6 +185,26 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             checks.probability(self.confidence, "confidence")
         if self.clock is not None:
             self._check_clock()
+        if self.prior is not None:
+            check_prior(self.prior)
+            if self.confidence is not None:
+                raise ParameterError(
+                    f"prior is {self.prior:g}; a class with a confidence rests on what was counted alone: "
+                    "leave out the prior or the confidence",
+                    value=self.prior,
+                )
+        if self.memory not in (1, 2):
+            raise ParameterError(
+                f"memory is {self.memory}; the next record depends on the last one (1) or on the last two (2)",
+                value=self.memory,
+            )
+        for name, value in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
+            if self.memory == 2 and value is not None:
+                raise ParameterError(
+                    f"memory is 2 and {name} is {value:g}; bounds and noise are worked out for moves from one record "
+                    "to the next: leave out one of both",
+                    value=value,
+                )
         if self.states is not None and self.bins is not None:
             raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
         if self.dp_epsilon is not None:
@@ -197,6 +233,11 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                     "leave one of them out",
                     value=given,
                 )
+        if self.memory == 2:
+            raise ParameterError(
+                f"clock is {self.clock} and memory is 2; a clock is of first order: leave one of them out",
+                value=self.memory,
+            )
         if self.start != "stationary":
             raise ParameterError(
                 f"clock is {self.clock} and start is {self.start}; a clock starts in the law that repeats with it: "
@@ -226,7 +267,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         moves = np.array(counts.transitions, dtype=np.int64)
         by_slot = None if self.clock is None else self._by_slot(series, coding, layout.step)
-        return Counted(counts=counts, coding=coding, moves=moves, step=layout.step, by_slot=by_slot)
+        triples = _triples(series.states(coding, pieces=True), len(coding.labels)) if self.memory == 2 else None
+        return Counted(counts=counts, coding=coding, moves=moves, step=layout.step, by_slot=by_slot, triples=triples)
 
     def _by_slot(self, series: Series, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
         """Moves from each slot on; refuses slots from which there is none."""
@@ -272,6 +314,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             dp_epsilon=None if self.dp_epsilon is None else checks.epsilon(self.dp_epsilon, "dp_epsilon"),
             confidence=None if self.confidence is None else checks.probability(self.confidence, "confidence"),
             longest=MOST_RECORDS if endless else max(length for length, _ in exact.counts.lengths),
+            prior=None if self.prior is None else check_prior(self.prior),
             states=len(exact.moves),
             ranges=exact.counts.ranges,
         )
@@ -286,9 +329,10 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
         if private and confidence is not None:
             indices = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+        elif problem.prior is not None:
+            indices = list(range(len(moves)))  # every state has a row
         else:
-            moves = np.maximum(moves, 0)
-            indices = states_with_rows(moves)
+            indices = states_with_rows(np.maximum(moves, 0))
         if not len(indices):
             raise DataError(
                 f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
@@ -308,20 +352,30 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         }
         fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
         bins = exact.coding.bins
-        model: MarkovChain | MarkovInterval | MarkovClock
-        if exact.by_slot is not None:
+        model: MarkovChain | MarkovInterval | MarkovClock | MemoryChain
+        lent: tuple[str, ...] = ()
+        prior = problem.prior or 0.0
+        if exact.triples is not None:
+            table, rows = _second_order(exact.triples[np.ix_(indices, indices, indices)], moves, prior)
+            lent = tuple(f"{states[x]} then {states[y]}" for x, y in rows)
+            model = MemoryChain(
+                transition=table, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
+            )
+        elif exact.by_slot is not None:
             assert self.clock is not None
-            transition = moves / moves.sum(axis=1, keepdims=True)
-            by_slot = exact.by_slot[np.ix_(range(len(exact.by_slot)), indices, indices)]
+            weights = moves + prior
+            by_slot = exact.by_slot[np.ix_(range(len(exact.by_slot)), indices, indices)] + prior
             left = by_slot.sum(axis=2, keepdims=True)
             # A state that is never left in a slot has the row of all slots together there.
-            tables = np.where(left > 0, by_slot / np.maximum(left, 1), transition)
+            rows_of_all = weights / weights.sum(axis=1, keepdims=True)
+            tables = np.divide(by_slot, left, out=np.broadcast_to(rows_of_all, by_slot.shape).copy(), where=left > 0)
             period = rhythm_of(self.clock)[1]
             model = MarkovClock(
                 transitions=tables, step=exact.step, period=period, states=states, bins=bins, fitted=fitted
             )
         elif confidence is None:
-            transition = moves / moves.sum(axis=1, keepdims=True)
+            weights = np.maximum(moves, 0) + prior
+            transition = weights / weights.sum(axis=1, keepdims=True)
             model = MarkovChain(
                 transition=transition, start=self.start, states=states, bins=bins, step=exact.step, fitted=fitted
             )
@@ -335,7 +389,15 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
         unvisited = tuple(name for name in labels if name not in seen)
         receipt, spent = charged.receipt, problem.dp_epsilon
-        fit = Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=spent, receipt=receipt)
+        fit = Fit(
+            model=model,
+            left_out=left_out,
+            unvisited=unvisited,
+            prior=problem.prior,
+            lent_rows=lent,
+            dp_epsilon=spent,
+            receipt=receipt,
+        )
         try:
             self.account.ask(adopt)
         except PufferdpError as error:
@@ -343,6 +405,39 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 f"{charged.words}, but the ledger did not take its model: {error}", result=fit
             ) from error
         return fit
+
+
+def _triples(paths: Sequence[npt.NDArray[np.int64]], k: int) -> npt.NDArray[np.int64]:
+    """How often three states followed each other without a hole between them."""
+    counts = np.zeros((k, k, k), dtype=np.int64)
+    for path in paths:
+        np.add.at(counts, (path[:-2], path[1:-1], path[2:]), 1)
+    return counts
+
+
+def _second_order(
+    triples: npt.NDArray[np.int64], moves: npt.NDArray[np.int64], prior: float
+) -> tuple[npt.NDArray[np.float64], list[tuple[int, int]]]:
+    """The laws of the next state after each pair, and the pairs without one: they have that of their last state."""
+    weights = triples + prior
+    total = weights.sum(axis=2, keepdims=True)
+    table = np.ones(weights.shape) / len(weights)  # with a prior no row of it is left
+    if prior == 0:
+        table[:] = moves / moves.sum(axis=1, keepdims=True)
+    np.divide(weights, total, out=table, where=total > 0)
+    return table, [(int(x), int(y)) for x, y in np.argwhere(total[..., 0] == 0)]
+
+
+def check_prior(value: float) -> float:
+    """What may be added to every transition count: a finite number above 0."""
+    number = checks.any_number("prior", value)
+    if not 0 < number < math.inf:
+        raise ParameterError(
+            f"prior is {number:g}; what is added to every transition count must be a finite number above 0, for "
+            "example .5",
+            value=value,
+        )
+    return number
 
 
 def states_with_rows(moves: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> list[int]:

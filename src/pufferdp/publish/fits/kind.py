@@ -23,6 +23,8 @@ class FitProblem:
     """The DP loss that it may spend; None for a fit that is not private."""
     confidence: float | None = None
     """Of a class: the probability that it contains the truth."""
+    prior: float | None = None
+    """What is added to every transition count."""
     longest: int = 1
     """Records in the longest chain; as many as there may be where it is a part of a longer series."""
     states: int | None = None
@@ -57,7 +59,8 @@ class FitKind(Kind[FitProblem, float, Fitted]):
     def problem(self, certificate: Fitted, **more: Any) -> FitProblem:
         """What a model file says of its fit."""
         content = certificate.to_dict()
-        return FitProblem(dp_epsilon=content.get("dp_epsilon"), confidence=content.get("confidence"))
+        prior = content.get("prior")
+        return FitProblem(dp_epsilon=content.get("dp_epsilon"), confidence=content.get("confidence"), prior=prior)
 
     def solve(self, problem: FitProblem, progress: Progress) -> float:
         """The scale of the noise."""
@@ -69,6 +72,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         claims: dict[str, Claim | Claims] = {name: Stated(data[name]) for name in ("column", "records", "chains")}
         claims |= {"dp_epsilon": Exact(problem.dp_epsilon)} if private else {}
         claims |= {name: Stated(data[name]) for name in ("digest", "key", "left_out") if name in data}
+        claims |= {} if problem.prior is None else {"prior": Exact(problem.prior)}
         return claims | ({} if problem.confidence is None else {"confidence": Exact(problem.confidence)})
 
     def charge(self, problem: FitProblem, solution: float) -> Charge:

@@ -18,6 +18,7 @@ from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_dp_los
 from pufferdp.leakage.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.noise import ChainShares, drawn_channel, thresholds
 
 FLIPS: Final = "flips"
@@ -229,6 +230,11 @@ def flippable(model: Model) -> SeriesModel:
         raise NotApplicableError(
             "the model is a clock, and flips are worked out for one transition table; fit a markov_chain without "
             "--clock, or release statistics"
+        )
+    if hidden_of(series) is not None:
+        raise NotApplicableError(
+            f"the model is a {what}, and {series.not_listed}: how flips leak is worked out for chains; "
+            "fit one and flip under it"
         )
     if not series.chains:
         raise NotApplicableError(

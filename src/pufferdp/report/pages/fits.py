@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pufferdp.basics.words import number
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.report.page import Page, Section, Words
 
@@ -16,6 +17,13 @@ def fit_page(fit: Fit) -> Page:
     words = [repr(fit.model)]
     if fit.left_out:
         words.append(f"Left out, because the data never leaves them: {', '.join(fit.left_out)}.")
+    if fit.prior is not None:
+        words.append(
+            f"Added to every transition count: {number(fit.prior)}. Moves that were never seen are possible then."
+        )
+    if fit.lent_rows:
+        shown = ", ".join(fit.lent_rows[:6]) + (", …" if len(fit.lent_rows) > 6 else "")
+        words.append(f"Nothing was seen to follow {shown}: what follows the last state alone stands in its place.")
     if fit.unvisited:
         words.append(f"Not visited: {', '.join(fit.unvisited)}.")
     if fit.dp_epsilon is None:

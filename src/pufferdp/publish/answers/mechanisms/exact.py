@@ -17,8 +17,9 @@ from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
 from pufferdp.leakage.additive.windows import Informed, WindowLeakage
 from pufferdp.leakage.curves import curve
 from pufferdp.models.base import Model, records_of
-from pufferdp.models.chain import chains_of
+from pufferdp.models.chain import chains_of, series_of
 from pufferdp.models.clock import clock_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.laws import Grid, answer_laws, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
@@ -231,6 +232,9 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
             )
         windows = [WindowLeakage(chain, n, steps.steps[0], problem.adversary) for chain in chains for n in lengths]
         return [_of_window(window) for window in windows]
+    series = series_of(model)
+    if series is not None and hidden_of(model) is not None:
+        raise NotApplicableError(series.not_listed)
     if model.beliefs:
         return [TableLeakage(belief, steps.steps, problem.adversary).worst for belief in model.beliefs]
     if clock_of(model) is not None:

@@ -44,7 +44,7 @@ class Gk16(Mechanism):
         elif series.box is not None:
             bands = list(_box_bands(series.box, min(length, _LONGEST)))
         else:
-            raise NotApplicableError("the class is given by neither chains nor bounds on their entries")
+            raise NotApplicableError(series.not_listed)
         # Every power of Γ ≥ 0 rises with its entries, and with them the norm and the row sums of (I−Γ)^-1.
         rows = max(_largest_row_sum(band, length) for band in bands)
         return Calibrated(sigma=2 * rows / problem.epsilon)

@@ -38,7 +38,7 @@ class QuiltExact(Mechanism):
         if series.rhythm is not None:
             raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if not series.deciding:
-            raise NotApplicableError("the class is a box of chains, which cannot be listed; quilt-approx bounds it")
+            raise NotApplicableError(series.not_listed + ("; quilt-approx bounds it" if series.box is not None else ""))
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
         worst = worst_of_chains(series.deciding, problem.series_length, Score(problem.epsilon), adversary)
         return Calibrated(sigma=worst.value, quilt=worst)
@@ -89,5 +89,5 @@ class QuiltApprox(Mechanism):
             candidate = worst_record_by_distance(left, right, problem.series_length, objective)
             worst = candidate if worst is None or candidate.value > worst.value else worst
         if worst is None:
-            raise NotApplicableError("bounds influence by the mixing of a chain, and the class lists none")
+            raise NotApplicableError(series.not_listed)
         return Calibrated(sigma=worst.value, quilt=worst)

@@ -1,0 +1,292 @@
+"""A hidden chain: states that nobody sees follow each other, and each record is drawn from its hidden state."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
+from pufferdp.basics.errors import ModelError
+from pufferdp.models.base import Model
+from pufferdp.models.chain import (
+    MarkovChain,
+    SeriesModel,
+    Start,
+    StatesFile,
+    bin_edges,
+    check_law,
+    number_array,
+    scaled,
+    state_names,
+    state_values,
+    states_to_dict,
+    time_step,
+)
+from pufferdp.models.files.json import Row
+
+
+class _HiddenFile(StatesFile):
+    type: Literal["hidden_markov"]
+    transition: list[Row]
+    emission: list[Row]
+    start: str | Row = "stationary"
+
+
+class HiddenSeries(SeriesModel):
+    """A belief that can be written as records drawn from the states of a chain that nobody sees."""
+
+    @property
+    @abstractmethod
+    def hidden(self) -> HiddenMarkov:
+        """The belief in that form."""
+
+    @property
+    def second_order(self) -> npt.NDArray[np.float64] | None:
+        """The laws of the next record after each pair, where the last two records decide; None otherwise."""
+        return None
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one belief: also where the start is open, as for a chain."""
+        return True
+
+    @property
+    def not_listed(self) -> str:
+        """No record tells all that the next one depends on."""
+        return "records are drawn from hidden states, so no record says all that its neighbours depend on"
+
+    def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
+        """Whether some path of hidden states gives these records."""
+        return all(self.hidden.takes(row) for row in rows)
+
+
+def hidden_of(model: Model) -> HiddenMarkov | None:
+    """The model as records drawn from the states of a hidden chain; None where it is no such belief."""
+    return model.hidden if isinstance(model, HiddenSeries) else None
+
+
+def second_order_of(model: Model) -> npt.NDArray[np.float64] | None:
+    """The table of a chain of second order; None for other models."""
+    return model.second_order if isinstance(model, HiddenSeries) else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HiddenMarkov(HiddenSeries):
+    """Records that are drawn from the states of a Markov chain, which are never published and need no protection.
+
+    Where a record shows its hidden state for certain, a `MarkovChain` says the same and needs less noise.
+
+    >>> HiddenMarkov(transition=[[0.9, 0.1], [0.2, 0.8]], emission=[[0.8, 0.2], [0.3, 0.7]], states=["off", "on"])
+    HiddenMarkov(2 hidden states; records off, on; start stationary)
+    """
+
+    file_type: ClassVar[str | None] = "hidden_markov"
+
+    transition: Matrix
+    """Row h holds the probabilities of the next hidden state after hidden state h."""
+    emission: Matrix
+    """Row h holds the probabilities of the record's values in hidden state h."""
+    start: Start = "stationary"
+    """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the law of the first hidden state."""
+    states: tuple[str, ...] | None = None
+    """Names of the values that records have, the columns of ``emission``; without them they are 0..k-1."""
+    values: tuple[float, ...] | None = None
+    """A number for each value of a record, for sums and means."""
+    bins: tuple[float, ...] | None = None
+    """Edges that turned numbers into states: state j is [bins[j], bins[j+1])."""
+    step: str | float | None = None
+    """The time from one record to the next, as in "5min", or a number in the unit of the order column."""
+    fitted: dict[str, Any] | None = field(default=None, repr=False)
+    """Where the model was estimated from, if it was."""
+
+    def __post_init__(self) -> None:
+        hidden = MarkovChain(transition=self.transition, start=self.start)
+        emission = number_array(self.emission, "emission")
+        if emission.ndim != 2 or len(emission) != hidden.size or emission.shape[1] == 0:
+            shape = "×".join(str(n) for n in emission.shape) or "a single number"
+            raise ModelError(
+                f"emission is {shape}; it must have one row for each of the {hidden.size} hidden states and one column "
+                "for each value of a record",
+                value=self.emission,
+            )
+        for h, row in enumerate(emission):
+            check_law(row, f"row {h + 1} of emission")
+        k = emission.shape[1]
+        if self.states is not None and isinstance(self.states, Sequence | np.ndarray) and len(self.states) != k:
+            raise ModelError(
+                f"states has {len(self.states)} names; they name the values of records, and emission has {k} columns",
+                value=self.states,
+            )
+        checked = {
+            "transition": hidden.transition,
+            "start": hidden.start,
+            "emission": read_only(scaled(emission)),
+            "states": state_names(self.states, k),
+            "values": state_values(self.values, k),
+            "step": time_step(self.step),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "bins", bin_edges(self.bins, k, self.states))
+
+    @property
+    def size(self) -> int:
+        """How many values a record may have."""
+        return int(self.emission.shape[1])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the values of records, or their numbers."""
+        return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
+
+    @property
+    def hidden(self) -> HiddenMarkov:
+        """Itself, as it was given."""
+        return self
+
+    @cached_property
+    def hidden_chain(self) -> MarkovChain:
+        """The chain of the hidden states."""
+        return MarkovChain(transition=self.transition, start=self.start)
+
+    @property
+    def any_start(self) -> bool:
+        """Whether the guarantee is for every start."""
+        return self.hidden_chain.any_start
+
+    @property
+    def start_law(self) -> Vector:
+        """The law of the first hidden state; where the start is open, the stationary one."""
+        chain = self.hidden_chain
+        return chain.stationary if chain.given_start is None else chain.given_start
+
+    @cached_property
+    def _pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Hidden states and records that occur together."""
+        hidden, records = np.nonzero(self.emission)
+        return hidden, records
+
+    @cached_property
+    def pair_chain(self) -> MarkovChain:
+        """The chain of pairs (hidden state, record) that occur, from which records are read off."""
+        hidden, records = self._pairs
+        shown = self.emission[hidden, records]
+        start: Start = "any" if self.any_start else scaled(self.start_law[hidden] * shown)
+        return MarkovChain(transition=scaled(self.transition[np.ix_(hidden, hidden)] * shown), start=start)
+
+    @property
+    def pair_records(self) -> npt.NDArray[np.int64]:
+        """The record of each pair."""
+        return self._pairs[1]
+
+    def dependent(self, longest: int) -> int:
+        """A whole series, unless hidden states or records forget what they came from."""
+        forgets = bool(np.all(self.transition == self.transition[0]) or np.all(self.emission == self.emission[0]))
+        return 1 if longest == 1 or self.size == 1 or forgets else longest
+
+    def takes(self, row: npt.NDArray[np.int64]) -> bool:
+        """Whether this series of records has positive probability."""
+        shown, moves = self.emission > 0, self.transition > 0
+        now = np.ones(len(moves), dtype=bool) if self.any_start else self.start_law > 0
+        now = now & shown[:, row[0]]
+        for x in row[1:]:
+            now = moves[now].any(axis=0) & shown[:, x]
+        return bool(now.any())
+
+    @property
+    def supports(self) -> tuple[tuple[Mask, Mask], ...]:
+        """Which records may follow each other at all, whatever went before, and which may come first.
+
+        Chains of these moves include all series of the model: what is refused by them never happens.
+        """
+        shown, moves = self.emission > 0, self.transition > 0
+        first = np.ones(len(moves), dtype=bool) if self.any_start else self.start_law > 0
+        follow = shown.T.astype(float) @ moves.astype(float) @ shown.astype(float) > 0
+        return ((np.asarray(follow), np.asarray(shown[first].any(axis=0))),)
+
+    def with_bins(self, edges: tuple[float, ...]) -> HiddenMarkov:
+        """This model, for numbers that bins turn into the values of its records."""
+        return replace(self, bins=edges)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both tables and the start, and how the values of records are called."""
+        start = self.start if isinstance(self.start, str) else [float(p) for p in self.start]
+        own = {"transition": self.transition.tolist(), "emission": self.emission.tolist(), "start": start}
+        return states_to_dict(self, **own)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> HiddenMarkov:
+        """The model of a ``hidden_markov`` file."""
+        content = _HiddenFile.model_validate(raw)
+        return cls(
+            transition=number_array(content.transition, "transition"),
+            emission=number_array(content.emission, "emission"),
+            start=content.start,
+            **content.common(),
+        )
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.labels[:6]) + (", …" if self.size > 6 else "")
+        start = self.start if isinstance(self.start, str) else "given"
+        h = len(self.transition)
+        return f"HiddenMarkov({h} hidden state{'s' * (h != 1)}; records {names}; start {start})"
+
+
+def from_hmmlearn(
+    model: object,
+    *,
+    states: Sequence[str] | None = None,
+    values: Sequence[float] | None = None,
+    step: str | float | None = None,
+) -> HiddenMarkov:
+    """The hidden chain of a fitted ``hmmlearn.hmm.CategoricalHMM``, with the start that was fitted.
+
+    hmmlearn is not needed: what is read are ``transmat_``, ``emissionprob_`` and ``startprob_``.
+
+    Args:
+        model: a model that ``fit`` was called on.
+        states: names of the values that records have, in hmmlearn's order 0, 1, …; without them, their numbers.
+        values: a number for each of them, for sums and means.
+        step: the time from one record to the next.
+    """
+    name = type(model).__name__
+    if hasattr(model, "means_") or hasattr(model, "covars_") or hasattr(model, "lambdas_"):
+        raise ModelError(
+            f"the model is a {name}, whose records are numbers; only categorical ones have a law of finitely many "
+            "values: turn the numbers into bins and fit a CategoricalHMM",
+            value=name,
+        )
+    tables = {}
+    for key in ("transmat_", "emissionprob_", "startprob_"):
+        if not hasattr(model, key):
+            raise ModelError(
+                f"the model is a {name} without {key}; it must be a CategoricalHMM that was fitted: call its fit first",
+                value=name,
+            )
+        tables[key] = number_array(getattr(model, key), key)
+    trials = getattr(model, "n_trials", None)
+    if trials is not None and np.any(np.asarray(trials) != 1):
+        raise ModelError(
+            f"the model is a {name} with {trials} trials; a record is one value: fit a CategoricalHMM", value=name
+        )
+    return HiddenMarkov(
+        transition=_exact_rows(tables["transmat_"]),
+        emission=_exact_rows(tables["emissionprob_"]),
+        start=_exact_rows(tables["startprob_"]),
+        states=None if states is None else tuple(states),
+        values=None if values is None else tuple(values),
+        step=step,
+    )
+
+
+def _exact_rows(table: Matrix) -> Matrix:
+    """Rows that an iteration has left off by a millionth, scaled to 1; others stay, and are refused as they are."""
+    total = table.sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(np.abs(total - 1) <= 1e-6, table / np.where(total == 0, 1.0, total), table))
