@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,15 @@ from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, Puf
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Counts, Place
-from pufferdp.data.series import open_series
+from pufferdp.data.series import Series, open_series
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
+from pufferdp.models.files.json import model_to_dict
 from pufferdp.publish.fingerprint import data_digest
+from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
+from pufferdp.publish.fits.checks import Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -30,6 +33,9 @@ from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
     from pufferdp.ledger.ledger import Ledger
+
+MOST_CHECKED: Final = 20_000_000
+"""Checks bring the states to Python; beyond so many records they are not made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,16 @@ class Fit(Paged):
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
     """Where a private fit was charged; None without a ledger."""
+    checks: tuple[Check, ...] = ()
+    """Whether the model describes the data. Exact, so they are for the owner of the data and not in the model file;
+    none of a private fit, and none where they were not asked for."""
+    checked: bool = False
+    """Whether checks were made."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp fit --json`` prints: the model, and the checks where they were made."""
+        checks = {"checks": [check.to_dict() for check in self.checks]} if self.checked else {}
+        return {**model_to_dict(self.model), **checks}
 
 
 def fit(
@@ -61,6 +77,8 @@ def fit(
     confidence: float | None = None,
     start: str = "stationary",
     states: Sequence[str] | None = None,
+    as_states: bool = False,
+    checks: bool = True,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -82,6 +100,8 @@ def fit(
         confidence: probability that the class contains the truth, over all entries together.
         start: start of the fitted chain, ``"stationary"`` or ``"any"``.
         states: the states by name; those found in the column by default.
+        as_states: take the numbers of the column as states, however many there are.
+        checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
         dataset: which data set of the ledger; one without a model adopts the fitted one.
@@ -95,6 +115,8 @@ def fit(
         confidence=confidence,
         start=start,
         states=states,
+        as_states=as_states,
+        checks=checks,
         dp_epsilon=dp_epsilon,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -109,6 +131,7 @@ class Counted:
     counts: Counts
     coding: Coding
     moves: npt.NDArray[np.int64]
+    checks: tuple[Check, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +144,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     start: str
     states: Sequence[str] | None
     dp_epsilon: float | None
+    as_states: bool = False
+    checks: bool = True
 
     kind = KIND
 
@@ -156,9 +181,24 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             assert edges is not None
             coding = Coding(labels=bin_names(edges), bins=edges)
         else:
-            coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
+            coding = Coding(labels=self._found_states(series) if self.states is None else tuple(self.states))
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
-        return Counted(counts=counts, coding=coding, moves=np.array(counts.transitions, dtype=np.int64))
+        moves = np.array(counts.transitions, dtype=np.int64)
+        return Counted(counts=counts, coding=coding, moves=moves, checks=self._checks(series, coding, counts))
+
+    def _found_states(self, series: Series) -> tuple[str, ...]:
+        """The states in the column; refused where they look like numbers or times, which are no states."""
+        if not self.as_states:
+            refuse_times(series)
+            refuse_numbers(series)
+        return series.found_states()
+
+    def _checks(self, series: Series, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
+        """What the exact data say of the model; a private fit must not tell."""
+        if self.dp_epsilon is not None or not self.checks or counts.records > MOST_CHECKED:
+            return None
+        self.progress("checking the model")
+        return check_model(series.path(coding, numbers=coding.bins is not None))
 
     def problem(self, exact: Counted) -> FitProblem:
         """What may be spent, on chains of this length."""
@@ -216,7 +256,15 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
 
         unvisited = tuple(name for name in labels if name not in seen)
         receipt, spent = charged.receipt, problem.dp_epsilon
-        fit = Fit(model=model, left_out=left_out, unvisited=unvisited, dp_epsilon=spent, receipt=receipt)
+        fit = Fit(
+            model=model,
+            left_out=left_out,
+            unvisited=unvisited,
+            dp_epsilon=spent,
+            receipt=receipt,
+            checks=exact.checks or (),
+            checked=exact.checks is not None,
+        )
         try:
             self.account.ask(adopt)
         except PufferdpError as error:
