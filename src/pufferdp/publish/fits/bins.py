@@ -18,8 +18,8 @@ MOST_NUMBERS: Final = 30
 """More different numbers than this are not taken as states unless somebody says so."""
 PROPOSED: Final = 5
 """Bins in a proposal."""
-_SLACK: Final = 0.04
-"""The share of the records by which an edge may be off its quantile, to be a round number."""
+_SLACK: Final = 0.15
+"""The share of a bin's records by which an edge may be off its quantile, to be a round number."""
 _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}"
 _HOUR: Final = r"\d{1,2}:\d{2}(:\d{2}(\.\d*)?)?"
 _TIME: Final = re.compile(rf"\s*({_DATE}|{_HOUR}|{_DATE}[T ]{_HOUR}\s*(Z|UTC|[+-]\d{{2}}:?\d{{2}})?)\s*")
@@ -60,20 +60,19 @@ def propose_bins(counts: dict[float, int]) -> tuple[float, ...]:
     edges: list[float] = []
     done = 0
     for left in range(PROPOSED, 1, -1):
-        target = done + (total - done) / left
         # An edge belongs to the bin above it: what lies below it is done.
-        edge = next((v for v in values if below[v] >= target and v > values[0]), None)
-        if edge is None or (edges and edge <= edges[-1]):
+        fair, last = (total - done) / left, edges[-1] if edges else values[0]
+        edge = next((v for v in values if v > last and below[v] >= done + (1 - _SLACK) * fair), None)
+        if edge is None:
             break
-        near = [v for v in values if abs(below[v] - below[edge]) <= _SLACK * total and v > (edges or values[:1])[-1]]
-        low = max((v for v in values if v < near[0]), default=values[0])
-        edges.append(roundest(low, near[-1]))
+        far = max(v for v in values if v == edge or (v > edge and below[v] <= done + (1 + _SLACK) * fair))
+        edges.append(roundest(max(last, *(v for v in values if v < edge)), far))
         done = sum(counts[v] for v in values if v < edges[-1])
     unit = 10.0 ** math.floor(math.log10(values[-1] - values[0]) - 0.5)
-    first = math.floor(round(values[0] / unit, 9)) * unit
-    last = math.ceil(round(values[-1] / unit, 9)) * unit
-    inner = [edge for edge in edges if first < edge < last]
-    return tuple(_plain(edge) for edge in (first, *inner, last))
+    first, last = _plain(math.floor(values[0] / unit) * unit), _plain(math.ceil(values[-1] / unit) * unit)
+    # Twelve digits may round to the wrong side.
+    first, last = first - unit * (first > values[0]), last + unit * (last < values[-1])
+    return (first, *(edge for edge in edges if first < edge < last), last)
 
 
 def roundest(low: float, high: float) -> float:
