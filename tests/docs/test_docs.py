@@ -308,6 +308,7 @@ TOURED = [
     "guide/reports.md",
     "guide/denoising.md",
     "guide/models.md",
+    "guide/is-the-model-true.md",
     "guide/flu.md",
     "guide/networks.md",
     "guide/families.md",

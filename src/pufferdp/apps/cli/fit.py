@@ -52,6 +52,12 @@ def fit(
 
     if start not in ("stationary", "any"):
         raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
+    if figure is not None and (dp_epsilon is not None or not checks):
+        raise ParameterError(
+            f"figure is {figure!r}, but a fit without checks has none to draw: leave it out, or --dp-epsilon and "
+            "--no-checks",
+            value=figure,
+        )
     outputs = Outputs({"out": out, "figure": figure}, sources={"the data": data}, ledger=ledger, overwrite=overwrite)
     with options.progress(scanned) as progress:
         result = outputs.make(

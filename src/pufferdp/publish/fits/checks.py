@@ -78,13 +78,14 @@ class Check:
 
 
 ADVICE: Final = {
-    "second-order": "the state before the last one matters: a chain of second order describes these data better",
+    "second-order": "the state before the last one matters: a chain of second order describes these data better: "
+    "fit --memory 2",
     "clock": "the moves depend on the hour: a clock of 24 slots describes these data better: fit --clock hour",
     "drift": "the moves change with time: fit the stretch that you will release (--from, --to), or promise for a class "
     "that holds for both halves (--confidence on each, or a markov_class of the two)",
     "people": "people move differently: fit a model for each person and release with --models, or a class of them",
     "inside-bins": "numbers inside a bin follow their neighbours, which the promise for a sum or a mean through these "
-    "bins takes to be false: make the bins narrower, or release counts of the bins",
+    "bins takes to be false: model the numbers themselves (fit --ar1), or release counts of the bins",
 }
 QUESTIONS: Final = {
     "second-order": "first order against second",

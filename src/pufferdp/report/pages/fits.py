@@ -27,6 +27,8 @@ def fit_page(fit: Fit) -> Page:
         words.append(f"Left out, because the data never leaves them: {', '.join(fit.left_out)}.")
     if fit.unvisited:
         words.append(f"Not visited: {', '.join(fit.unvisited)}.")
+    if fit.dp_epsilon is None and not fit.checked:
+        words.append("Whether the model describes the data was not checked.")
     if fit.dp_epsilon is None:
         words.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
     else:
@@ -73,6 +75,7 @@ def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
 def checks_chart(checks: Sequence[Check]) -> Chart:
     """The evidence against the model as bars, a check each; beyond the line the model fails."""
     made = [check for check in checks if check.p_value is not None][::-1]
+    line = max((-math.log10(check.level) for check in made if check.level is not None), default=0.0)
     layers: list[Layer] = []
     spoken = []
     for y, check in enumerate(made):
@@ -80,14 +83,16 @@ def checks_chart(checks: Sequence[Check]) -> Chart:
         verdict = "holds" if check.holds else "fails"
         evidence = min(MOST_EVIDENCE, -math.log10(check.p_value))
         layers.append(Bars(at=(y,), values=(evidence,), kind="pale" if check.holds else "full"))
-        layers.append(Text(x=evidence, y=y, words=f"p {_p(check.p_value)}, {verdict}", align="left", right=5))
+        layers.append(
+            Text(x=max(evidence, line), y=y, words=f"p {_p(check.p_value)}, {verdict}", align="left", right=5)
+        )
         spoken.append(f"{check.question}: p {_p(check.p_value)}, {verdict}")
-    if made and made[0].level is not None:
-        layers.append(Rule(at=-math.log10(made[0].level), along="x", label=f"level {number(made[0].level)}"))
+    if made:
+        layers.append(Rule(at=line, along="x", series=1, label=f"level {number(made[0].level)}"))
     return Chart(
         title="Is the model true?",
         x=Axis(name="evidence against it: digits of the p-value", low=0.0, high=MOST_EVIDENCE * 1.4),
-        y=Axis(scale="names", names=tuple(check.question for check in made)),
+        y=Axis(scale="names", names=tuple(check.name.replace("-", " ") for check in made)),
         layers=tuple(layers),
         alt=f"Evidence against the model. {'; '.join(reversed(spoken))}.",
         height=1.3 + 0.42 * len(made),
