@@ -17,7 +17,7 @@ from pufferdp import MarkovChain, fit, release, verify
 from pufferdp.basics.adversary import Adversary
 from pufferdp.publish.answers.certificate import MISFIT
 from pufferdp.publish.answers.denoise import denoise
-from pufferdp.publish.answers.intervals import intervals
+from pufferdp.publish.answers.intervals import intervals, noise_of
 from pufferdp.publish.answers.kind import KIND
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.release import AnswerPublication
@@ -110,6 +110,7 @@ def test_they_do_not_look_at_the_model():
 def test_an_exact_answer_has_a_range_of_one_number():
     certificate = release(frame(), model=WALK, column="state", query="histogram", epsilon=1.0).certificate.to_dict()
     certificate["noise"]["scale"] = 0.0
+    certificate["accuracy"]["alpha"] = noise_of(certificate).accuracy(0.05).alpha
     ranges = intervals(certificate)
     assert ranges.each.low == ranges.each.high == ranges.all.low == ranges.all.high
 
@@ -121,6 +122,7 @@ def test_ranges_end_at_what_is_possible():
     assert (ranges.all.low, ranges.all.high) == ([0.0, 300.0], [0.0, 300.0])
     query = {**certificate["query"], "name": "sum", "clip": [1.0, 2.0]}
     certificate |= {"query": query, "answer": 450.0, "labels": ["sum"], "noise": {"kind": "laplace", "scale": 100.0}}
+    certificate["accuracy"]["alpha"] = noise_of(certificate).accuracy(0.05).alpha
     assert (intervals(certificate).each.low, intervals(certificate).each.high) == (300.0, 600.0)
 
 

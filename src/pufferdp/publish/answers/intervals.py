@@ -61,9 +61,9 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
         low, high = (end.tolist() if limits is None else np.clip(end, *limits).tolist() for end in ends)
         return Interval(low=low, high=high) if several else Interval(low=low[0], high=high[0])
 
-    return Intervals(
-        probability=1 - beta, each=around(law.accuracy_of_each(beta).alpha), all=around(law.accuracy(beta).alpha)
-    )
+    everything = around(certificate["accuracy"]["alpha"])
+    each = around(law.accuracy_of_each(beta).alpha) if len(numbers) > 1 else everything
+    return Intervals(probability=1 - beta, each=each, all=everything)
 
 
 def noise_of(certificate: Mapping[str, Any]) -> NoiseLaw:
