@@ -310,6 +310,7 @@ TOURED = [
     "guide/models.md",
     "guide/rhythms.md",
     "guide/sensors.md",
+    "guide/is-the-model-true.md",
     "guide/flu.md",
     "guide/networks.md",
     "guide/families.md",

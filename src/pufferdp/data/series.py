@@ -35,6 +35,8 @@ from pufferdp.data.tables import Table, lost_order, open_table
 
 MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""
+_PLACES = 1024
+"""Steps between the ends of many numbers, to see how they lie."""
 _ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias("last_place")
 
 
@@ -146,6 +148,41 @@ class Series:
         return np.split(codes, np.flatnonzero(starts)[1:])
 
     @reading()
+    def path(self, coding: Coding, *, numbers: bool = False) -> StatePath:
+        """Every record with what the record before it, its place and its person say of it, people one after the other.
+
+        With ``numbers`` also the number of each. This brings records to Python, as ``states`` does. Only for a coding
+        that was counted: what ``counts`` refuses is not looked for again.
+        """
+        frame = coded(self.table, coding)
+        layout, timed = self.table.layout, self.table.ticks in ("us", "ns")
+        columns = [
+            nw.col("code"),
+            ((nw.col("record") == 1) & (nw.col("start") == 0)).cast(nw.Int64).alias("joined"),
+            nw.col("before").is_null().cast(nw.Int64).alias("first"),
+        ]
+        if timed:
+            columns.append(nw.col("order").alias("ticks"))
+        if numbers:
+            assert coding.bins is not None
+            columns.append(scaled(coding.bins[0], coding.bins[-1]).fill_null(0).alias("step"))
+        people = [] if layout.by is None else ["person"]
+        links = linked(self.table, frame, layout.missing == "hole", pieces=True)
+        rows_in_order = links.sort(*people, "order").select(*columns)
+        names = rows_in_order.collect_schema().names()
+        of = dict(zip(names, integers(rows_in_order), strict=True))
+        records = of["code"] >= 0
+        hour = 3_600_000_000 * (1000 if self.table.ticks == "ns" else 1)
+        return StatePath(
+            codes=of["code"][records],
+            joined=of["joined"][records] == 1,
+            persons=(np.cumsum(of["first"]) - 1)[records],
+            by_person=layout.by is not None,
+            hours=of["ticks"][records] // hour if timed else None,
+            numbers=of["step"][records] if numbers else None,
+        )
+
+    @reading()
     def found_states(self) -> tuple[str, ...]:
         """The distinct values as text, numbers in numeric order."""
         distinct = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
@@ -158,6 +195,35 @@ class Series:
         if not values:
             raise self._nothing()
         return tuple(sorted({plain(value) for (value,) in values}, key=_natural))
+
+    @reading()
+    def first_values(self, most: int) -> tuple[object, ...]:
+        """So many values that are there, from anywhere: what the column looks like."""
+        present = self.table.frame.filter(~nw.col("value").is_null()).select("value")
+        return tuple(value for (value,) in rows(present.head(most)))
+
+    @reading()
+    def number_counts(self) -> dict[float, int] | None:
+        """How often each number occurs; of more than ``MOST_STATES`` how often each of 1,024 steps between their ends.
+
+        None where a value is no finite number.
+        """
+        if not self.table.numeric:
+            return None
+        present = self.table.frame.filter(~nw.col("value").is_null())
+        counted = rows(present.group_by("number").agg(nw.len().alias("rows")).head(MOST_STATES + 1))
+        if any(number is None or not math.isfinite(number) for number, _ in counted):
+            return None
+        if len(counted) > MOST_STATES:
+            strange = present.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
+            if rows(strange.select("value").head(1)):
+                return None
+            low, high = self.number_range()
+            step = (high - low) / _PLACES
+            place = ((nw.col("number") - low) / step).floor().cast(nw.Int64)
+            counted = rows(present.with_columns(place=place).group_by("place").agg(nw.len().alias("rows")))
+            counted = [(low + number * step, count) for number, count in counted]
+        return {float(number): int(count) for number, count in counted}
 
     @reading()
     def number_range(self) -> tuple[float, float]:
@@ -417,6 +483,32 @@ class Series:
         layout = self.table.layout
         where = f" {layout.stretch}" if layout.is_part else ""
         return DataError(f"every value of {layout.column!r}{where} is missing; at least one record is needed")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StatePath:
+    """The records of all chains, one after the other. Never printed."""
+
+    codes: NDArray[np.int64]
+    """The state of each."""
+    joined: NDArray[np.bool_]
+    """Whether it comes one step after the record before it, in the same chain."""
+    persons: NDArray[np.int64]
+    """Whose it is, counted from 0."""
+    by_person: bool
+    """Whether people are told apart."""
+    hours: NDArray[np.int64] | None
+    """Hours since 1970, in UTC where the times have a zone; None where the order column holds no times."""
+    numbers: NDArray[np.int64] | None
+    """Its number, in steps of the range of the bins; None where it was not asked for."""
+
+    @property
+    def halves(self) -> NDArray[np.int64]:
+        """0 in the first half of a person's records, 1 in the second."""
+        sizes = np.bincount(self.persons)
+        first = np.cumsum(sizes) - sizes
+        place = np.arange(len(self.codes)) - first[self.persons]
+        return np.asarray(2 * place >= sizes[self.persons], dtype=np.int64)
 
 
 def _name(person: object) -> str:

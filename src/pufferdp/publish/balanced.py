@@ -126,6 +126,12 @@ class BalancedLaw:
             return max(1, math.ceil(math.log(share) / (2 * self._rate)))
         return least_count(lambda count: self._fails(count) <= beta)
 
+    def alpha_of_each(self, beta: float) -> int:
+        """Counts that any one number errs by less than with probability 1−beta."""
+        if self._rate > _NO_NOISE:
+            return 1
+        return least_count(lambda count: 2 * float(self.tail(np.array([float(count)]))[0]) <= beta)
+
     def _fails(self, count: int) -> float:
         """At least the probability that some number errs by so many counts or more."""
         k = self.coordinates

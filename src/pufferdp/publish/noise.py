@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from statistics import NormalDist
@@ -136,6 +136,13 @@ class NoiseLaw:
         s = self.counts_scale
         tail = math.log(2 / ((1 + math.exp(-1 / s)) * each))
         return Accuracy(alpha=self.unit * max(1, math.ceil(s * tail)), beta=beta)
+
+    def accuracy_of_each(self, beta: float) -> Accuracy:
+        """The least alpha such that any one coordinate errs by less than alpha with probability 1−beta."""
+        beta = checks.probability(beta, "beta")
+        if self.balanced and self.scale > 0:
+            return Accuracy(alpha=self.unit * self.in_counts.alpha_of_each(beta), beta=beta)
+        return replace(self, coordinates=1, balanced=False).accuracy(beta)
 
     def log_weights(self, gaps: Floats) -> Floats:
         """The log of how likely noise of one coordinate is that moves it by a gap; up to a constant."""

@@ -217,7 +217,7 @@ def test_a_release_is_made(
     result = run(*usual, *epsilon, *more, "--adversary", adversary, "--json", "--out", "r.json")
     assert (result.code, result.err) == (0, "")
     release = result.json
-    assert set(release) == {"answer", "estimate", "denoised", "labels", "certificate"}
+    assert set(release) == {"answer", "intervals", "estimate", "denoised", "labels", "certificate"}
     assert set(release["certificate"]) == CERTIFICATE_KEYS
     assert finite(release)
     names = model.get("states") or [str(n) for n in range(len(model["transition"]))]

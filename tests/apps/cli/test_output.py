@@ -196,7 +196,7 @@ def test_a_seed_repeats_itself_and_is_marked_unsafe(run: Run, folder: Path) -> N
     usual = [*RELEASE, "--query", "histogram", "--json"]
     one, two, other = (run(*usual, "--seed", seed) for seed in ("0", "0", "8"))
     assert one.code == two.code == other.code == 0
-    assert one.json["certificate"]["warnings"] == ["unsafe: seeded"]
+    assert "unsafe: seeded" in one.json["certificate"]["warnings"]
     assert one.json["answer"] == two.json["answer"]
     assert one.json["answer"] != other.json["answer"]
     spoken = run(*RELEASE, "--query", "histogram", "--seed", "0")

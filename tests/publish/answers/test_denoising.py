@@ -486,7 +486,7 @@ def test_a_model_that_does_not_explain_the_answer_is_named():
     busy = ["active", "active", "rest"] * 100
     done = release(frame(busy), model=lazy, column="state", query="count:active", epsilon=5.0, order="t")
     assert done.denoised.surprise < 1e-3
-    assert "The model hardly explains this answer" in str(done)
+    assert "the model hardly explains this answer" in str(done)
     assert max(map(len, str(done).splitlines())) <= 96
     assert verify(done.certificate).valid
 

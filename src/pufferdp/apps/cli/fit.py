@@ -43,12 +43,19 @@ def fit(
     memory: Annotated[
         int, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")
     ] = 1,
+    as_states: Annotated[
+        bool, typer.Option("--as-states", help="Take the numbers of the column as states, however many there are.")
+    ] = False,
+    checks: Annotated[
+        bool, typer.Option("--checks/--no-checks", help="Ask whether the model describes the data.")
+    ] = True,
     dp_epsilon: Annotated[
         str | None, typer.Option("--dp-epsilon", help="Fit from noisy counts that lose this much DP.")
     ] = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the model to this file.")] = None,
+    figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -57,10 +64,17 @@ def fit(
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import model_to_dict
     from pufferdp.publish.fits.fit import fit as make_fit
+    from pufferdp.report.pages.fits import checks_chart
 
     if start not in ("stationary", "any"):
         raise ParameterError(f"start is {start!r}; it must be stationary or any", value=start)
-    outputs = Outputs({"out": out}, sources={"the data": data}, ledger=ledger, overwrite=overwrite)
+    if figure is not None and (dp_epsilon is not None or not checks):
+        raise ParameterError(
+            f"figure is {figure!r}, but a fit without checks has none to draw: leave it out, or --dp-epsilon and "
+            "--no-checks",
+            value=figure,
+        )
+    outputs = Outputs({"out": out, "figure": figure}, sources={"the data": data}, ledger=ledger, overwrite=overwrite)
     with options.progress(scanned) as progress:
         result = outputs.make(
             lambda: make_fit(
@@ -81,6 +95,8 @@ def fit(
                 ar1=ar1,
                 memory=memory,
                 prior=None if prior is None else options.number("prior", prior),
+                as_states=as_states,
+                checks=checks,
                 dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
                 ledger=ledger,
                 dataset=dataset,
@@ -92,4 +108,6 @@ def fit(
         with outputs.delivery(content, receipt, published=True) as delivery:
             written = delivery.json("out", content)
             where = f"Model: {out}" if written else plain_json(content)
-            delivery.show(content, lambda: f"{result}\n{where}", as_json)
+            # The checks are for whoever owns the data: they are shown, and stay out of the model file.
+            delivery.show(result.to_dict(), lambda: f"{result}\n{where}", as_json)
+            delivery.write("figure", checks_chart(result.checks).save)

@@ -205,7 +205,7 @@ class Page:
             }
 
         def released(result: dict[str, Any]) -> dict[str, Any]:
-            whole = {k: result[k] for k in ("answer", "estimate", "denoised", "labels", "certificate")}
+            whole = {k: result[k] for k in ("answer", "intervals", "estimate", "denoised", "labels", "certificate")}
             # As text, too: a script would write 1.0 as 1, and the hash is over what is written.
             result["written"] = _json(result["certificate"])
             return _with_downloads(session, result, {"release.json": _json(whole), "report.html": result["report"]})

@@ -116,7 +116,12 @@ def fit_model(
 ) -> dict[str, Any]:
     """A model from the data itself."""
     result = fit(inputs.file(data), **reading, **more, progress=progress)
-    return {**describe(result.model), "left_out": list(result.left_out), "unvisited": list(result.unvisited)}
+    return {
+        **describe(result.model),
+        "left_out": list(result.left_out),
+        "unvisited": list(result.unvisited),
+        "checks": [check.to_dict() for check in result.checks],
+    }
 
 
 def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], epsilon: float | None = None) -> Problem:

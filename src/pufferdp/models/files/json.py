@@ -38,6 +38,8 @@ def beside(folder: Path | None, name: str) -> Path:
 def load_model(path: str | os.PathLike[str]) -> Model:
     """The model of a JSON file; a BIF or PED file that it names is read from the same folder."""
     raw = read_json(path, "model file")
+    if isinstance(raw, dict):
+        raw = {key: value for key, value in raw.items() if key != "checks"}  # beside the model in ``fit --json``
     try:
         return model_from_dict(raw, Path(path).parent)
     except ModelError as error:

@@ -64,7 +64,7 @@ def household(path: Path) -> tuple[MarkovChain, Lengths]:
 
 def _fitted(path: Path, layout: Layout, bins: str) -> tuple[MarkovChain, Lengths]:
     """The chain of the data itself with its stationary start, as the paper has it, and the lengths of the series."""
-    model = fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=bins).model
+    model = fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=bins, checks=False).model
     chain = chain_of(model)
     assert chain is not None
     return chain, open_series(path, layout).counts(coding_of(chain)).lengths

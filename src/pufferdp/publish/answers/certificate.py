@@ -25,6 +25,10 @@ Answer = int | float | list[int] | list[float]
 EXACT_ANSWER: Final = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
 )
+MISFIT: Final = (
+    "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
+    "and what is denoised by it; the ranges that the noise alone implies hold without it"
+)
 DECLARED: Final = "the Lipschitz constant was declared by the author of the function and cannot be checked"
 
 
@@ -107,7 +111,7 @@ class CalibrationPart(CertificatePart):
 class DenoisedPart(CertificatePart):
     """The posterior of the true answer under the model: mean and credible interval. Follows from what is public."""
 
-    mean: float | list[float | None] | None = Field(description="null where the answer lies too far out to say")
+    mean: float | list[float | None] | None = Field(description="null where the model hardly explains the answer")
     low: float | list[float | None] | None
     high: float | list[float | None] | None
     probability: float = Field(description="what the interval from low to high holds at least, both ends included")

@@ -30,6 +30,9 @@ Answer = int | float | list[int] | list[float]
 LEAST_SURPRISE: Final = 1e-12
 """Smaller probabilities are rounding, and are given as this."""
 
+HARDLY: Final = 1e-3
+"""An answer less likely than this to lie so far out is hardly explained by the model."""
+
 
 def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
     """The nearest answer that could be true: counts between 0 and T, histograms that add up to T, sums in range."""
@@ -88,7 +91,8 @@ Numbers = float | None | list[float | None]
 class Denoised:
     """The posterior of the true answer given the noisy one: a number each, or one for each label.
 
-    ``mean``, ``low`` and ``high`` are None where the answer lies so far out that nothing can be said under the model.
+    ``mean``, ``low`` and ``high`` are None where the answer lies so far out that nothing can be said under the model,
+    and in a release wherever the model hardly explains the answer.
     """
 
     mean: Numbers
@@ -103,6 +107,18 @@ class Denoised:
     def to_dict(self) -> dict[str, Any]:
         """As in the part ``denoised`` of a certificate."""
         return asdict(self)
+
+
+def hardly_explained(surprise: float | Sequence[float]) -> bool:
+    """Whether the model fails its test. Several numbers get as many chances to look odd, so each counts less."""
+    far = [surprise] if isinstance(surprise, (int, float)) else list(surprise)
+    return min(far) * len(far) < HARDLY
+
+
+def left_out(posterior: Denoised) -> Denoised:
+    """The surprise alone: where the model fails its test, its posterior tells nothing."""
+    none: Numbers = [None] * len(posterior.mean) if isinstance(posterior.mean, list) else None
+    return replace(posterior, mean=none, low=none, high=none)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,13 @@ from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
+    MISFIT,
     Certificate,
     public_facts,
     secrets_text,
     statement,
 )
-from pufferdp.publish.answers.denoise import Denoised, denoise, feasible
+from pufferdp.publish.answers.denoise import Denoised, denoise, feasible, hardly_explained, left_out
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
@@ -152,6 +153,13 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             raise CertificateError("the answer does not have one number for each label of the query")
         if noise.law.balanced and not _adds_up(query_problem, answer):
             raise CertificateError("the answer does not add up to the number of records, as its noise makes it do")
+        posterior = denoise(query_problem, answer, noise.law)
+        stated = None if made.stated is None else made.stated["denoised"]
+        # By the surprise that is stated, which must be near ours: rounding must not decide what is left out.
+        surprise = stated["surprise"] if stated is not None else 1.0 if posterior is None else posterior.surprise
+        misfit = hardly_explained(surprise)
+        warnings = [*made.warnings, MISFIT] if made.stated is None and misfit else list(made.warnings)
+        must_warn = misfit and _must_warn(posterior, stated)
         implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
         return {
             **self.head_claims(made),
@@ -197,14 +205,22 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             "estimate": Exact(
                 feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
             ),
-            "denoised": _denoised(denoise(query_problem, answer, noise.law), noise.scale),
+            "denoised": _denoised(posterior, noise.scale, misfit),
             "warnings": Includes(
-                list(made.warnings),
-                must=[text for text, holds in implied.items() if holds],
-                never=[text for text, holds in implied.items() if not holds],
+                warnings,
+                must=[text for text, holds in implied.items() if holds] + [MISFIT] * must_warn,
+                never=[text for text, holds in implied.items() if not holds] + [MISFIT] * (not misfit),
             ),
             "ledger": self.row_claims(problem, solution, made),
         }
+
+    def verify(self, raw: dict[str, Any], head: str | None = None, **more: Any) -> tuple[list[str], list[str]]:
+        """As every kind; of a model that fails its test also where an earlier version has not said so."""
+        problems, warnings = super().verify(raw, head, **more)
+        denoised = None if problems else raw["denoised"]
+        if denoised is not None and hardly_explained(denoised["surprise"]) and MISFIT not in warnings:
+            warnings.append(MISFIT)
+        return problems, warnings
 
     def as_stated(self, solution: AnswerNoise, stated: Mapping[str, Any]) -> AnswerNoise:
         """With the sigma and the Lipschitz constant of the certificate."""
@@ -355,8 +371,35 @@ def _approximate(noise: Calibration) -> dict[str, Claims]:
     return {"approximate": {"move": Near(ours.move), "rho": Near(ours.rho), **pair}}
 
 
-def _denoised(ours: Denoised | None, scale: float) -> Part:
-    """The posterior that follows from the answer.
+def _must_warn(posterior: Denoised | None, stated: Mapping[str, Any] | None) -> bool:
+    """Whether a certificate must say that the model fails its test: wherever it leaves out what could be had.
+
+    Earlier versions gave the posterior all the same, and did not warn.
+    """
+    if posterior is None or stated is None:
+        return posterior is not None
+    return _is_absent(stated["mean"]) and not _is_absent(posterior.mean)
+
+
+def _is_absent(numbers: Any) -> bool:
+    return all(value is None for value in (numbers if isinstance(numbers, list) else [numbers]))
+
+
+@dataclass(frozen=True)
+class LeftOut(Near):
+    """Numbers that are left out; earlier versions gave them, and then they must be right."""
+
+    given: Any = field(kw_only=True)
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """Nothing where they are left out."""
+        if super().difference(path, stated) is None:
+            return None
+        return Near(self.given, rel=self.rel, abs=self.abs).difference(path, stated)
+
+
+def _denoised(ours: Denoised | None, scale: float, misfit: bool) -> Part:
+    """The posterior that follows from the answer; left out where the model fails its test.
 
     Another machine may round the law of the answer otherwise. There is no estimate where that could move more than
     1e-6 of the posterior, which is about as wide as the noise; surprises are told down to 1e-9 only.
@@ -369,4 +412,8 @@ def _denoised(ours: Denoised | None, scale: float) -> Part:
         name: Near(value, rel=1e-6, abs=near[name]) if name in near else Exact(value)
         for name, value in ours.to_dict().items()
     }
+    if misfit:
+        absent = left_out(ours).to_dict()
+        for name in ("mean", "low", "high"):
+            claims[name] = LeftOut(absent[name], rel=1e-6, abs=near[name], given=ours.to_dict()[name])
     return Part.of(claims, words)

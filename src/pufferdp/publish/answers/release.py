@@ -20,6 +20,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
 from pufferdp.publish.answers.denoise import Denoised
+from pufferdp.publish.answers.intervals import Intervals, intervals
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
@@ -43,14 +44,22 @@ class Release(Paged):
     estimate: Answer
     """The nearest answer that could be true; follows from ``answer`` and what is public."""
     denoised: Denoised | None
-    """The posterior of the true answer under the model; None where it cannot be had. Follows from the same."""
+    """The posterior of the true answer if the model is right; None where it cannot be had. Follows from the same.
+
+    Its numbers are None where the model hardly explains the answer."""
     certificate: Certificate
     """What was promised and how, for anyone to verify without the data."""
+
+    @property
+    def intervals(self) -> Intervals:
+        """Where the true numbers lie, by the law of the noise alone: it holds whether or not the model is right."""
+        return intervals(self.certificate.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints."""
         return {
             "answer": self.answer,
+            "intervals": self.intervals.to_dict(),
             "estimate": self.estimate,
             "denoised": None if self.denoised is None else self.denoised.to_dict(),
             "labels": self.certificate.labels,

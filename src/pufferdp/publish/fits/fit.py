@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,13 @@ from pufferdp.models.bins import parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
+from pufferdp.models.files.json import model_to_dict
 from pufferdp.models.memory import MemoryChain
 from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.ar1 import fit_ar1
+from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
+from pufferdp.publish.fits.checks import Check, check_model
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -35,6 +38,9 @@ from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
     from pufferdp.ledger.ledger import Ledger
+
+MOST_CHECKED: Final = 20_000_000
+"""Checks bring the states to Python; beyond so many records they are not made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,16 @@ class Fit(Paged):
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
     """Where a private fit was charged; None without a ledger."""
+    checks: tuple[Check, ...] = ()
+    """Whether the model describes the data. Exact, so they are for the owner of the data and not in the model file;
+    none of a private fit, and none where they were not asked for."""
+    checked: bool = False
+    """Whether checks were made."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp fit --json`` prints: the model, and the checks where they were made."""
+        checks = {"checks": [check.to_dict() for check in self.checks]} if self.checked else {}
+        return {**model_to_dict(self.model), **checks}
 
 
 def fit(
@@ -75,6 +91,8 @@ def fit(
     ar1: bool = False,
     prior: float | None = None,
     memory: int = 1,
+    as_states: bool = False,
+    checks: bool = True,
     dp_epsilon: float | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -103,6 +121,8 @@ def fit(
         ar1: fit a series of real numbers in place of a chain, each drawn towards the one before.
         prior: added to every transition count, so that states without a move of their own have a row as well.
         memory: how many records the next one depends on: 1, or 2 for a chain of second order.
+        as_states: take the numbers of the column as states, however many there are.
+        checks: ask whether the model describes the data. A private fit leaves this out.
         dp_epsilon: fit from noisy transition counts that lose this much DP.
         ledger: where a private fit is charged before its noise is drawn.
         dataset: which data set of the ledger; one without a model adopts the fitted one.
@@ -132,6 +152,8 @@ def fit(
         clock=clock,
         prior=prior,
         memory=memory,
+        as_states=as_states,
+        checks=checks,
         dp_epsilon=dp_epsilon,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -161,6 +183,7 @@ class Counted:
     """The time from one record to the next, where the data has one."""
     by_slot: npt.NDArray[np.int64] | None = None
     """Of a clock: moves from each slot on, (slots, k, k)."""
+    checks: tuple[Check, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +199,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     prior: float | None
     memory: int
     dp_epsilon: float | None
+    as_states: bool = False
+    checks: bool = True
 
     kind = KIND
 
@@ -263,12 +288,20 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             assert edges is not None
             coding = Coding(labels=bin_names(edges), bins=edges)
         else:
-            coding = Coding(labels=series.found_states() if self.states is None else tuple(self.states))
+            coding = Coding(labels=self._found_states(series) if self.states is None else tuple(self.states))
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         moves = np.array(counts.transitions, dtype=np.int64)
         by_slot = None if self.clock is None else self._by_slot(series, coding, layout.step)
         triples = _triples(series.states(coding, pieces=True), len(coding.labels)) if self.memory == 2 else None
-        return Counted(counts=counts, coding=coding, moves=moves, step=layout.step, by_slot=by_slot, triples=triples)
+        return Counted(
+            counts=counts,
+            coding=coding,
+            moves=moves,
+            step=layout.step,
+            by_slot=by_slot,
+            triples=triples,
+            checks=self._checks(series, coding, counts),
+        )
 
     def _by_slot(self, series: Series, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
         """Moves from each slot on; refuses slots from which there is none."""
@@ -306,6 +339,22 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             return None
         step = series.usual_step()
         return step if step is None or series.on_step(step) else None
+
+    def _found_states(self, series: Series) -> tuple[str, ...]:
+        """The states in the column; refused where they look like numbers or times, which are no states."""
+        if not self.as_states:
+            refuse_times(series)
+            refuse_numbers(series)
+        return series.found_states()
+
+    def _checks(self, series: Series, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
+        """What the exact data say of the model; a private fit must not tell."""
+        if self.dp_epsilon is not None or not self.checks or counts.records > MOST_CHECKED:
+            return None
+        if self.clock is not None or self.memory != 1:
+            return None  # they are about one table of first order
+        self.progress("checking the model")
+        return check_model(series.path(coding, numbers=coding.bins is not None))
 
     def problem(self, exact: Counted) -> FitProblem:
         """What may be spent, on chains of this length; of any where records are missing, or the series goes on."""
@@ -397,6 +446,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             lent_rows=lent,
             dp_epsilon=spent,
             receipt=receipt,
+            checks=exact.checks or (),
+            checked=exact.checks is not None,
         )
         try:
             self.account.ask(adopt)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
-from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief
+from pufferdp.publish.answers.certificate import MISFIT
+from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief, hardly_explained
+from pufferdp.publish.answers.intervals import intervals
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.problem import Problem
     from pufferdp.publish.answers.release import Release
 
-HARDLY: Final = 1e-3
-"""An answer less likely than this to lie so far out is hardly explained by the model."""
 MOST_PEOPLE: Final = 20
 """Of a larger fleet the first are shown."""
 
@@ -106,7 +106,11 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     # The certificate says itself where the promise is about values within the clipping width.
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
     about = secret_words(g["framework"] is not None, width)
-    surprises = surprise(certificate)
+    unexplained = _surprise(certificate)
+    # Certificates of earlier versions do not say it themselves.
+    sealed = certificate
+    if unexplained and MISFIT not in sealed["warnings"]:
+        certificate = {**sealed, "warnings": [*sealed["warnings"], MISFIT]}
     return Page(
         title=f"Private release: {query['name']} of {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}{_delta(g)}, {certificate['created'][:10]}",
@@ -122,12 +126,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
             Section(title="The accuracy", blocks=_accuracy(certificate)),
             Section(
                 title="In the words of the certificate",
-                blocks=(
-                    Words(
-                        (*(f"Warning: {words}" for words in surprises), *promise_sentences(certificate)),
-                        Medium.TERMINAL,
-                    ),
-                ),
+                blocks=(Words(promise_sentences(certificate), Medium.TERMINAL),),
             ),
             *plain_dp(comparison, g["epsilon"], "this release"),
         ),
@@ -148,9 +147,10 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
                 "what decides",
                 what_decides({**certificate["calibration"], "mechanism": certificate["mechanism"]["name"]}),
             ),
+            *unexplained,
         ),
-        warnings=(*certificate["warnings"], *surprises),
-        data=certificate,
+        warnings=tuple(certificate["warnings"]),
+        data=sealed,
         certified=True,
     )
 
@@ -161,27 +161,49 @@ def answer_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
 
 
 def _accuracy(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    accuracy, denoised = certificate["accuracy"], certificate["denoised"]
-    head = [certificate["query"]["name"].partition(":")[0], "released", "estimate"]
-    columns: list[list[str]] = [certificate["labels"]]
-    columns += [[number(v) for v in as_list(certificate[name])] for name in ("answer", "estimate")]
-    if denoised is not None:
-        head += ["denoised", f"{100 * denoised['probability']:.4g} % between", "and"]
-        columns += [[number(v) for v in as_list(denoised[name])] for name in ("mean", "low", "high")]
+    accuracy = certificate["accuracy"]
     errors = (
         f"With probability {1 - accuracy['beta']:.4g} every released number errs by less than "
         f"{number(accuracy['alpha'])}. The expected error, added up over all numbers, is "
         f"{number(certificate['expected_l1_error'])}."
     )
-    caption = (
-        "The released numbers. What stands to their right follows from them and the model, not from the data; the "
-        "estimate is the nearest answer that is possible"
-    )
     return (
         Words((errors,), Medium.PAGES),
-        Table(caption=caption, head=tuple(head), rows=tuple(zip(*columns, strict=True)), least=8),
+        _released(certificate),
+        *_if_the_model_is_right(certificate),
         Figure(make=lambda: release_chart(certificate), caption="The released numbers and the range of the true ones."),
     )
+
+
+def _released(certificate: dict[str, Any]) -> Table:
+    """The released numbers and their ranges, which hold without the model."""
+    ranges = intervals(certificate)
+    sure = f"{100 * ranges.probability:.4g} % between"
+    head = [certificate["query"]["name"].partition(":")[0], "released", sure, "and"]
+    columns = [as_list(certificate["answer"]), as_list(ranges.each.low), as_list(ranges.each.high)]
+    if len(certificate["labels"]) > 1:
+        head += [f"all {sure}", "and"]
+        columns += [as_list(ranges.all.low), as_list(ranges.all.high)]
+    head.append("estimate")
+    columns.append(as_list(certificate["estimate"]))
+    cells = [certificate["labels"], *([number(v) for v in column] for column in columns)]
+    caption = (
+        "The released numbers, and where the true ones lie: each, and all together. This follows from the noise alone, "
+        "whether or not the model is right; the estimate is the nearest answer that is possible"
+    )
+    return Table(caption=caption, head=tuple(head), rows=tuple(zip(*cells, strict=True)), least=8)
+
+
+def _if_the_model_is_right(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """The posterior; nothing where there is none, or where the model hardly explains the answer."""
+    denoised = certificate["denoised"]
+    if denoised is None or hardly_explained(denoised["surprise"]):
+        return ()
+    head = ("if the model is right", "denoised", f"{100 * denoised['probability']:.4g} % between", "and")
+    numbers = ([number(v) for v in as_list(denoised[name])] for name in ("mean", "low", "high"))
+    rows = tuple(zip(certificate["labels"], *numbers, strict=True))
+    caption = "If the model is right: what the released numbers and the model together say of the true ones"
+    return (Table(caption=caption, head=head, rows=rows, least=8),)
 
 
 def as_list(value: Any) -> list[Any]:
@@ -189,17 +211,15 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def surprise(certificate: dict[str, Any]) -> tuple[str, ...]:
-    """Whether the model explains the answer. Several numbers get as many chances to look odd, so each counts less."""
+def _surprise(certificate: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Where the model hardly explains the answer: how likely it thinks the number that lies furthest out."""
     denoised, labels = certificate["denoised"], certificate["labels"]
-    far = as_list(denoised["surprise"]) if denoised is not None else [1.0]
-    least = min(far)
-    if least * len(far) >= HARDLY:
+    if denoised is None or not hardly_explained(denoised["surprise"]):
         return ()
-    which = f"{labels[far.index(least)]}: " if len(far) > 1 else ""
+    far = as_list(denoised["surprise"])
+    least = min(far)
     rare = f"at most {number(least)}" if least <= LEAST_SURPRISE else number(least)
-    unexplained = f"{which}The model hardly explains this answer: one so far out has probability {rare} under it."
-    return (f"{unexplained} Mistrust the model, and the denoised numbers with it.",)
+    return (("surprise", f"{labels[far.index(least)]}: under the model one so far out has probability {rare}"),)
 
 
 def fleet_page(fleet: Fleet) -> Page:

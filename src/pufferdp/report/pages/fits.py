@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from pufferdp.basics.words import number
 from pufferdp.models.files.json import model_to_dict
-from pufferdp.report.page import Page, Section, Words
+from pufferdp.report.charts import Axis, Bars, Chart, Layer, Rule, Text
+from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
+    from pufferdp.publish.fits.checks import Check
     from pufferdp.publish.fits.fit import Fit
+
+MOST_EVIDENCE: Final = 20.0
+"""Bars of the figure end here: beyond a p-value of 1e-20 there is nothing to tell apart."""
+OWNERS: Final = "The checks read the exact data. They are for whoever owns the data, and are not in the model file."
 
 
 def fit_page(fit: Fit) -> Page:
-    """A fitted model, what was left out of it, and what it costs."""
+    """A fitted model, what was left out of it, whether it describes the data, and what it costs."""
     words = [repr(fit.model)]
     if fit.left_out:
         words.append(f"Left out, because the data never leaves them: {', '.join(fit.left_out)}.")
@@ -26,14 +34,82 @@ def fit_page(fit: Fit) -> Page:
         words.append(f"Nothing was seen to follow {shown}: what follows the last state alone stands in its place.")
     if fit.unvisited:
         words.append(f"Not visited: {', '.join(fit.unvisited)}.")
+    if fit.dp_epsilon is None and not fit.checked:
+        words.append("Whether the model describes the data was not checked.")
     if fit.dp_epsilon is None:
         words.append("A model fitted on the data that is released weakens the promise; the certificate will say so.")
     else:
         where = "keep a ledger" if fit.receipt is None else f"charged to data set {fit.receipt.dataset!r}"
         words.append(f"The fit has spent a DP loss of {fit.dp_epsilon:g} on the data: {where}.")
+        words.append("The model was not checked: what the exact data say of it is not covered by that loss.")
     return Page(
         title="A fitted model",
-        sections=(Section(title="The model", blocks=(Words(tuple(words)),)),),
+        sections=(
+            Section(title="The model", blocks=(Words(tuple(words)),)),
+            Section(title="Is the model true?", blocks=_checks(fit.checks)),
+        ),
         data=model_to_dict(fit.model),
         kind="model",
     )
+
+
+def _checks(checks: Sequence[Check]) -> tuple[Block, ...]:
+    """A table of the checks, a figure of them, and what to do where the model fails."""
+    if not checks:
+        return ()
+    made = [check for check in checks if check.p_value is not None]
+    rows = tuple(
+        (
+            check.question,
+            number(check.statistic),
+            "-" if check.degrees_of_freedom is None else f"{check.degrees_of_freedom:,}",
+            "-" if check.p_value is None else _p(check.p_value),
+            {True: "holds", False: "FAILS", None: "not checked"}[check.holds],
+        )
+        for check in checks
+    )
+    head = ("is the model true?", "chi-square", "freedom", "p-value", "verdict")
+    advice = tuple(f"{_capital(check.advice)}." for check in checks if check.holds is False)
+    reasons = tuple(f"Not checked: {check.question}: {check.reason}." for check in checks if check.p_value is None)
+    level = f"A true chain fails each check with probability {number(made[0].level)} at most." if made else ""
+    return (
+        Table(caption="Each check asks whether a chain describes the data", head=head, rows=rows),
+        Figure(make=lambda: checks_chart(checks), caption="Bars beyond the line: the model fails."),
+        Words(tuple(filter(None, (*advice, *reasons, f"{level} {OWNERS}".strip())))),
+    )
+
+
+def checks_chart(checks: Sequence[Check]) -> Chart:
+    """The evidence against the model as bars, a check each; beyond the line the model fails."""
+    made = [check for check in checks if check.p_value is not None][::-1]
+    line = max((-math.log10(check.level) for check in made if check.level is not None), default=0.0)
+    layers: list[Layer] = []
+    spoken = []
+    for y, check in enumerate(made):
+        assert check.p_value is not None
+        verdict = "holds" if check.holds else "fails"
+        evidence = min(MOST_EVIDENCE, -math.log10(check.p_value))
+        layers.append(Bars(at=(y,), values=(evidence,), kind="pale" if check.holds else "full"))
+        layers.append(
+            Text(x=max(evidence, line), y=y, words=f"p {_p(check.p_value)}, {verdict}", align="left", right=5)
+        )
+        spoken.append(f"{check.question}: p {_p(check.p_value)}, {verdict}")
+    if made:
+        layers.append(Rule(at=line, along="x", series=1, label=f"level {number(made[0].level)}"))
+    return Chart(
+        title="Is the model true?",
+        x=Axis(name="evidence against it: digits of the p-value", low=0.0, high=MOST_EVIDENCE * 1.4),
+        y=Axis(scale="names", names=tuple(check.name.replace("-", " ") for check in made)),
+        layers=tuple(layers),
+        alt=f"Evidence against the model. {'; '.join(reversed(spoken))}.",
+        height=1.3 + 0.42 * len(made),
+    )
+
+
+def _p(value: float) -> str:
+    """A p-value; below 1e-20 that alone."""
+    return "below 1e-20" if value < 10**-MOST_EVIDENCE else f"{value:.2g}"
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -212,16 +212,27 @@ function listed(plan) {
 function certified(made) {
   const c = made.certificate;
   const list = (v) => (Array.isArray(v) ? v : [v]);
+  const range = (ends, n) => `${number(list(ends.low)[n])} to ${number(list(ends.high)[n])}`;
+  const sure = `${percent(made.intervals.probability)} between`;
+  const several = c.labels.length > 1;
+  // A model that hardly explains the answer leaves the posterior out.
+  const denoised = made.denoised && list(made.denoised.mean).some((v) => v !== null) ? made.denoised : null;
   const rows = c.labels.map((label, n) => ({
     cells: [
-      label, number(list(made.answer)[n]), number(list(made.estimate)[n]),
-      made.denoised ? `${number(list(made.denoised.low)[n])} to ${number(list(made.denoised.high)[n])}` : "–",
+      label, number(list(made.answer)[n]), range(made.intervals.each, n),
+      ...(several ? [range(made.intervals.all, n)] : []),
+      number(list(made.estimate)[n]),
+      ...(denoised ? [range(denoised, n)] : []),
     ],
   }));
+  const head = [
+    c.query.name, "Released", sure, ...(several ? [`All ${sure}`] : []), "Estimate",
+    ...(denoised ? [`${percent(denoised.probability)} between, if the model is right`] : []),
+  ];
   const where = c.ledger ? `Charged to ${c.ledger.dataset}, row ${c.ledger.position} of the ledger.` : "Not charged to any ledger: count your releases yourself.";
   return [
     el("h3", { text: "Released" }),
-    table([c.query.name, "Released", "Estimate", "95 % between, under the model"], rows, "The released answer"),
+    table(head, rows, "The released answer; its ranges follow from the noise alone"),
     el("div", { className: "chart" }),
     el("p", { text: c.guarantee.statement }),
     ...c.warnings.map((words) => el("p", { className: "warning", text: words })),

@@ -203,7 +203,9 @@ export class Source {
       clear(this.said);
       this.model = { ...fit, label: fit.name };
       const left = fit.left_out.length ? ` Left out, because the data never leaves them: ${fit.left_out.join(", ")}.` : "";
-      clear(this.about, note(fit.words + left), warning());
+      const failed = fit.checks.filter((check) => check.holds === false);
+      const misfits = failed.map((check) => el("p", { className: "warning", text: `The model fails a check (${check.question}): ${check.advice}.` }));
+      clear(this.about, note(fit.words + left), ...misfits, warning());
       await this.change();
     });
   }

@@ -1,0 +1,103 @@
+"""Where the true numbers lie, from the released ones and the law of their noise alone: no model is needed.
+
+A range holds because the noise is known, whatever is believed about the records. What the model adds, if it is right,
+is in ``denoise``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pufferdp.basics.arrays import Floats
+from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.noise import NoiseKind, NoiseLaw
+
+Ends = float | list[float]
+_WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A range for each number of an answer, both ends inside: a number each, or one for each label."""
+
+    low: Ends
+    high: Ends
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals:
+    """The ranges of the true numbers that the noise alone implies."""
+
+    probability: float
+    """What each range of ``each`` holds at least, and what all ranges of ``all`` hold together."""
+    each: Interval
+    """Number by number: each true number lies in its range with this probability."""
+    all: Interval
+    """For all numbers together: with this probability no true number lies outside its range."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in ``release --json``."""
+        return asdict(self)
+
+
+def intervals(certificate: Mapping[str, Any]) -> Intervals:
+    """From the released numbers of a certificate and its noise; cut at what a count, a share or a clipped sum can be.
+
+    Cutting loses nothing, because the true number lies within: where it is in the range, it is in what is left.
+    """
+    law, beta, records = noise_of(certificate), certificate["accuracy"]["beta"], certificate["data"]["records"]
+    limits = _possible(certificate["query"], records)
+    answer = certificate["answer"]
+    several = isinstance(answer, list)
+    numbers = np.asarray(answer if several else [answer], dtype=float)
+    shares = records if certificate["query"]["name"] == QueryKind.FREQUENCY else 1
+
+    def around(alpha: float) -> Interval:
+        ends = _ends(law, numbers, alpha, shares)
+        low, high = (end.tolist() if limits is None else np.clip(end, *limits).tolist() for end in ends)
+        return Interval(low=low, high=high) if several else Interval(low=low[0], high=high[0])
+
+    everything = around(certificate["accuracy"]["alpha"])
+    each = around(law.accuracy_of_each(beta).alpha) if len(numbers) > 1 else everything
+    return Intervals(probability=1 - beta, each=each, all=everything)
+
+
+def noise_of(certificate: Mapping[str, Any]) -> NoiseLaw:
+    """The law of the noise that a certificate states."""
+    noise = certificate["noise"]
+    is_share = certificate["query"]["name"] == QueryKind.FREQUENCY
+    return NoiseLaw(
+        kind=NoiseKind(noise["kind"]),
+        scale=noise["scale"],
+        coordinates=len(certificate["labels"]),
+        unit=1 / certificate["data"]["records"] if is_share else 1.0,
+        balanced=noise.get("balanced") is True,
+    )
+
+
+def _ends(law: NoiseLaw, numbers: Floats, alpha: float, shares: int) -> tuple[Floats, Floats]:
+    """All that lies less than alpha away. Whole noise errs by whole counts, the largest of which is the next smaller.
+
+    Shares are counts divided by the number of records, as the true ones are: so both are rounded alike.
+    """
+    if law.kind not in _WHOLE:
+        return numbers - alpha, numbers + alpha
+    counts, most = np.rint(numbers * shares), round(alpha * shares) - 1
+    return (counts - most) / shares, (counts + most) / shares
+
+
+def _possible(query: Mapping[str, Any], records: int) -> tuple[float, float] | None:
+    """Between what every number of the true answer lies; None where that is not known."""
+    kind, _, _ = query["name"].partition(":")
+    if kind in (QueryKind.COUNT, QueryKind.HISTOGRAM):
+        return 0.0, float(records)
+    if kind == QueryKind.FREQUENCY:
+        return 0.0, 1.0
+    if query["clip"] is None or kind not in (QueryKind.SUM, QueryKind.MEAN):
+        return None
+    low, high = query["clip"]
+    return (low, high) if kind == QueryKind.MEAN else (low * records, high * records)

@@ -1,0 +1,324 @@
+"""Whether a chain describes its data: what a fit asks of the records that it was made from.
+
+Each check but the last asks whether, given a state, its successor is independent of something else: the state before
+it, the hour, the half of the series, the person. Under a chain the successors of a state are independent draws from its
+row, so a table of the successors by that other thing is as if its rows were dealt at random (Anderson & Goodman 1957).
+Pearson's statistic is added up over the states. Its mean and variance, given the margins, are exact (Haldane 1940;
+Dawson 1954), and its law is taken to be the gamma law with this mean and variance. Where all counts are large that is
+the chi-square law with the degrees of freedom given; where some are small it stays honest. Rare rows and columns are
+pooled until no cell expects less than ``LEAST`` records, by the margins alone, so that pooling favours neither answer.
+
+The last check is for numbers that were put into bins: given their states, numbers are taken to be independent.
+
+All of this reads the exact data. It is for whoever owns them, and it is no part of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics.arrays import Floats
+from pufferdp.data.expressions import STEPS
+from pufferdp.data.series import StatePath
+
+Codes = npt.NDArray[np.int64]
+
+LEVEL: Final = 0.01
+"""No check accuses a true chain more often."""
+TOGETHER: Final = 0.02
+"""All checks together accuse a true chain no more often: with more than two, each gets a smaller level (Bonferroni)."""
+LEAST: Final = 2.0
+"""Records that each cell of a table expects at least."""
+LEAST_P: Final = 1e-300
+"""Smaller p-values are given as this."""
+HOURS: Final = 24
+_LEAST_DAYS: Final = 3
+_LEAST_PRODUCTS: Final = 50
+"""Pairs of numbers that differ inside their bins: fewer say too little."""
+_MOST_RANKED: Final = 1 << 18
+"""Records whose numbers are ranked, the first ones: more would cost time and tell no more."""
+_DENSE: Final = 1 << 22
+"""Tables up to this size are counted by place; larger ones by sorting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One question to the data."""
+
+    name: str
+    """``second-order``, ``clock``, ``drift``, ``people`` or ``inside-bins``."""
+    question: str
+    """What is compared, in words."""
+    statistic: float | None = None
+    degrees_of_freedom: int | None = None
+    p_value: float | None = None
+    """How likely a true chain is to look at least as odd; None where it was not checked."""
+    level: float | None = None
+    """Below this p-value the model fails."""
+    reason: str = ""
+    """Why it was not checked."""
+    advice: str = ""
+    """What to do where the model fails."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the model passes; None where it was not checked."""
+        return None if self.p_value is None or self.level is None else self.p_value >= self.level
+
+    def to_dict(self) -> dict[str, Any]:
+        """As in ``fit --json``: the advice where it is needed alone."""
+        out = {**asdict(self), "holds": self.holds}
+        return out if self.holds is False else {**out, "advice": ""}
+
+
+ADVICE: Final = {
+    "second-order": "the state before the last one matters: a chain of second order describes these data better: "
+    "fit --memory 2",
+    "clock": "the moves depend on the hour: a clock of 24 slots describes these data better: fit --clock hour",
+    "drift": "the moves change with time: fit the stretch that you will release (--from, --to), or promise for a class "
+    "that holds for both halves (--confidence on each, or a markov_class of the two)",
+    "people": "people move differently: fit a model for each person and release with --models, or a class of them",
+    "inside-bins": "numbers inside a bin follow their neighbours, which the promise for a sum or a mean through these "
+    "bins takes to be false: model the numbers themselves (fit --ar1), or release counts of the bins",
+}
+QUESTIONS: Final = {
+    "second-order": "first order against second",
+    "clock": "one matrix against a clock of 24 hours",
+    "drift": "first half against second half",
+    "people": "people alike",
+    "inside-bins": "numbers inside bins, given their states",
+}
+
+
+def check_model(path: StatePath) -> tuple[Check, ...]:
+    """Every check that the records allow, each at its level."""
+    tests = [_second_order(path), *_clock(path), _drift(path), *_people(path), *_inside_bins(path)]
+    made = sum(test.p_value is not None for test in tests)
+    level = min(LEVEL, TOGETHER / max(made, 1))
+    return tuple(
+        Check(**{**asdict(test), "level": level if test.p_value is not None else None, "advice": ADVICE[test.name]})
+        for test in tests
+    )
+
+
+def _second_order(path: StatePath) -> Check:
+    """Given a state, the one before it and the one after it."""
+    middle = np.flatnonzero(path.joined[1:-1] & path.joined[2:]) + 1
+    codes = path.codes
+    return _test("second-order", independence(codes[middle], codes[middle - 1], codes[middle + 1]))
+
+
+def _clock(path: StatePath) -> Iterator[Check]:
+    """Given a state, the hour and the state after it; only where the order column holds times."""
+    if path.hours is None:
+        return
+    days = len(np.unique(path.hours // HOURS))
+    if days < _LEAST_DAYS:
+        yield _unchecked("clock", f"the records lie on {days} day(s), and a daily rhythm shows from {_LEAST_DAYS} on")
+        return
+    before = np.flatnonzero(path.joined[1:])
+    slots = path.hours[before] % HOURS
+    yield _test("clock", independence(path.codes[before], slots, path.codes[before + 1], ordered=True))
+
+
+def _drift(path: StatePath) -> Check:
+    """Given a state, the half of its person's series and the state after it."""
+    before = np.flatnonzero(path.joined[1:])
+    return _test("drift", independence(path.codes[before], path.halves[before], path.codes[before + 1], ordered=True))
+
+
+def _people(path: StatePath) -> Iterator[Check]:
+    """Given a state, the person and the state after it; only where people are told apart."""
+    if not path.by_person:
+        return
+    before = np.flatnonzero(path.joined[1:])
+    yield _test("people", independence(path.codes[before], path.persons[before], path.codes[before + 1], ordered=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pearson:
+    """Pearson's statistic over several tables, with the moments that it has when rows are dealt at random."""
+
+    statistic: float
+    degrees_of_freedom: int
+    mean: float
+    variance: float
+
+    @property
+    def p_value(self) -> float:
+        """By the gamma law of this mean and variance."""
+        from scipy.special import gammaincc
+
+        shape, scale = self.mean**2 / self.variance, self.variance / self.mean
+        return max(LEAST_P, float(gammaincc(shape, self.statistic / scale)))
+
+
+def independence(strata: Codes, rows: Codes, columns: Codes, ordered: bool = False) -> Pearson | None:
+    """Whether rows and columns are independent in each stratum; None where too few records say anything.
+
+    Rows that are ``ordered`` are pooled with their neighbours, others with rows that are about as rare. The latter is
+    not for people: how often somebody is seen in a state depends on how soon they leave it, and to pool them by it
+    would accuse true chains.
+    """
+    statistic = mean = variance = 0.0
+    freedom = 0
+    for table in _tables(strata, rows, columns):
+        pooled = pool(table, ordered)
+        if pooled is None:
+            continue
+        high, wide = pooled.shape
+        statistic += pearson(pooled)
+        expected, spread = moments(pooled.sum(axis=1), pooled.sum(axis=0))
+        mean, variance, freedom = mean + expected, variance + spread, freedom + (high - 1) * (wide - 1)
+    if not freedom:
+        return None
+    return Pearson(statistic=statistic, degrees_of_freedom=freedom, mean=mean, variance=variance)
+
+
+def _tables(strata: Codes, rows: Codes, columns: Codes) -> Iterator[npt.NDArray[np.int64]]:
+    """The counts of each stratum, without rows and columns that do not occur in it."""
+    if not len(strata):
+        return
+    high, wide = int(rows.max()) + 1, int(columns.max()) + 1
+    keys = (strata * high + rows) * wide + columns
+    size = (int(strata.max()) + 1) * high * wide
+    if size <= _DENSE:
+        counts = np.bincount(keys, minlength=size)
+        cells = np.flatnonzero(counts)
+        numbers = counts[cells]
+    else:
+        cells, numbers = np.unique(keys, return_counts=True)
+    stratum, rest = np.divmod(cells, high * wide)
+    row, column = np.divmod(rest, wide)
+    for part in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(stratum)) + 1):
+        row_names, row_at = np.unique(row[part], return_inverse=True)
+        column_names, column_at = np.unique(column[part], return_inverse=True)
+        table = np.zeros((len(row_names), len(column_names)), dtype=np.int64)
+        table[row_at, column_at] = numbers[part]
+        yield table
+
+
+def pool(table: npt.NDArray[np.int64], ordered: bool) -> npt.NDArray[np.int64] | None:
+    """The table with rare rows and columns pooled: of several ways the one with the most degrees of freedom.
+
+    None where no two rows and two columns are left.
+    """
+    total = int(table.sum())
+    if min(table.shape) < 2 or total <= 3:
+        return None
+    table = table[:, np.argsort(-table.sum(axis=0), kind="stable")]
+    table = table if ordered else table[np.argsort(-table.sum(axis=1), kind="stable")]
+    widths = table.sum(axis=0)
+    wide, best = len(widths), (0, 0, [0])
+    for kept in sorted({wide, *(min(wide, 2 + round(1.5**step)) for step in range(-2, 12)), 2}):
+        # The most frequent columns as they are, the others as one.
+        least = min(int(widths[: kept - 1].min()), int(widths[kept - 1 :].sum()))
+        starts = _packed(table.sum(axis=1), LEAST * total / least)
+        best = max(best, ((len(starts) - 1) * (kept - 1), kept, starts), key=lambda way: way[0])
+    freedom, kept, starts = best
+    if not freedom:
+        return None
+    merged = np.add.reduceat(table, starts, axis=0)
+    return np.asarray(np.column_stack([merged[:, : kept - 1], merged[:, kept - 1 :].sum(axis=1)]))
+
+
+def _packed(sizes: npt.NDArray[np.int64], least: float) -> list[int]:
+    """Where groups of neighbouring rows begin, each of at least so many records; what is left joins the last."""
+    starts, filled = [0], 0.0
+    for place, size in enumerate(sizes.tolist()):
+        if filled >= least:
+            starts.append(place)
+            filled = 0.0
+        filled += size
+    return starts[:-1] if filled < least and len(starts) > 1 else starts
+
+
+def pearson(table: npt.NDArray[np.int64]) -> float:
+    """Pearson's statistic: N·(Σ n²/(R·C) − 1)."""
+    total = table.sum()
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / total
+    return float(((table - expected) ** 2 / expected).sum())
+
+
+def moments(rows: Sequence[int] | npt.NDArray[np.int64], columns: Sequence[int] | npt.NDArray[np.int64]) -> Any:
+    """Mean and variance of Pearson's statistic over all tables with these margins, dealt at random (Dawson 1954)."""
+    n = float(np.sum(rows))
+    r, c = len(rows), len(columns)
+    v = [(k - 1) * (n - k) / (n - 1) for k in (r, c)]
+    w = [(float((n / np.asarray(s, dtype=float)).sum()) - len(s) ** 2) / (n - 2) for s in (rows, columns)]
+    mean = n / (n - 1) * (r - 1) * (c - 1)
+    return mean, 2 * n / (n - 3) * (v[0] - w[0]) * (v[1] - w[1]) + n * n / (n - 1) * w[0] * w[1]
+
+
+def _inside_bins(path: StatePath) -> Iterator[Check]:
+    """Whether the rank of a number within its bin goes along with the number that follows; only where there are bins.
+
+    Given the states, ranks within a bin have mean 0 whatever follows, so the sum of their products with anything that
+    is made of the next record has mean 0, and its variance is estimated by the sum of the squares. Ranks make it
+    robust: no number weighs more than another.
+    """
+    if path.numbers is None:
+        return
+    codes = path.codes[:_MOST_RANKED]
+    before = np.flatnonzero(path.joined[1:_MOST_RANKED])
+    inside, overall = _ranks(codes, path.numbers[:_MOST_RANKED])
+    following = _centred(overall[before + 1], codes[before])
+    products = inside[before] * following
+    squares = float((products**2).sum())
+    if np.count_nonzero(products) < _LEAST_PRODUCTS:
+        yield _unchecked("inside-bins", "too few numbers differ inside their bins")
+        return
+    statistic = float(products.sum()) ** 2 / squares
+    yield Check(
+        name="inside-bins",
+        question=QUESTIONS["inside-bins"],
+        statistic=statistic,
+        degrees_of_freedom=1,
+        p_value=max(LEAST_P, math.erfc(math.sqrt(statistic / 2))),
+    )
+
+
+def _ranks(codes: Codes, numbers: Codes) -> tuple[Floats, Floats]:
+    """The rank of each number within its bin and among all, ties in the middle, from -1/2 to 1/2.
+
+    Bins rise with their numbers, so one order serves for both.
+    """
+    key = codes * (STEPS + 1) + numbers
+    order = np.argsort(key)
+    ordered, groups = key[order], codes[order]
+    edges = np.concatenate([[0], np.flatnonzero(np.diff(ordered)) + 1, [len(key)]])
+    middle = np.repeat((edges[:-1] + edges[1:]) / 2, np.diff(edges))
+    firsts = np.concatenate([[0], np.flatnonzero(np.diff(groups)) + 1, [len(key)]])
+    sizes = np.diff(firsts)
+    inside, overall = np.empty(len(key)), np.empty(len(key))
+    inside[order] = (middle - np.repeat(firsts[:-1], sizes)) / np.repeat(sizes, sizes) - 0.5
+    overall[order] = middle / len(key) - 0.5
+    return inside, overall
+
+
+def _centred(values: Floats, groups: Codes) -> Floats:
+    """Each value less the mean of its group."""
+    sums, sizes = np.bincount(groups, values), np.bincount(groups)
+    return np.asarray(values - (sums / np.maximum(sizes, 1))[groups])
+
+
+def _test(name: str, result: Pearson | None) -> Check:
+    if result is None:
+        return _unchecked(name, "too few records for it")
+    return Check(
+        name=name,
+        question=QUESTIONS[name],
+        statistic=result.statistic,
+        degrees_of_freedom=result.degrees_of_freedom,
+        p_value=result.p_value,
+    )
+
+
+def _unchecked(name: str, reason: str) -> Check:
+    return Check(name=name, question=QUESTIONS[name], reason=reason)
