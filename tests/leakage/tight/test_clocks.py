@@ -119,6 +119,7 @@ def test_tables_that_are_nearly_equal_leak_as_the_chain(who):
     assert clock.inverse(1.0) == pytest.approx(TightCurve(kernel, adversary=who).inverse(1.0), rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
 def test_without_end_is_what_long_series_tend_to(who):
     """Every record of a long series, one by one, from whatever slot: never above, and as much in the middle."""
@@ -134,6 +135,24 @@ def test_without_end_is_what_long_series_tend_to(who):
             each = leakage_of_losses(turned.kernels, np.full(90, 0.4), start=turned.start, adversary=who)
             assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
             assert each.upper.max() >= found.lower * (1 - 1e-7), (seed, first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_without_end_is_never_below_long_series_with_zeros(who):
+    """Moves that are impossible at some slots: every record of long series, one by one, from whatever slot."""
+    for seed in range(examples(4)):
+        generator = np.random.default_rng([seed, 24])
+        k, slots = int(generator.integers(3, 5)), int(generator.integers(2, 4))
+        kernels = generator.dirichlet(np.ones(k), size=(slots, k)) * (generator.random((slots, k, k)) < 0.6)
+        kernels += np.eye(k) * 0.2 * (kernels.sum(axis=2, keepdims=True) == 0)
+        kernels /= kernels.sum(axis=2, keepdims=True)
+        chain, loss = inputs.chain(kernels, "stationary"), float(generator.choice([0.05, 0.5]))
+        found = TightCurve.of_clock(kernels, length=100_000, adversary=who).leakage(loss)
+        for first in range(slots):
+            turned = inputs.turned(chain, first)
+            each = leakage_of_losses(turned.kernels, np.full(60, loss), start=turned.start, adversary=who, each=False)
+            assert each.lower.max() <= found.upper * (1 + 1e-9), (seed, first)
 
 
 def test_ten_per_cent_less_noise_would_break_the_promise():

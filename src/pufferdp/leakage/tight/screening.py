@@ -287,8 +287,11 @@ class _TurningEnds(_Turning):
         if laws is None:
             return proved
         first = _log_quotients(laws)
-        # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look.
-        proved[:] = self._dies(at, levels - np.max(first, axis=1, initial=0.0, where=np.isfinite(first)), near)
+        # What dies at the lowest μ that any end may ask for, before group privacy ends, needs no closer look. A value
+        # that only the other one allows here may say anything about ends beyond.
+        most = np.nanmax(np.where(np.isnan(first), -np.inf, first), axis=1, initial=0.0)
+        some = np.flatnonzero(np.isfinite(most))
+        proved[some] = self._dies(at[some], levels[some] - most[some], near)
         for grid in (_COARSE, _FINE):
             left = np.flatnonzero(~proved)
             if len(left):
