@@ -178,9 +178,9 @@ class NothingKnown:
             lower = self._step(kernel, bound, tau)
             if (lower <= bound).all():
                 for _ in range(_REFINED[self._two]):  # a step turns bounds into bounds
-                    if float((lower - sides[-1]).max()) <= 1e-5 * float(lower.max()):
+                    before, lower = lower, np.minimum(lower, self._step(kernel, lower, tau))
+                    if float((before - lower).max()) <= 1e-7 * most:
                         break
-                    lower = np.minimum(lower, self._step(kernel, lower, tau))
                 return lower
         return None
 
