@@ -88,7 +88,7 @@ MODELS = [
     model("JSON null", "null", "model.json", "nothing"),
     model("number with 5000 digits", '{"type": ' + "1" * 5000 + "}", "model.json"),
     model("deep nesting", "[" * 100_000, "model.json", "not JSON"),
-    model("unknown type", changed(type="hidden_markov"), "hidden_markov", "markov_chain"),
+    model("unknown type", changed(type="hidden_semi_markov"), "hidden_semi_markov", "markov_chain"),
     model("no type", changed(type=...), "type", "missing"),
     model("type is a list", changed(type=["markov_chain"]), "type"),
     model("no transition", changed(transition=...), "transition", "missing"),

@@ -170,7 +170,7 @@ def test_models_without_records_are_named(rows: pl.DataFrame) -> None:
         (MODELS, {"query": "count:run"}, Exception, "run"),
         (MODELS, {"mechanism": "magic"}, Exception, "mechanism is 'magic'"),
         (
-            {**MODELS, "ann": chain(0.9, 0.4, start=[1.0, 0.0])},
+            {**MODELS, "ann": chain(0.9, 0.4, start=[0.5, 0.5])},
             {"restart": 10},
             Exception,
             "start law is for the first",
@@ -193,8 +193,8 @@ def test_ties_and_missing_values_are_refused_with_their_place() -> None:
 
 def test_a_fitted_model_knows_its_own_data(rows: pl.DataFrame) -> None:
     mine = rows.filter(pl.col("who") == "ann")
-    model = fit(mine, column="state", order="time").model
-    fleet = release_fleet(mine, models={"ann": model}, query="histogram", **ASKED)
+    model = fit(mine, column="state", order="time", missing="hole").model
+    fleet = release_fleet(mine, models={"ann": model}, query="histogram", missing="hole", **ASKED)
     assert any("fitted" in warning for warning in fleet.releases["ann"].certificate.warnings)
 
 
