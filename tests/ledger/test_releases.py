@@ -150,7 +150,7 @@ def test_an_exact_answer_uses_up_its_data_set(tmp_path: Path) -> None:
         (
             CHAIN,
             pd.DataFrame({"x": ["rest"] * 6 + ["active"] * 3, "g": [1] * 5 + [2] * 4}),
-            {"query": "frequency", "by": "g"},
+            {"query": "frequency", "by": "g", "independent": True},
         ),
     ],
 )

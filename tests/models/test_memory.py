@@ -92,7 +92,8 @@ def test_what_is_not_worked_out_is_refused(asked):
         fit(FRAME, column="state", states=["rest", "active"], **asked)
 
 
-@pytest.mark.parametrize("adversary", ["bdp", pytest.param("pufferfish", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_released_and_verified(adversary):
     done = release(
         FRAME[:100],

@@ -42,10 +42,25 @@ def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.nd
     return chain, law, values, there
 
 
-@settings(max_examples=examples(30))
-@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5), query=st.sampled_from(["histogram", "count:s0"]))
+QUERIES = st.sampled_from(["histogram", "count:s0"])
+
+
+@settings(max_examples=examples(5))
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 4), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
+    check_release(seed, states, length, query, adversary)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(75))
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6), query=QUERIES)
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_many_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
+    check_release(seed, states, min(length, 5 if states == 3 else 6), query, adversary)
+
+
+def check_release(seed: int, states: int, length: int, query: str, adversary: str) -> None:
     chain, law, values, there = random_case(seed, states, length)
     frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
     made = pufferdp.release(
@@ -97,7 +112,7 @@ def test_the_noise_is_hardly_more_than_is_needed() -> None:
     assert less > 1.05
 
 
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(75))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_redactions_with_holes(seed: int, states: int, length: int, adversary: str) -> None:
@@ -138,6 +153,7 @@ def test_a_missing_value_beside_what_is_hidden_changes_nothing() -> None:
     assert np.array_equal(np.array(made.probabilities()), np.array(whole.probabilities()))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(15))
 @given(seed=SEEDS, length=st.integers(2, 5))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
@@ -173,8 +189,8 @@ ABSORBING = MarkovChain(transition=[[0.9, 0.1, 0], [0, 0.8, 0.2], [0.3, 0, 0.7]]
     [
         (["a", "c"], "a move from 'a' to 'c' in 1 step,"),
         (["a", None, "c", "b"], "a move from 'c' to 'b' in 1 step,"),
-        (["a", None, "c"], None),  # by way of b
-        (["c", None, "b"], None),
+        pytest.param(["a", None, "c"], None, marks=pytest.mark.slow),  # by way of b
+        pytest.param(["c", None, "b"], None, marks=pytest.mark.slow),
         (["a", "b", "c", "a"], None),
     ],
 )

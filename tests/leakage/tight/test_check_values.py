@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from pufferdp.leakage.curves import curve
+from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.tight.approximate import approximate_leakage, carried_delta
 from pufferdp.leakage.tight.chain import TightCurve, tight_leakage
-from pufferdp.leakage.tight.odds import HiddenOdds, OddsCurve, TreeOdds, largest_log_odds, small_loss_factor
+from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds, largest_log_odds, small_loss_factor
 from pufferdp.leakage.tight.series import leakage_of_losses
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import algorithms

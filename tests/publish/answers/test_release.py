@@ -243,6 +243,7 @@ def test_a_mechanism_that_does_not_apply_is_refused():
         release(FRAME, model=CHAIN, column="state", query="histogram", epsilon=1.0, mechanism="per-record-dp")
 
 
+@pytest.mark.slow
 def test_household_power(shared_data):
     """The 40,963 minutes at 200 W: fitted, planned, released, verified; states that were not visited are said."""
     path = shared_data / "power" / "household_minute.csv.gz"
