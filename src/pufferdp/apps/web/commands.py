@@ -30,17 +30,18 @@ class Script:
         return {"shell": "\n".join(self.shell), "python": "\n".join(self.python)}
 
     def run(self, verb: str, *words: object, **options: object) -> None:
-        """Add a command line; options that are None are left out."""
+        """Add a command line; options that are None or False are left out."""
         parts = ["pufferdp", *verb.split(), *(shlex.quote(str(word)) for word in words)]
         for name, value in options.items():
-            if value is not None:
-                values = value if isinstance(value, tuple) else (value,)
+            if value is not None and value is not False:
+                values = () if value is True else value if isinstance(value, tuple) else (value,)
                 parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(item)) for item in values)]
         self.shell.append(_fold(parts))
 
     def call(self, target: str, function: str, *first: str, **options: object) -> None:
-        """Add a call of a function of ``pufferdp``; options that are None are left out."""
-        given = [*first, *(f"{name}={value!r}" for name, value in options.items() if value is not None)]
+        """Add a call of a function of ``pufferdp``; options that are None or False are left out."""
+        named = {name: value for name, value in options.items() if value is not None and value is not False}
+        given = [*first, *(f"{name}={value!r}" for name, value in named.items())]
         line = f"{target}pufferdp.{function}({', '.join(given)})"
         if len(line) > WIDTH:
             line = f"{target}pufferdp.{function}(\n    " + ",\n    ".join(given) + ",\n)"

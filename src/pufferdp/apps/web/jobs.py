@@ -80,7 +80,7 @@ def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) 
 def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> dict[str, Any]:
     """What stands in a column: its distinct values, or the range of its numbers where they are many."""
     progress("looking at the column")
-    series = open_series(inputs.file(data), Layout(column=column, missing="break"))
+    series = open_series(inputs.file(data), Layout(column=column, missing="hole"))
     try:
         span: tuple[float, float] | None = series.number_range()
     except DataError:
@@ -224,7 +224,7 @@ def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, colum
     believed = inputs.model(model)
     if not believed.needs_length or believed.real_valued:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
-    layout, coding = Layout(column=column, missing="break"), coding_of(believed)
+    layout, coding = Layout(column=column, missing="hole"), coding_of(believed)
     file = inputs.file(data)
     open_series(file, layout).counts(coding)  # refuses what is no state, with the place
     codes = row_codes(file, layout, coding)

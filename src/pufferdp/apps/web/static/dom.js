@@ -153,7 +153,7 @@ export function codeBox() {
 
 // The library speaks to the command line; here its options have other names.
 const NAMES = [
-  ["--missing hole", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--by", "“People”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
+  ["--missing hole", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--by", "“People”"], ["--independent", "“Are people independent?”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
   ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
 ];
 const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);

@@ -55,6 +55,7 @@ export class Source {
     this.order = select([], undefined, again);
     this.by = select([], undefined, again);
     this.restart = el("input", { type: "text", placeholder: "8h", on: { change: again } });
+    this.independent = select([["no", "stop where they do not look like people"], ["yes", "independent, whatever they look like"]], "no", again);
     this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on behind it"]], "refuse", again);
     this.models = select([], WEARER.key, (key) => this.believe(key));
     this.bins = el("input", { type: "text", placeholder: "0,50,100,200", on: { change: again } });
@@ -84,6 +85,7 @@ export class Source {
                 el("summary", { text: "Order, people, gaps" }),
                 field("Order", this.order, "Rows are sorted by this column"),
                 field("People", this.by, "One independent series for each"),
+                field("Are people independent?", this.independent),
                 field("Restart", this.restart, "What follows a longer gap is believed to be independent: 8h, or a number"),
                 field("Where a value is missing", this.missing),
               ),
@@ -140,7 +142,7 @@ export class Source {
     if (!this.file) return null;
     const plain = { column: this.column.value };
     if (this.series) return plain;
-    return { ...plain, order: this.order.value || null, by: this.by.value || null, restart: this.restart.value.trim() || null, missing: this.missing.value };
+    return { ...plain, order: this.order.value || null, by: this.by.value || null, restart: this.restart.value.trim() || null, missing: this.missing.value, independent: this.by.value !== "" && this.independent.value === "yes" };
   }
 
   // Nothing of an older choice stays on the screen while a new one is read.
