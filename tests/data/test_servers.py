@@ -177,7 +177,7 @@ def test_a_table_has_no_row_order(engine: Engine) -> None:
 def test_a_chain_is_fitted_and_an_answer_released(engine: Engine) -> None:
     rows = random_rows(8, list(LABELS))
     source = engine.source(rows, "hours", "text")
-    expected = answer(rows, code=LABELS.index, size=3, restart=2)
+    expected = answer(rows, code=LABELS.index, size=3, restart=2, step=True)
     assert expected is not None
     options = {"column": "value", "order": "when", "by": "who.am.i", "restart": "2h", "missing": "hole"}
     model = fit(source, **options).model
