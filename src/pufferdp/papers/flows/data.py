@@ -111,4 +111,4 @@ def _power(path: Path) -> tuple[MarkovChain, Lengths]:
         fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=BINS, checks=False).model
     )
     assert chain is not None
-    return chain, open_series(path, layout).counts(coding_of(chain)).lengths
+    return chain, open_series(path, layout).counts(coding_of(chain), pieces=True).lengths

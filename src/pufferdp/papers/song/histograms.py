@@ -54,12 +54,12 @@ TABLE_3: Final[Mapping[tuple[float, str], float]] = {
 
 def steps(path: Path) -> tuple[MarkovChain, Lengths]:
     """One person's steps in four classes; a missing value ends a chain."""
-    return _fitted(path, Layout(column="steps", missing="break"), STEP_BINS)
+    return _fitted(path, Layout(column="steps", missing="hole"), STEP_BINS)
 
 
 def household(path: Path) -> tuple[MarkovChain, Lengths]:
     """A household's power in bins of 200 W."""
-    return _fitted(path, Layout(column="global_active_power_kw", order="datetime", missing="break"), POWER_BINS)
+    return _fitted(path, Layout(column="global_active_power_kw", order="datetime", missing="hole"), POWER_BINS)
 
 
 def _fitted(path: Path, layout: Layout, bins: str) -> tuple[MarkovChain, Lengths]:
@@ -67,7 +67,7 @@ def _fitted(path: Path, layout: Layout, bins: str) -> tuple[MarkovChain, Lengths
     model = fit(path, column=layout.column, order=layout.order, missing=layout.missing, bins=bins, checks=False).model
     chain = chain_of(model)
     assert chain is not None
-    return chain, open_series(path, layout).counts(coding_of(chain)).lengths
+    return chain, open_series(path, layout).counts(coding_of(chain), pieces=True).lengths
 
 
 def table_1(setting: Setting, *, epsilon: float = 1.0) -> Result:
