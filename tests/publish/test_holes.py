@@ -52,16 +52,10 @@ def test_releases_with_holes(seed: int, states: int, length: int, query: str, ad
     check_release(seed, states, length, query, adversary)
 
 
-@pytest.mark.slow
-@settings(max_examples=examples(75))
-@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6), query=QUERIES)
-@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
-def test_many_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
-    check_release(seed, states, min(length, 5 if states == 3 else 6), query, adversary)
-
-
 def check_release(seed: int, states: int, length: int, query: str, adversary: str) -> None:
     chain, law, values, there = random_case(seed, states, length)
+    # A chain that leaves states for ever has laws too rare for a double on a series without end, and takes long.
+    assume(chain.irreducible)
     frame = pl.DataFrame({"state": pl.Series(values, dtype=pl.String)})
     made = pufferdp.release(
         frame, model=chain, column="state", query=query, epsilon=1, adversary=adversary, missing="hole"
@@ -71,7 +65,8 @@ def check_release(seed: int, states: int, length: int, query: str, adversary: st
     assert pufferdp.verify(certificate.to_dict()).valid
     # As any algorithm with its loss: nothing is spent on what is missing.
     losses = [1 / certificate.calibration.sigma if t in there else 0.0 for t in range(length)]
-    assert algorithms.leakage([chain.transition], law, losses, adversary).max() <= 1 + 1e-7
+    for target in range(length):
+        assert algorithms.chain_leakage([chain.transition], law, losses, target, adversary) <= 1 + 1e-7
     if query == "histogram" and certificate.noise.balanced:
         return  # the oracle of answers has independent noise
     # As the noisy answer itself.
@@ -112,7 +107,7 @@ def test_the_noise_is_hardly_more_than_is_needed() -> None:
     assert less > 1.05
 
 
-@settings(max_examples=examples(75))
+@settings(max_examples=examples(150))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_redactions_with_holes(seed: int, states: int, length: int, adversary: str) -> None:
