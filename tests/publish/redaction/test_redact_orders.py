@@ -84,7 +84,7 @@ def test_rows_are_found_by_their_number_whatever_the_order(seed: int, kind: str,
     kept = [n for n in range(len(frame)) if n + 1 not in expected]
     assert got["activity"].iloc[kept].fillna("-").tolist() == frame["activity"].iloc[kept].fillna("-").tolist()
     assert sorted(result.private) == private
-    assert {b.first + n for b in result.blocks for n in range(len(b.marks))} == expected
+    assert {b.first + n for b in result.blocks for n in range(len(b.marks))} & there == expected
     assert result.certificate is not None
     assert pufferdp.verify(json.loads(json.dumps(result.certificate.to_dict()))).valid
 
