@@ -576,7 +576,10 @@ def test_a_touched_certificate_is_not_valid(change: Any, reseal: bool, word: str
 
 def test_an_untouched_certificate_is_valid(run: Run, folder: Path) -> None:
     content = _certificate(run, folder)
-    for name, inside in (("cert.json", content), ("release.json", {"answer": content["answer"], "certificate": content})):
+    for name, inside in (
+        ("cert.json", content),
+        ("release.json", {"answer": content["answer"], "certificate": content}),
+    ):
         write(folder, {name: inside})
         result = run("verify", name, "--json")
         assert (result.code, result.err) == (0, "")
