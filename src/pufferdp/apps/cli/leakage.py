@@ -47,6 +47,14 @@ def leakage(
     length: Annotated[
         str | None, typer.Option("--length", help="Records in the longest chain; other models know their size.")
     ] = None,
+    unit: options.UnitName = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", help="An aggregate with this DP loss every 1d, 6h or so many records, for ever."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option("--window", help="With --every: how far back each aggregate reads, such as 7d.")
+    ] = None,
     adversary: options.AdversaryName = "bdp",
     figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,
@@ -61,11 +69,13 @@ def leakage(
     if losses is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query, "--length": length}
         others |= {"--stream": stream, "--stream-target": stream_target}
+        others |= {"--unit": unit, "--every": every, "--window": window}
         _losses(model, losses, adversary, outputs, as_json, others)
         return
     if stream is not None or stream_target is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query}
         others |= {"--dp-delta": dp_delta, "--delta": delta, "--profile": profile}
+        others |= {"--unit": unit, "--every": every, "--window": window}
         _stream(model, stream, stream_target, length, adversary, figure, outputs, as_json, others)
         return
     from pufferdp.assess.dp import leakage_lines, leakage_of
@@ -92,6 +102,9 @@ def leakage(
             dp_delta=None if dp_delta is None else options.number("dp_delta", dp_delta),
             delta=None if delta is None else options.number("delta", delta),
             privacy=None if profile is None else read_profile(profile),
+            unit=unit,
+            every=every,
+            window=window,
         )
         content, text = result.to_dict(), str(result)
         if figure is not None:
