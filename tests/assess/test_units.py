@@ -77,7 +77,7 @@ def test_windows_that_touch_a_block_are_counted(window, every, unit):
 
 
 def test_curves_of_units_are_drawn():
-    report = leakage_of(HOURS, dp_epsilon=0.5, unit="6h", length=48)
+    report = leakage_of(HOURS, dp_epsilon=0.5, unit="6h", length=12)
     lines = leakage_lines(HOURS, report)
     assert all(a <= b for a, b in itertools.pairwise(lines["curves"]["tight"]))
 

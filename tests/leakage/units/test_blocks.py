@@ -147,8 +147,8 @@ def test_blocks_that_never_forget_are_bounded_by_all_blocks():
 def test_starts_that_are_not_worked_out_say_so():
     with pytest.raises(NotApplicableError, match="the odds curve bounds any"):
         BlockCurve(W, block=2, start="any")
-    with pytest.raises(NotApplicableError, match="up to 48 records"):
-        BlockCurve(W, block=2, start=[1.0, 0.0, 0.0], length=49)
+    with pytest.raises(NotApplicableError, match="up to 24 records"):
+        BlockCurve(W, block=2, start=[1.0, 0.0, 0.0], length=25)
 
 
 @pytest.mark.slow

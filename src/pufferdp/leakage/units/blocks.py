@@ -28,7 +28,7 @@ from pufferdp.leakage.tight.outlook import Outlook, Rows
 from pufferdp.leakage.tight.series import first_order, lanes, worst_pairs
 from pufferdp.leakage.tight.sides import solve
 
-EXPLICIT: Final = 48
+EXPLICIT: Final = 24
 """Records up to which every place of a block in the series is looked at by itself."""
 _SHARE: Final = 1e-7
 """How near to the root a loss is searched for."""
@@ -179,6 +179,8 @@ class BlockCurve:
     def _explicit(self, tau: float) -> tuple[float, float]:
         """Every place that blocks can have: all borders, and with them all targets."""
         n = self.length or 1
+        if self.chain.stationary:
+            return self._explicit_stationary(tau, n)
         both = lanes(self.chain, n)
         lower = upper = 0.0
         for phase in range(min(self.block, n)):
@@ -194,6 +196,38 @@ class BlockCurve:
                     possible = both.possible[first][:, None] & self._reach(int(last - first + 1))
                     lower = max(lower, tau + _worst(before[b].lower, after[b].lower, possible))
                     upper = max(upper, tau + _worst(before[b].upper, after[b].upper, possible))
+        return lower, upper
+
+    def _explicit_stationary(self, tau: float, n: int) -> tuple[float, float]:
+        """Where no place is unlike another, a side is known by its number of records."""
+        both = lanes(self.chain, 2)
+        losses = np.zeros(max(self.block, 2) * n)
+        losses[:: self.block] = tau
+        counts = np.arange(n)
+        sides = [self._by_records(kernels[:1], losses, counts) for kernels in (both.before, both.after)]
+        reach, block = self._reach(self.block), self.block
+        lower, upper = (
+            max(
+                # The first and the last block have one side alone; those of one record have the longest.
+                [float(table[n - 1].max()) for table in tables]
+                + [_worst(tables[BEFORE][a], tables[AFTER][n - block - a], reach) for a in range(1, n - block)]
+            )
+            for tables in zip(*sides, strict=True)
+        )
+        return tau + lower, tau + upper
+
+    def _by_records(self, kernels: Floats, losses: Floats, counts: Ints) -> tuple[Floats, Floats]:
+        """One lane for sides of so many records: what it adds at least and at most, (count, k, k)."""
+        k = self.chain.size
+        x, y = np.nonzero(~np.eye(k, dtype=bool))
+        at, pair = np.nonzero((counts[:, None] > 0) & np.ones(len(x), dtype=bool))
+        lower, upper = np.zeros((len(counts), k, k)), np.zeros((len(counts), k, k))
+        if len(at):
+            look = Outlook(kernels[None], np.ones((1, k)), self.adversary is Adversary.BDP, False)
+            rows = Rows(np.zeros((1, len(at)), dtype=np.int64), counts[at][None], losses[None], x[pair], y[pair])
+            bracket = solve(look, rows, own=float(losses.max()), width=self.width)
+            lower[at, x[pair], y[pair]] = np.maximum(bracket.lower[0], 0.0)
+            upper[at, x[pair], y[pair]] = np.maximum(bracket.upper[0], 0.0)
         return lower, upper
 
     def _sides(self, kernels: Floats, losses: Floats, offsets: Ints, possible: Mask) -> list[Sides]:

@@ -14,6 +14,7 @@ from pufferdp.basics.progress import Progress
 from pufferdp.leakage.curves import small_loss_slopes
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
@@ -122,6 +123,8 @@ class Plan(Ranking[Candidate]):
     def multiplies(self) -> dict[str, float]:
         """By how much correlation multiplies a small epsilon, by curve; empty where no such number is known."""
         p = self.problem
+        if p.unit is not None:
+            return {}
         names = ("independent", "general", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
         return small_loss_slopes({name: problem_curve(name, p) for name in names})
 
@@ -136,6 +139,7 @@ class Plan(Ranking[Candidate]):
             **({"delta": p.delta} if p.delta else {}),
             **({"part": True} if p.part else {}),
             **({"holes": True} if p.holes else {}),
+            **({} if p.unit is None else {"unit": p.unit.to_dict()}),
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
@@ -182,6 +186,7 @@ def plan(
     delta: float = 0.0,
     part: bool = False,
     holes: bool = False,
+    unit: str | int | Unit | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
@@ -199,6 +204,7 @@ def plan(
         delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
         part: whether the chains are parts of series that go on before and after them, as for a release from a stretch.
         holes: whether records are missing between those that will be read, as with ``missing="hole"`` of a release.
+        unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         progress: called with a few words before each mechanism.
     """
     problem = Problem(
@@ -211,6 +217,7 @@ def plan(
         delta=delta,
         part=part,
         holes=holes,
+        unit=None if unit is None else Unit.of(unit, model),
     )
     return plan_problem(problem, beta=beta, progress=progress)
 
@@ -243,6 +250,8 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     try:
         if problem.endless and not mechanism.holds_for_parts(problem):
             raise NotApplicableError(HOLES if problem.holes else PART)
+        if problem.unit is not None and not mechanism.holds_for_units(problem):
+            raise NotApplicableError(f"is not worked out for {problem.unit.words} as the unit")
         calibration, reason = mechanism.calibrate(problem), None
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):

@@ -16,6 +16,7 @@ from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
 from pufferdp.models.hidden import hidden_of
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
@@ -46,6 +47,8 @@ class Problem:
     holes: bool = False
     """Whether records of a chain are missing, so that the chains are longer than what is read of them. A missing record
     is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
+    unit: Unit | None = None
+    """A period whose records are one secret together; without it every record's value is one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -56,6 +59,8 @@ class Problem:
             checks.length(length)
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
+        if self.unit is not None and self.secrets is not None:
+            raise ParameterError("secrets of one's own take the place of a unit: leave one of them out")
         if self.secrets is not None:
             self.model.check_secrets()
             if self.adversary is not Adversary.PUFFERFISH:
@@ -104,6 +109,11 @@ class Problem:
         Curves and quilts never fall as a series grows, so the longest decides for all.
         """
         return MOST_RECORDS if self.endless else self.longest
+
+    @property
+    def block(self) -> int:
+        """Records that change together, of those that are read."""
+        return 1 if self.unit is None else min(self.unit.records, self.longest)
 
     @cached_property
     def bound(self) -> BoundQuery:
@@ -243,6 +253,10 @@ class Mechanism(ABC):
 
         It is where ``find`` looks at ``series_length`` and no other length, or lets all records change that are read.
         """
+        return False
+
+    def holds_for_units(self, problem: Problem) -> bool:
+        """Whether its noise hides all records of a period at once (``Problem.unit``)."""
         return False
 
     @abstractmethod
