@@ -219,6 +219,21 @@ class BlockBound(Curve):
 
 
 @dataclass(frozen=True, eq=False)
+class OfRecords(Curve):
+    """A curve for blocks, read at the DP loss of records: all of a block may change, so that it is lost as often."""
+
+    of_blocks: Curve
+    records: int
+
+    def _value(self, dp_loss: float) -> float:
+        lost = self.records * dp_loss
+        return self.of_blocks(lost) if lost <= LARGEST else math.inf
+
+    def _most(self, epsilon: float) -> float:
+        return self.of_blocks.inverse(epsilon) / self.records
+
+
+@dataclass(frozen=True, eq=False)
 class Lowest(Curve):
     """The pointwise minimum of several curves: each is a bound, so the least of them is one."""
 

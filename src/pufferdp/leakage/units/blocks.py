@@ -148,7 +148,9 @@ class BlockCurve:
         sides = [self._stationary_side(lane, tau, records) for lane, records in ((BEFORE, before), (AFTER, after))]
         reach = self._reach(self.block)
         lower = _worst(sides[BEFORE].lower, sides[AFTER].lower, reach)
-        upper = _worst(sides[BEFORE].upper, sides[AFTER].upper, reach)
+        # Without an end a block may also lie in two series, where one begins anew: then its ends go with any others.
+        joined = np.ones_like(reach) if self.length is None else reach
+        upper = _worst(sides[BEFORE].upper, sides[AFTER].upper, joined)
         # The first and the last block have one side alone, and may be shorter.
         edges = max(float(side.upper.max()) for side in sides)
         return tau + lower, tau + max(upper, edges)
