@@ -36,6 +36,8 @@ from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
 from pufferdp.leakage.units.blocks import BlockCurve, BlockOdds, most_blocks
+from pufferdp.leakage.units.events import EventCurve, StretchCurve
+from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
@@ -209,7 +211,7 @@ class BlockBound(Curve):
     Its DP loss is that of a block: how far any output can move when all records of one block change.
     """
 
-    beliefs: tuple[BlockCurve | BlockOdds, ...]
+    beliefs: tuple[BlockCurve | BlockOdds | StretchCurve, ...]
 
     def _value(self, dp_loss: float) -> float:
         return max(belief(dp_loss) for belief in self.beliefs)
@@ -459,6 +461,30 @@ def _unit_tight(series: SeriesModel, length: int | None, adversary: Adversary, u
         for chain in series.chains
     )
     return BlockBound("tight", theorem, beliefs)
+
+
+def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") -> Curve:
+    """What any algorithm with a DP loss for each record leaks about a stretch, or about an event in it."""
+    series = series_of(model)
+    if series is None or series.rhythm is not None or hidden_of(series) is not None or not series.chains:
+        raise NotApplicableError("secrets in a stretch are worked out for chains that can be listed")
+    if any(chain.any_start or chain.given_start is not None for chain in series.chains):
+        raise NotApplicableError("secrets in a stretch are worked out for chains that start in their stationary law")
+    records, before, after = secret.records, secret.before, secret.after
+    beliefs: list[StretchCurve] = []
+    for chain in series.chains:
+        table = chain.transition
+        if secret.state is None:
+            beliefs.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
+        else:
+            state = model.labels.index(secret.state)
+            beliefs.append(
+                EventCurve(table, state=state, records=records, before=before, after=after, adversary=adversary)
+            )
+    exact = all(belief.exact for belief in beliefs)
+    note = "" if exact else "an upper bound; for two states, and for somebody who knows no record, it would be reached"
+    theorem = "what the worst DP algorithm leaks about a stretch, or a plan from record to record for an event in it "
+    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(beliefs), note=note)
 
 
 _UNIT_MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {

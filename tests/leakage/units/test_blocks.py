@@ -34,7 +34,7 @@ def test_check_values_of_three_blocks(loss, alike, turned):
     joint, blocks = table([ACTIVITY], stationary(ACTIVITY), 6), cut(6, 2, 0)
     programme = block_pairs(joint, blocks, 1, loss, ())
     curve = BlockCurve(ACTIVITY, block=2, length=6, adversary="pufferfish")
-    before, after = (curve._stationary_side(lane, loss, 2) for lane in (0, 1))
+    before, after = (curve.stationary_side(lane, loss, 2) for lane in (0, 1))
     assert programme[(), 3, 0] == pytest.approx(alike, abs=1e-6)
     assert programme[(), 2, 1] == pytest.approx(turned, abs=1e-6)
     assert loss + before.upper[1, 0] + after.upper[1, 0] == pytest.approx(alike, abs=1e-6)

@@ -55,6 +55,7 @@ def leakage(
     window: Annotated[
         str | None, typer.Option("--window", help="With --every: how far back each aggregate reads, such as 7d.")
     ] = None,
+    secret: options.SecretText = None,
     adversary: options.AdversaryName = "bdp",
     figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,
@@ -66,6 +67,12 @@ def leakage(
         sources={"the model": model, "the profile": profile, "the losses": losses},
         overwrite=overwrite,
     )
+    if secret is not None:
+        others = {"--query": query, "--dp-delta": dp_delta, "--delta": delta, "--profile": profile, "--unit": unit}
+        others |= {"--stream": stream, "--stream-target": stream_target, "--losses": losses, "--figure": figure}
+        others |= {"--every": every, "--window": window}
+        _secret(model, secret, dp_epsilon, target, length, adversary, as_json, others)
+        return
     if losses is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query, "--length": length}
         others |= {"--stream": stream, "--stream-target": stream_target}
@@ -111,6 +118,40 @@ def leakage(
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
         outputs.show(content, text, as_json, lambda path: leakage_figure(content, believed.labels).save(path))
+
+
+def _secret(
+    model: str,
+    secret: str,
+    dp_epsilon: str | None,
+    target: str | None,
+    length: str | None,
+    adversary: str,
+    as_json: bool,
+    others: dict[str, str | None],
+) -> None:
+    """What leaks about a stretch as a whole, or about an event in it."""
+    from pufferdp.assess.secrets import secret_leakage
+    from pufferdp.basics import checks
+    from pufferdp.models.files.json import load_model
+
+    for name, value in others.items():
+        if value is not None:
+            raise ParameterError(f"{name} is {value}; it does not go with --secret: leave it out", value=value)
+    with options.progress() as progress:
+        progress("reading the model")
+        believed = load_model(model)
+        progress("following the stretch")
+        report = secret_leakage(
+            believed,
+            secret,
+            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            target=None if target is None else options.number("target", target),
+            length=None if length is None else checks.length(length.strip()),
+            adversary=adversary,
+        )
+        content, text = report.to_dict(), str(report)
+    options.show(content, text, as_json)
 
 
 def _losses(

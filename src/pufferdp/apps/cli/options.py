@@ -74,6 +74,10 @@ AdversaryName = Annotated[
         "--adversary", help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others)."
     ),
 ]
+SecretText = Annotated[
+    str | None,
+    typer.Option("--secret", help="One secret: ever:STATE:FROM..TO (at some time), or all:FROM..TO (all of it)."),
+]
 UnitName = Annotated[
     str | None,
     typer.Option(

@@ -4,6 +4,6 @@ docs/theory/units.md has the theorems and their proofs.
 
 - ``blocks``: a period as the unit. An algorithm has a DP loss for a whole block of records, and the secret is what a
   block holds.
-- ``stretch``: losses are those of records, and the secret is the joint value of several that follow each other.
-- ``events``: losses are those of records, and the secret is whether a state occurred in a stretch.
+- ``events``: losses are those of records, and the secret is a stretch: what all its records hold together, or whether
+  a state occurred in it. ``coupling`` has the small problem that each step of an event's recursion solves.
 """

@@ -145,18 +145,21 @@ class BlockCurve:
 
     def _long(self, tau: float, before: int | None, after: int | None) -> tuple[float, float]:
         """A block between two sides of so many records. Sides never fall as they grow, so the longest bound all."""
-        sides = [self._stationary_side(lane, tau, records) for lane, records in ((BEFORE, before), (AFTER, after))]
-        reach = self._reach(self.block)
-        lower = _worst(sides[BEFORE].lower, sides[AFTER].lower, reach)
+        sides = [self.stationary_side(lane, tau, records) for lane, records in ((BEFORE, before), (AFTER, after))]
+        reach = self.reach(self.block)
+        lower = worst_pair(sides[BEFORE].lower, sides[AFTER].lower, reach)
         # Without an end a block may also lie in two series, where one begins anew: then its ends go with any others.
         joined = np.ones_like(reach) if self.length is None else reach
-        upper = _worst(sides[BEFORE].upper, sides[AFTER].upper, joined)
+        upper = worst_pair(sides[BEFORE].upper, sides[AFTER].upper, joined)
         # The first and the last block have one side alone, and may be shorter.
         edges = max(float(side.upper.max()) for side in sides)
         return tau + lower, tau + max(upper, edges)
 
-    def _stationary_side(self, lane: int, tau: float, records: int | None) -> Sides:
-        """The same records beside every block: each m-th spends the loss, and a series may end behind any of them."""
+    def stationary_side(self, lane: int, tau: float, records: int | None, *, each: bool = False) -> Sides:
+        """The same records beside every block: each m-th spends the loss, and a series may end behind any of them.
+
+        With ``each`` every pair of values is known to the width, otherwise only those that can be the worst.
+        """
         both, k = lanes(self.chain, 2), self.chain.size
         if records == 0:
             return Sides.nothing(k)
@@ -169,7 +172,7 @@ class BlockCurve:
         rows = Rows(zeros, np.full_like(zeros, -1 if records is None else records), losses, x, y, repeats=True)
         likely, own = first_order(kernels, rows), np.full(len(x), tau)
         # Where all blocks are possible only the worst pair of each side counts; others need not be known better.
-        largest = bool(self._reach(self.block).all())
+        largest = not each and bool(self.reach(self.block).all())
         record = zeros[0] if largest else np.arange(len(x))
         parts = worst_pairs(look, rows, record, own, likely, None, self.width, largest=largest)
         lower, upper = np.zeros((k, k)), np.zeros((k, k))
@@ -195,9 +198,9 @@ class BlockCurve:
             after = self._sides(both.after, losses[AFTER, 1:], ends, both.possible[ends])
             for b, (first, last) in enumerate(zip(starts, ends, strict=True)):
                 if _several_values(self.chain, both.possible[first], int(last - first + 1)):
-                    possible = both.possible[first][:, None] & self._reach(int(last - first + 1))
-                    lower = max(lower, tau + _worst(before[b].lower, after[b].lower, possible))
-                    upper = max(upper, tau + _worst(before[b].upper, after[b].upper, possible))
+                    possible = both.possible[first][:, None] & self.reach(int(last - first + 1))
+                    lower = max(lower, tau + worst_pair(before[b].lower, after[b].lower, possible))
+                    upper = max(upper, tau + worst_pair(before[b].upper, after[b].upper, possible))
         return lower, upper
 
     def _explicit_stationary(self, tau: float, n: int) -> tuple[float, float]:
@@ -207,12 +210,12 @@ class BlockCurve:
         losses[:: self.block] = tau
         counts = np.arange(n)
         sides = [self._by_records(kernels[:1], losses, counts) for kernels in (both.before, both.after)]
-        reach, block = self._reach(self.block), self.block
+        reach, block = self.reach(self.block), self.block
         lower, upper = (
             max(
                 # The first and the last block have one side alone; those of one record have the longest.
                 [float(table[n - 1].max()) for table in tables]
-                + [_worst(tables[BEFORE][a], tables[AFTER][n - block - a], reach) for a in range(1, n - block)]
+                + [worst_pair(tables[BEFORE][a], tables[AFTER][n - block - a], reach) for a in range(1, n - block)]
             )
             for tables in zip(*sides, strict=True)
         )
@@ -247,7 +250,7 @@ class BlockCurve:
                 out[b].upper[x[pair[row]], y[pair[row]]] = max(bracket.upper[0, row], 0.0)
         return out
 
-    def _reach(self, records: int) -> Mask:
+    def reach(self, records: int) -> Mask:
         """Which first and last values a block of so many records can have."""
         pattern, found = self.chain.kernels[0] > 0, np.eye(self.chain.size, dtype=bool)
         for bit in bin(records - 1)[2:]:
@@ -267,7 +270,7 @@ def _several_values(chain: Chain, first: Mask, records: int) -> bool:
     return bool(first.sum() > 1)
 
 
-def _worst(before: Floats, after: Floats, possible: Mask) -> float:
+def worst_pair(before: Floats, after: Floats, possible: Mask) -> float:
     """The most that both sides add, over blocks (first, last) against (first', last') that are possible."""
     blocks = np.argwhere(possible)
     first, last = blocks.T

@@ -13,6 +13,7 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
+from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
 from pufferdp.models.hidden import hidden_of
@@ -49,6 +50,8 @@ class Problem:
     is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
     unit: Unit | None = None
     """A period whose records are one secret together; without it every record's value is one."""
+    secret: StretchSecret | None = None
+    """The only secret: what a stretch holds, or whether a state occurred in it. For plans."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -59,8 +62,8 @@ class Problem:
             checks.length(length)
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
-        if self.unit is not None and self.secrets is not None:
-            raise ParameterError("secrets of one's own take the place of a unit: leave one of them out")
+        if sum(about is not None for about in (self.unit, self.secrets, self.secret)) > 1:
+            raise ParameterError("a promise is about a unit, a secret or secrets of one's own: name one of them")
         if self.secrets is not None:
             self.model.check_secrets()
             if self.adversary is not Adversary.PUFFERFISH:
@@ -257,6 +260,10 @@ class Mechanism(ABC):
 
     def holds_for_units(self, problem: Problem) -> bool:
         """Whether its noise hides all records of a period at once (``Problem.unit``)."""
+        return False
+
+    def holds_for_secrets(self, problem: Problem) -> bool:
+        """Whether its noise hides a stretch, or an event in it (``Problem.secret``)."""
         return False
 
     @abstractmethod

@@ -279,7 +279,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
                         problem.epsilon,
                         problem.adversary.knows,
                         "an answer released by this plan",
-                        **secret_words(own, width, content.get("unit")),
+                        **secret_words(own, width, content.get("unit"), content.get("secret")),
                     ),
                 ),
             ),
@@ -305,7 +305,8 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
 def _beside(promised: dict[str, Any]) -> str:
     """What a promise has beside its epsilon: a delta, or a period that it is about."""
     delta = f", delta {promised['delta']:g}" if "delta" in promised else ""
-    return delta + (f" about {Unit(**promised['unit']).words}" if "unit" in promised else "")
+    delta += f" about {Unit(**promised['unit']).words}" if "unit" in promised else ""
+    return delta + (f" about {promised['secret']['words']}" if "secret" in promised else "")
 
 
 def _records(plan: dict[str, Any]) -> str:

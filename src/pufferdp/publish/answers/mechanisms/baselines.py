@@ -8,7 +8,7 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, Absent, Curve, curve
+from pufferdp.leakage.curves import CURVES, Absent, Curve, curve, secret_curve
 from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 
@@ -55,6 +55,10 @@ class Group(Mechanism):
         """All records may change at once, whatever belongs together."""
         return True
 
+    def holds_for_secrets(self, problem: Problem) -> bool:
+        """All records may change at once, whatever is secret about them."""
+        return True
+
     def find(self, problem: Problem) -> Calibrated:
         """The most that records which depend on each other can move the answer, over ε."""
         return Calibrated(sigma=self._group_sensitivity(problem) / problem.epsilon)
@@ -79,6 +83,8 @@ _READ_ALONE: Final = ("independent", "general")
 
 def problem_curve(name: str, problem: Problem) -> Curve:
     """A curve by name, for chains as long as the problem needs."""
+    if problem.secret is not None:
+        return secret_curve(problem.model, problem.secret, str(problem.adversary))
     if problem.unit is not None:
         endless = problem.endless and name not in _READ_ALONE
         length = None if endless else problem.longest
@@ -105,6 +111,10 @@ class CurveNoise(Mechanism):
     def holds_for_units(self, problem: Problem) -> bool:
         """Its curve is about periods then; one that is not worked out for them says so."""
         return True
+
+    def holds_for_secrets(self, problem: Problem) -> bool:
+        """The tight curve of the secret itself."""
+        return self.curve == "tight"
 
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
