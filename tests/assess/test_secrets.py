@@ -108,7 +108,7 @@ def test_plans_hide_an_event_with_the_noise_that_its_curve_asks_for():
 
 
 def test_classes_that_can_be_listed_are_as_bad_as_their_worst_chain():
-    both = MarkovClass(chains=[PAIR, MarkovChain(transition=[[0.6, 0.4], [0.3, 0.7]], states=["rest", "active"])])
+    both = MarkovClass(models=[PAIR, MarkovChain(transition=[[0.6, 0.4], [0.3, 0.7]], states=["rest", "active"])])
     worst = secret_leakage(both, "ever:active:2..4", dp_epsilon=0.5, length=5, adversary="pufferfish").leakage
     alone = secret_leakage(PAIR, "ever:active:2..4", dp_epsilon=0.5, length=5, adversary="pufferfish").leakage
     assert worst >= alone

@@ -482,7 +482,7 @@ def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") ->
                 EventCurve(table, state=state, records=records, before=before, after=after, adversary=adversary)
             )
     exact = all(belief.exact for belief in beliefs)
-    note = "" if exact else "an upper bound; for two states, and for somebody who knows no record, it would be reached"
+    note = "" if exact else "an upper bound, which need not be reached"
     theorem = "what the worst DP algorithm leaks about a stretch, or a plan from record to record for an event in it "
     return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(beliefs), note=note)
 

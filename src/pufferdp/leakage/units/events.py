@@ -44,7 +44,8 @@ class StretchCurve:
     2.096793
     """
 
-    exact: bool = True
+    exact: bool
+    """Whether some algorithm leaks as much; where some steps are impossible, contents that differ everywhere may be."""
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class StretchCurve:
         self.adversary = checks.adversary(adversary)
         self._single = BlockCurve(transition, block=1, adversary=str(self.adversary))
         self.chain = self._single.chain
+        self.exact = bool((self.chain.kernels > 0).all())
         known = np.flatnonzero(np.asarray(inputs.chain(transition, "stationary").start) > 0)
         self.states = {int(state): n for n, state in enumerate(known)}
         """Where each state of the table that occurs stands among those of the chain."""
