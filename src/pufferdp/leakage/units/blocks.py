@@ -36,6 +36,8 @@ _WIDTH: Final = 1e-8
 """How narrow brackets are by default, as a share of the leakage."""
 _AT_ONCE: Final = 8
 """Blocks that are passed at once at most, where one has zeros."""
+_LONGEST: Final = 1 << 18
+"""Records of a block that are kept apart; longer ones are taken to be as long."""
 BEFORE, AFTER = 0, 1
 
 
@@ -163,7 +165,8 @@ class BlockCurve:
         both, k = lanes(self.chain, 2), self.chain.size
         if records == 0:
             return Sides.nothing(k)
-        losses = np.zeros((1, self.block))
+        # Shorter blocks spend the loss more often, so that they leak no less; so far away nothing is told apart.
+        losses = np.zeros((1, min(self.block, _LONGEST)))
         losses[0, 0] = tau
         kernels = (both.before if lane == BEFORE else both.after)[None, :1]
         look = Outlook(kernels, np.ones((1, k)), self.adversary is Adversary.BDP, True)
@@ -206,7 +209,7 @@ class BlockCurve:
     def _explicit_stationary(self, tau: float, n: int) -> tuple[float, float]:
         """Where no place is unlike another, a side is known by its number of records."""
         both = lanes(self.chain, 2)
-        losses = np.zeros(max(self.block, 2) * n)
+        losses = np.zeros(max(n, 2))
         losses[:: self.block] = tau
         counts = np.arange(n)
         sides = [self._by_records(kernels[:1], losses, counts) for kernels in (both.before, both.after)]

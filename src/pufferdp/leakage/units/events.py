@@ -93,8 +93,11 @@ class StretchCurve:
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
-        before, after = self.sides(tau)
-        return self.records * tau + worst_pair(before.upper, after.upper, self._single.reach(self.records))
+        return self._whole(tau, self.sides(tau))
+
+    def _whole(self, tau: float, sides: tuple[Sides, Sides]) -> float:
+        reach = self._single.reach(self.records)
+        return self.records * tau + worst_pair(sides[BEFORE].upper, sides[AFTER].upper, reach)
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss whose leakage is at most ``epsilon``; 0 where there is none."""
@@ -154,18 +157,17 @@ class EventCurve(StretchCurve):
 
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss shifts the odds between the event and its opposite by more."""
-        whole = super().__call__(loss)
-        return whole if self.adversary is not Adversary.PUFFERFISH else max(self.ways(loss))
+        return max(self.ways(loss))
 
     def ways(self, loss: float) -> tuple[float, float]:
         """What algorithms leak that speak for the event, and those that speak against it."""
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0, 0.0
-        whole = StretchCurve.__call__(self, tau)
+        sides = self.sides(tau)
+        whole = self._whole(tau, sides)
         if self.adversary is not Adversary.PUFFERFISH:
             return whole, whole
-        sides = self.sides(tau)
         return min(whole, self._price(tau, sides, turned=False)), min(whole, self._price(tau, sides, turned=True))
 
     def _price(self, tau: float, sides: tuple[Sides, Sides], *, turned: bool) -> float:
