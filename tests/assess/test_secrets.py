@@ -96,15 +96,15 @@ def test_secrets_that_cannot_be_read_are_refused(text, model, words):
 
 def test_plans_hide_an_event_with_the_noise_that_its_curve_asks_for():
     planned = plan(
-        HOURS, "count:hospital", epsilon=1.0, length=672, secret="ever:hospital:2024-05-03", adversary="pufferfish"
-    )
-    loss = EventCurve(W, state=2, records=24, before=648, after=648, adversary="pufferfish").inverse(1.0)
+        HOURS, "count:hospital", epsilon=1.0, length=60, secret="ever:hospital:2024-05-03 08:00..2024-05-03 12:00",
+        adversary="pufferfish",
+    )  # fmt: skip
+    loss = EventCurve(W, state=2, records=5, before=55, after=55, adversary="pufferfish").inverse(1.0)
     assert planned.best.mechanism == "curve-tight"
     assert planned.best.calibration.scale == pytest.approx(1 / loss, rel=1e-5)
     assert {c.mechanism for c in planned.candidates if c.applies} == {"curve-tight", "group"}
-    assert "about whether it was hospital at some time on 2024-05-03" in str(planned).replace("\n", " ")
+    assert "about whether it was hospital at some time from 2024-05-03 08:00" in str(planned).replace("\n", " ")
     assert planned.to_dict()["secret"]["state"] == "hospital"
-    assert "whether it was hospital" in planned._repr_html_()
 
 
 def test_classes_that_can_be_listed_are_as_bad_as_their_worst_chain():
