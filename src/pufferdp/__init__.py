@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pufferdp.assess.losses import LossesReport as LossesReport, leakage_of_losses as leakage_of_losses
     from pufferdp.assess.privacy import ZCdp as ZCdp, read_profile as read_profile
     from pufferdp.assess.robustness import Robustness as Robustness, robustness as robustness
+    from pufferdp.assess.secrets import SecretReport as SecretReport, secret_leakage as secret_leakage
     from pufferdp.assess.streams import (
         StreamBudget as StreamBudget,
         StreamReport as StreamReport,

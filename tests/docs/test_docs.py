@@ -318,6 +318,7 @@ TOURED = [
     "guide/heart-rate.md",
     "guide/secrets.md",
     "guide/leakage.md",
+    "guide/units.md",
     "guide/approximate.md",
     "guide/streams.md",
     "guide/outside.md",

@@ -12,10 +12,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from pufferdp.assess.aggregates import Aggregates
 from pufferdp.assess.privacy import DpPromise, dp_promise
 from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
@@ -28,6 +30,7 @@ from pufferdp.leakage.tight.approximate import (
     least_epsilon,
 )
 from pufferdp.models.base import Model
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
@@ -86,11 +89,21 @@ class LeakageReport(Paged):
     """Names of the model's states, for what is asked."""
     foreign: frozenset[str] = frozenset()
     """Curves about another kind of model; a table leaves them out."""
+    unit: Unit | None = None
+    """A period whose records change together: losses and leakages are about whole periods then."""
+    aggregates: Aggregates | None = None
+    """Aggregates that come again and again, for ever; ``given`` is then what all of them lose of a record."""
 
     @property
     def universal(self) -> bool:
         """Whether the best curve bounds every DP algorithm."""
         return self.holds_for in (EVERY_ALGORITHM, EVERY_APPROXIMATE)
+
+    @property
+    def each(self) -> float | None:
+        """The DP loss of one aggregate, or what one may spend by the best curve."""
+        total = self.curves[self.best] if self.inverse else self.given
+        return None if total is None or self.aggregates is None else total / self.aggregates.reads
 
     @property
     def approximate(self) -> bool:
@@ -114,6 +127,8 @@ class LeakageReport(Paged):
             "privacy": self.privacy,
             "holds_for": self.holds_for,
             "notes": dict(self.notes),
+            **({} if self.unit is None else {"unit": self.unit.to_dict()}),
+            **({} if self.aggregates is None else {"aggregates": {**self.aggregates.to_dict(), "each": self.each}}),
         }
         if self.inverse:
             return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
@@ -132,6 +147,9 @@ def leakage_of(
     delta: float | None = None,
     privacy: object = None,
     d_in: float | None = None,
+    unit: str | int | Unit | None = None,
+    every: str | int | None = None,
+    window: str | int | None = None,
 ) -> LeakageReport:
     """What algorithms with a DP loss leak about one record, or the DP loss that keeps the leakage within a target.
 
@@ -148,14 +166,26 @@ def leakage_of(
             measurement, or an accountant or PLD of dp_accounting. Where it allows several pairs, the best one is
             taken: for a ``target`` the one with the least delta, for a ``delta`` the one with the least epsilon.
         d_in: for an OpenDP measurement whose input is no data set: how far one record moves it.
+        unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records. The
+            DP loss is then that of an algorithm where all records of one period change.
+        every: an aggregate with this DP loss comes every so often, for ever: a period, or a number of records.
+        window: how far back each of them reads; as far as ``every`` if it is left out.
     """
+    period = None if unit is None else Unit.of(unit, model)
+    aggregates = _aggregates(model, every, window, period, length, privacy)
+    if aggregates is not None:
+        dp_epsilon = None if dp_epsilon is None else checks.epsilon(dp_epsilon, "dp_epsilon") * aggregates.reads
+        dp_delta = None if dp_delta is None else checks.delta(dp_delta, "dp_delta") * aggregates.reads
     promise = _promise(dp_epsilon, dp_delta, target, delta, privacy, d_in)
-    adversary, records = checks.adversary(adversary), _records(model, length)
+    adversary = checks.adversary(adversary)
+    records = MOST_RECORDS if aggregates is not None else _records(model, length, period)
+    if period is not None and query is not None:
+        raise ParameterError("the exact leakage of a query is about single records: leave --query or --unit out")
     allowed = None if target is None else checks.epsilon(target, "target")
     failing = None if delta is None else checks.delta(delta)
     spent_delta = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
     approximate = spent_delta > 0 or bool(failing) or (promise is not None and bool(promise.profile.deltas.any()))
-    curves_by_name = curves(model, records, adversary)
+    curves_by_name = _curves(model, records, adversary, period)
     if approximate:
         curves_by_name = {name: _for_every_algorithm(curve) for name, curve in curves_by_name.items()}
         if query is not None:
@@ -210,7 +240,7 @@ def leakage_of(
         best=best,
         query=None if query is None else parsed_query.name,
         adversary=adversary,
-        length=records,
+        length=None if aggregates is not None else records,
         epsilon=pair.epsilon,
         delta=pair.delta,
         dp_delta=pair.dp_delta,
@@ -219,7 +249,35 @@ def leakage_of(
         notes={c.name: c.note for c in curves_by_name.values() if c.note},
         states=model.labels,
         foreign=frozenset(name for name, c in curves_by_name.items() if isinstance(c, Absent) and c.foreign),
+        unit=period,
+        aggregates=aggregates,
     )
+
+
+def _aggregates(
+    model: Model, every: object, window: object, unit: Unit | None, length: int | None, privacy: object
+) -> Aggregates | None:
+    """How often records are read, where aggregates come again and again."""
+    if every is None:
+        if window is not None:
+            raise ParameterError(f"window is {window}; it goes with --every: say how often it is read", value=window)
+        return None
+    if length is not None:
+        raise ParameterError(f"length is {length}; with --every the series has no end: leave it out", value=length)
+    if privacy is not None:
+        raise ParameterError("--every takes the loss of one aggregate: give --dp-epsilon in place of a profile")
+    return Aggregates.of(model, every, window, unit)
+
+
+def _curves(model: Model, records: int | None, adversary: Adversary, unit: Unit | None) -> dict[str, Curve]:
+    """Every curve; of a series without end those that add up all its records are left out."""
+    endless = records == MOST_RECORDS
+    length = None if endless and unit is not None else records
+    found = curves(model, length, adversary, unit=None if unit is None else unit.records)
+    if endless and unit is None:
+        reason = "adds up the losses of all records, and a series without end has too many"
+        found["general"] = Absent("general", "", reason) if not found["independent"].applies else found["general"]
+    return found
 
 
 def _promise(
@@ -296,7 +354,8 @@ def _inverse_pair(curve: Curve, allowed: float, loss: float, spent: float, faili
 
 def leakage_lines(model: Model, report: LeakageReport, query: str | Query | None = None) -> dict[str, Any]:
     """Curves over a range of DP losses around a report, and exact points: what the figure shows."""
-    curves_by_name = curves(model, report.length, report.adversary)
+    records = MOST_RECORDS if report.aggregates is not None else report.length
+    curves_by_name = _curves(model, records, report.adversary, report.unit)
     middle = report.curves[report.best] if report.inverse else report.given
     assert middle is not None
     steps = 20 if model.size <= _QUICK_STATES else 4
@@ -323,7 +382,9 @@ def _problem(model: Model, query: Query, records: int | None, epsilon: float, ad
     return Problem(model=model, query=query, lengths=lengths, epsilon=epsilon, adversary=adversary)
 
 
-def _records(model: Model, length: int | None) -> int | None:
+def _records(model: Model, length: int | None, unit: Unit | None = None) -> int | None:
+    if length is None and unit is not None:
+        return None  # a series of any length
     if model.needs_length and length is None:
         raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
     if length is not None and not model.takes_length:

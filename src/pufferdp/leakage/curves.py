@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
-from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.additive.ar1 import ar1_factor
 from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
@@ -35,6 +35,9 @@ from pufferdp.leakage.tight import any_start
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
+from pufferdp.leakage.units.blocks import BlockCurve, BlockOdds, most_blocks
+from pufferdp.leakage.units.events import EventCurve, StretchCurve
+from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
@@ -202,6 +205,37 @@ class OddsBound(Curve):
 
 
 @dataclass(frozen=True, eq=False)
+class BlockBound(Curve):
+    """What any algorithm with one loss for a whole block of records leaks about a block; of several beliefs the worst.
+
+    Its DP loss is that of a block: how far any output can move when all records of one block change.
+    """
+
+    beliefs: tuple[BlockCurve | BlockOdds | StretchCurve, ...]
+
+    def _value(self, dp_loss: float) -> float:
+        return max(belief(dp_loss) for belief in self.beliefs)
+
+    def _most(self, epsilon: float) -> float:
+        return min(belief.inverse(epsilon) for belief in self.beliefs) if epsilon > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class OfRecords(Curve):
+    """A curve for blocks, read at the DP loss of records: all of a block may change, so that it is lost as often."""
+
+    of_blocks: Curve
+    records: int
+
+    def _value(self, dp_loss: float) -> float:
+        lost = self.records * dp_loss
+        return self.of_blocks(lost) if lost <= LARGEST else math.inf
+
+    def _most(self, epsilon: float) -> float:
+        return self.of_blocks.inverse(epsilon) / self.records
+
+
+@dataclass(frozen=True, eq=False)
 class Lowest(Curve):
     """The pointwise minimum of several curves: each is a bound, so the least of them is one."""
 
@@ -258,9 +292,13 @@ class _OtherKindError(NotApplicableError):
     """A bound for another kind of model."""
 
 
-def curve(name: str, model: Model, length: int | None = None, adversary: str = "bdp") -> Curve:
-    """One curve by name; an absent one where it does not apply."""
+def curve(
+    name: str, model: Model, length: int | None = None, adversary: str = "bdp", *, unit: int | None = None
+) -> Curve:
+    """One curve by name; an absent one where it does not apply. With a unit it is about blocks of so many records."""
     kind = checks.adversary(adversary)
+    if unit is not None:
+        return _unit_curve(name, model, length, kind, checks.length(unit, "unit"))
     if model.needs_length and length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     try:
@@ -269,15 +307,19 @@ def curve(name: str, model: Model, length: int | None = None, adversary: str = "
         return Absent(name, "", str(error), foreign=isinstance(error, _OtherKindError))
 
 
-def curves(model: Model, length: int | None = None, adversary: str = "bdp") -> dict[str, Curve]:
+def curves(
+    model: Model, length: int | None = None, adversary: str = "bdp", *, unit: int | None = None
+) -> dict[str, Curve]:
     """Every curve by name, those that do not apply among them.
 
     Args:
         model: the model or class.
         length: records in the longest chain of a series; other models know their records.
         adversary: whom the bound is for: bdp, pufferfish or dp.
+        unit: records in a block: losses are then those of whole blocks, and so is what leaks. A series may have any
+            length then.
     """
-    return {name: curve(name, model, length, adversary) for name in CURVES}
+    return {name: curve(name, model, length, adversary, unit=unit) for name in CURVES}
 
 
 def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") -> Lowest:
@@ -295,6 +337,11 @@ def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") 
 def lowest(candidates: Mapping[str, Curve]) -> Lowest:
     """The lowest of some curves at every tau."""
     applying = tuple(curve for curve in candidates.values() if curve.applies)
+    if not applying:
+        reasons = "; ".join(
+            f"{c.name} {c.reason}" for c in candidates.values() if isinstance(c, Absent) and not c.foreign
+        )
+        raise NotApplicableError(f"no curve applies: {reasons}")
     narrow = [curve.holds_for for curve in applying if curve.holds_for != EVERY_ALGORITHM]
     holds_for = narrow[0] if narrow else EVERY_ALGORITHM
     return Lowest("best", "the least of several upper bounds", applying, holds_for=holds_for)
@@ -310,7 +357,7 @@ def small_loss_slopes(curves_by_name: Mapping[str, Curve]) -> dict[str, float]:
     odds, tight = (curves_by_name.get(name) for name in ("odds", "tight"))
     general = curves_by_name.get("general")
     slopes = {"odds": odds.factor} if isinstance(odds, OddsBound) else {}
-    if general is not None and slopes.get("odds", 0.0) >= general(1.0) * (1 - 1e-6):
+    if general is not None and general.applies and slopes.get("odds", 0.0) >= general(1.0) * (1 - 1e-6):
         del slopes["odds"]  # group privacy says as much, and of correlation nothing
     if isinstance(tight, TightBound):
         slopes["tight"] = tight.slope
@@ -364,6 +411,88 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem += "over every adversary" if factor.exact else "bounded (docs/theory/gaussian.md)"
     many = f"too many records for every adversary: the factor is a proved bound, and one has {factor.lower:.6g}"
     return Line("gaussian-exact", theorem, factor.upper, holds_for=CLIPPED, note="" if factor.exact else many)
+
+
+def _unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    """A curve for blocks; those that are not worked out say so."""
+    series = series_of(model)
+    if series is None:
+        raise ParameterError("a unit is a stretch of a series, and the model has records without an order")
+    try:
+        if name not in _UNIT_MAKERS:
+            raise NotApplicableError("is not worked out for units of several records")
+        return _UNIT_MAKERS[name](series, length, adversary, unit)
+    except NotApplicableError as error:
+        return Absent(name, "", str(error), foreign=name not in _UNIT_MAKERS)
+
+
+def _unit_independent(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    if adversary is not Adversary.DP and series.dependent(length or MOST_RECORDS) > 1:
+        raise NotApplicableError("records are correlated, and a DP loss does not count what one block shows of another")
+    return Line("independent", "a block's own loss (independent records, or all others known)", 1.0)
+
+
+def _unit_general(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    if length is None:
+        raise NotApplicableError("adds up the losses of all blocks, and a series without end has too many")
+    blocks = most_blocks(length, unit) if series.dependent(length) > 1 else 1
+    return Line("general", "group privacy over all blocks (Dwork & Roth 2014, Theorem 2.2)", float(blocks))
+
+
+def _unit_odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    theorem = "from the largest odds ratios of a step and of a block (docs/theory/units.md, Theorem 3)"
+    if hidden_of(series) is not None:
+        raise NotApplicableError("is not worked out for units of hidden chains")
+    if series.box is not None:
+        step = OddsCurve.of_box(series.box.low, series.box.high).log_odds[0]
+        return BlockBound("odds", theorem, (BlockOdds.of_steps(step, unit, length),))
+    kernels = [series.rhythm] if series.rhythm is not None else [chain.transition[None] for chain in series.chains]
+    if not kernels:
+        raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
+    return BlockBound("odds", theorem, (BlockOdds.of_chains(kernels, unit, length),))
+
+
+def _unit_tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    theorem = "what the worst algorithm with a loss for each block leaks (docs/theory/units.md, Theorems 1 and 2)"
+    if series.rhythm is not None or hidden_of(series) is not None or not series.chains:
+        raise NotApplicableError("of a whole block is worked out for chains that can be listed; the odds curve bounds")
+    beliefs = tuple(
+        BlockCurve(chain.transition, block=unit, start=chain.start, length=length, adversary=str(adversary))
+        for chain in series.chains
+    )
+    return BlockBound("tight", theorem, beliefs)
+
+
+def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") -> Curve:
+    """What any algorithm with a DP loss for each record leaks about a stretch, or about an event in it."""
+    series = series_of(model)
+    if series is None or series.rhythm is not None or hidden_of(series) is not None or not series.chains:
+        raise NotApplicableError("secrets in a stretch are worked out for chains that can be listed")
+    if any(chain.any_start or chain.given_start is not None for chain in series.chains):
+        raise NotApplicableError("secrets in a stretch are worked out for chains that start in their stationary law")
+    records, before, after = secret.records, secret.before, secret.after
+    beliefs: list[StretchCurve] = []
+    for chain in series.chains:
+        table = chain.transition
+        if secret.state is None:
+            beliefs.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
+        else:
+            state = model.labels.index(secret.state)
+            beliefs.append(
+                EventCurve(table, state=state, records=records, before=before, after=after, adversary=adversary)
+            )
+    exact = all(belief.exact for belief in beliefs)
+    note = "" if exact else "an upper bound, which need not be reached"
+    theorem = "what the worst DP algorithm leaks about a stretch, or a plan from record to record for an event in it "
+    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(beliefs), note=note)
+
+
+_UNIT_MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {
+    "independent": _unit_independent,
+    "general": _unit_general,
+    "odds": _unit_odds,
+    "tight": _unit_tight,
+}
 
 
 def _refuse_clock(model: Model) -> None:

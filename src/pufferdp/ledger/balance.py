@@ -14,6 +14,7 @@ from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
 from pufferdp.ledger.totals import Rule, State, left_over
 from pufferdp.models.base import Model
+from pufferdp.models.units import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +85,8 @@ class DataSet(Paged):
     """What leaks where no record was charged more than those that were asked about."""
     asked_left: float | None = None
     """The DP loss that one more release on them may have."""
+    unit: Unit | None = None
+    """The period that the budget is about; None: single records."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp ledger show --json`` prints."""
@@ -116,6 +119,7 @@ class DataSet(Paged):
             "created": self.created,
             "position": self.position,
             "head": self.head,
+            **({} if self.unit is None else {"period": self.unit.to_dict()}),
             **self._delta_parts(),
             **self._range_parts(),
         }
@@ -185,6 +189,7 @@ def balance(
         calendar=calendar,
         asked_leakage=asked_leakage,
         asked_left=asked_left,
+        unit=None if definition.get("unit") is None else Unit(**definition["unit"]),
     )
 
 
@@ -214,7 +219,7 @@ def flow_balance(name: str, definition: dict[str, Any], state: State, budget: Fl
 def _curve_name(rule: Rule | None, state: State, leakage: float | None) -> str | None:
     if rule is None or not state.releases:
         return None
-    if state.epsilon is not None and leakage == state.epsilon:
+    if state.epsilon is not None and leakage == rule.own_promise(state):
         return "own"
     if state.spent > LARGEST:
         return None

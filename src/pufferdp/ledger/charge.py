@@ -208,6 +208,7 @@ def additive(
     holes: bool = False,
     ranges: Ranges = EVERYTHING,
     approximate: Mapping[str, float] | None = None,
+    unit: Mapping[str, Any] | None = None,
 ) -> Charge:
     """Noise on an answer, as a certificate describes it.
 
@@ -228,6 +229,7 @@ def additive(
         holes: whether records are missing between those read, so that the chains are longer.
         ranges: which records were read.
         approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
+        unit: the period that the promise is about, with its number of records; by default it is about records.
     """
     return Charge(
         kind="additive",
@@ -251,6 +253,7 @@ def additive(
             **({} if approximate is None else {"delta": approximate["delta"], "euclidean": approximate["move"]}),
             **({"part": True} if part else {}),
             **({"holes": True} if holes else {}),
+            **({} if unit is None else {"unit": dict(unit)}),
         },
         model=model,
         adversary=adversary,

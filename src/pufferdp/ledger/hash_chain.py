@@ -31,13 +31,16 @@ def definition(
     budget: float | dict[str, Any],
     created: str,
     delta: float | None = None,
+    unit: dict[str, Any] | None = None,
 ) -> str:
     """What a data set is, as canonical JSON. Its digest is the head of an empty data set.
 
-    A budget in total variation is a part of its own, and has no adversary. A pure one has no delta.
+    A budget in total variation is a part of its own, and has no adversary. A pure one has no delta, and one about
+    single records no unit.
     """
     content = {"dataset": name, "model": model, "adversary": adversary, "budget": budget, "created": created}
-    return canonical_json({"schema": VERSION, **content, **({} if delta is None else {"delta": delta})})
+    more = {name: value for name, value in {"delta": delta, "unit": unit}.items() if value is not None}
+    return canonical_json({"schema": VERSION, **content, **more})
 
 
 def link(previous: str, position: int, created: str, problem: str, identity: str | None = None) -> str:

@@ -37,7 +37,7 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
     now = ledger.dataset(name)
     rule = None
     if now.model is not None and now.adversary is not None:
-        rule = Rule(now.model, now.adversary, now.budget, now.delta_budget)
+        rule = Rule(now.model, now.adversary, now.budget, now.delta_budget, now.unit)
     with ledger.store.reading() as session:
         sql = "SELECT position, created, problem FROM ledger_entries WHERE dataset = ? ORDER BY position"
         rows = list(session.rows(sql, name))

@@ -16,6 +16,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import Ranges
+from pufferdp.leakage.curves import curves
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.apply import Account, adopt, apply_charges, keep, now
 from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
@@ -33,6 +34,7 @@ from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
+from pufferdp.models.units import Unit
 
 
 class Ledger:
@@ -53,7 +55,7 @@ class Ledger:
     def __init__(self, place: str | os.PathLike[str], *, create: bool = False, wait: float = WAIT) -> None:
         self.store = open_store(place, create=create, wait=wait)
         self._models: dict[str, Model] = {}
-        self._rules: dict[tuple[str, str, float, float], Rule] = {}
+        self._rules: dict[tuple[str, str, float, float, Unit | None], Rule] = {}
         self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
         self._seen: dict[str, Receipt] = {}
@@ -80,16 +82,19 @@ class Ledger:
         adversary: str = "bdp",
         budget: float | FlowBudget,
         delta: float | None = None,
+        unit: str | int | Unit | None = None,
     ) -> DataSet:
         """A new data set with its model, its adversary and its budget; none of them can be changed later.
 
         Without a model it waits for a private fit, which spends a DP loss and adopts the model it finds. With a delta
         the budget is approximate, and has room for releases that are. A data set for transition flows has a
-        ``FlowBudget`` in total variation, and no adversary.
+        ``FlowBudget`` in total variation, and no adversary. With a unit, such as a day, the budget is about whole
+        periods: what a record loses counts as often as a period has records.
         """
         if not hash_chain.can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
         sha = None if model is None else model_digest(model)
+        period = None if unit is None else _period(unit, model, delta, budget)
         if isinstance(budget, FlowBudget):
             if delta is not None:
                 raise ParameterError("a budget in total variation has no delta: leave it out", value=delta)
@@ -98,7 +103,8 @@ class Ledger:
         else:
             adversary, most = checks.adversary(adversary), checks.epsilon(budget, "budget")
             delta = (checks.delta(delta) or None) if delta is not None else None
-            definition = hash_chain.definition(name, sha, str(adversary), most, now(), delta)
+            about = None if period is None else period.to_dict()
+            definition = hash_chain.definition(name, sha, str(adversary), most, now(), delta, about)
         with self.store.writing() as session:
             if list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
                 raise LedgerError(f"data set {name!r} is in the ledger already; choose another name", value=name)
@@ -291,7 +297,8 @@ class Ledger:
     def _rule(self, session: Session, definition: dict[str, Any], state: State) -> Rule | None:
         if state.model is None or isinstance(definition["budget"], dict):
             return None
-        key = state.model, definition["adversary"], definition["budget"], definition.get("delta", 0.0)
+        unit = None if definition.get("unit") is None else Unit(**definition["unit"])
+        key = state.model, definition["adversary"], definition["budget"], definition.get("delta", 0.0), unit
         if key not in self._rules:
             model = self.model(session, state.model)
             self._rules[key] = Rule(model, checks.adversary(key[1]), *key[2:])
@@ -306,3 +313,18 @@ class Ledger:
             else:
                 raise LedgerError(f"the model {sha} is missing from the ledger; restore a backup", value=sha)
         return self._models[sha]
+
+
+def _period(unit: object, model: Model | None, delta: float | None, budget: float | FlowBudget) -> Unit:
+    """The period that a budget is about; refuses what is not worked out for periods."""
+    if model is None:
+        raise ParameterError("a unit goes by the model's step: give the model too, or leave the unit out", value=unit)
+    if delta is not None or isinstance(budget, FlowBudget):
+        raise ParameterError("a budget about whole periods is pure, and in epsilon: leave the unit out", value=unit)
+    period = Unit.of(unit, model)
+    best_of = [c for c in curves(model, None, unit=period.records).values() if c.applies]
+    if not best_of:
+        raise ParameterError(
+            f"what leaks about {period.words} is not worked out for this model: leave the unit out", value=unit
+        )
+    return period

@@ -53,6 +53,12 @@ def refuse_other_model(
 
 def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
     """Redactions: all of one data set keep the same records private, and leakages add for those who know records."""
+    if charge.private is not None and definition.get("unit") is not None:
+        raise RefusedError(
+            f"what a redaction leaks is about records, and the budget of data set {name!r} is about whole periods "
+            f"({definition['unit']['name']}): charge it to a data set without a unit",
+            value=charge.private,
+        )
     if charge.together is not None:
         _refuse_other_earlier(name, state, charge)
         return

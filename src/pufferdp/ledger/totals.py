@@ -22,12 +22,13 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest, curve, curves, lowest
+from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest, OfRecords, curve, curves, lowest
 from pufferdp.leakage.tight.approximate import allowed_loss, carried_delta
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import add_taus, reading_of
 from pufferdp.ledger.record_sums import DELTA, LOSS, RecordSums, add_up
 from pufferdp.models.base import Model
+from pufferdp.models.units import Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +195,10 @@ def left_over(budget: float, leakage: float) -> float:
 class Rule:
     """The leakage curve of one data set, read backwards and forwards. What was computed is kept."""
 
-    def __init__(self, model: Model, adversary: Adversary, budget: float, delta: float = 0.0) -> None:
-        self.model, self.adversary, self.budget, self.delta = model, adversary, budget, delta
+    def __init__(
+        self, model: Model, adversary: Adversary, budget: float, delta: float = 0.0, unit: Unit | None = None
+    ) -> None:
+        self.model, self.adversary, self.budget, self.delta, self.unit = model, adversary, budget, delta, unit
         self._curves: dict[tuple[int, bool, bool], Lowest] = {}
         self._allowed: dict[tuple[int, bool, bool, float], tuple[float, float]] = {}
 
@@ -206,6 +209,8 @@ class Rule:
         who knows some: the curve is the one for any set of known records.
         """
         longest = longest if self.model.needs_length else 0
+        if self.unit is not None:
+            return self._unit_curve(self.unit)
         adversary = Adversary.BDP if redacted and self.adversary is Adversary.PUFFERFISH else self.adversary
         key = longest, clipped, redacted
         if key not in self._curves:
@@ -215,6 +220,23 @@ class Rule:
             candidates = {name: c for name, c in curves_by_name.items() if clipped or c.holds_for == EVERY_ALGORITHM}
             self._curves[key] = lowest(candidates)
         return self._curves[key]
+
+    def _unit_curve(self, unit: Unit) -> Lowest:
+        """For a budget about whole periods: a loss of records is one of their period, as often as it has records.
+
+        Of series without end, so that a period may lie in two of them.
+        """
+        key = 0, False, False
+        if key not in self._curves:
+            of_blocks = curves(self.model, None, self.adversary, unit=unit.records)
+            applying = {name: c for name, c in of_blocks.items() if c.applies}
+            of_records = {name: OfRecords(name, c.theorem, c, unit.records) for name, c in applying.items()}
+            self._curves[key] = lowest(of_records or of_blocks)
+        return self._curves[key]
+
+    def own_promise(self, state: State) -> float | None:
+        """What the only release promises itself; it is about records, and says nothing about whole periods."""
+        return None if self.unit is not None else state.epsilon
 
     def curve_at(self, state: State) -> Lowest:
         """The curve that the total of a state is read from."""
@@ -255,7 +277,8 @@ class Rule:
     def _leaked(self, state: State) -> tuple[float, float]:
         if not state.releases:
             return 0.0, 0.0
-        pairs = [] if state.epsilon is None else [(state.epsilon, state.delta)]
+        own = self.own_promise(state)
+        pairs = [] if own is None else [(own, state.delta)]
         if state.spent <= LARGEST:
             pairs.append(self._carried(state, state.spent))
             if state.deltas and self._holds_when_raised(state):
@@ -274,7 +297,8 @@ class Rule:
 
     def in_budget(self, state: State) -> bool:
         """Whether a state keeps the budget. Curves never fall, so the inverse answers for every smaller loss."""
-        if state.epsilon is not None and state.epsilon <= self.budget and state.delta <= self.delta:
+        own = self.own_promise(state)
+        if own is not None and own <= self.budget and state.delta <= self.delta:
             return True
         if not state.deltas or state.spent > self.allowed(state):
             return state.spent <= self.allowed(state) or self._barely_in_budget(state)

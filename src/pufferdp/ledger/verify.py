@@ -25,6 +25,7 @@ from pufferdp.ledger.sums_table import stored_sums, sums_rows
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_from_dict
+from pufferdp.models.units import Unit
 
 _ROWS = (
     "SELECT e.position, e.created, e.problem, e.hash, i.identity FROM ledger_entries e LEFT JOIN ledger_identities i "
@@ -137,7 +138,8 @@ class _Check:
     def _dataset(self, session: Session, name: str, definition: str, stated: str) -> None:
         raw = json.loads(definition)
         model, adversary, budget = raw["model"], raw["adversary"], raw["budget"]
-        if definition != hash_chain.definition(name, model, adversary, budget, raw["created"], raw.get("delta")):
+        more = raw.get("delta"), raw.get("unit")
+        if definition != hash_chain.definition(name, model, adversary, budget, raw["created"], *more):
             self.problems.append(f"data set {name!r}: its definition was changed")
         state = State(hash_chain.digest(definition), model)
         self.seen |= state.head == self.head
@@ -205,9 +207,16 @@ class _Check:
             if state.tau > flows.tau:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
+        believed, unit = self.models[state.model], raw.get("unit")
         rule = Rule(
-            self.models[state.model], checks.adversary(raw["adversary"]), raw["budget"], raw.get("delta") or 0.0
+            believed,
+            checks.adversary(raw["adversary"]),
+            raw["budget"],
+            raw.get("delta") or 0.0,
+            None if unit is None else Unit.of(unit["name"], believed),
         )
+        if rule.unit is not None and rule.unit.to_dict() != unit:
+            self.problems.append(f"data set {name!r}: a {rule.unit.noun} has {rule.unit.records:,} records")
         if not rule.in_budget(state):
             self.problems.append(
                 f"data set {name!r}: its releases leak up to {rule.leakage(state):.6g}, "

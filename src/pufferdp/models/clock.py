@@ -48,7 +48,7 @@ MOST_STEPS: Final = 10_080
 """A week of minutes: more steps in a period are refused."""
 
 
-def _amount(distance: str | float) -> tuple[Fraction, bool]:
+def distance_amount(distance: str | float) -> tuple[Fraction, bool]:
     """A step or period that has been checked, exact, and whether it is a duration: then in microseconds."""
     match = _DURATION.fullmatch(distance) if isinstance(distance, str) else None
     if match is None:
@@ -61,14 +61,14 @@ def steps_in(period: str | float, step: str | float | None) -> int:
     if step is None:
         raise ModelError("step is missing; a clock needs the time from one record to the next, such as 5min")
     try:
-        whole, timed = _amount(time_step(period) or "")
+        whole, timed = distance_amount(time_step(period) or "")
     except ModelError:
         raise ModelError(
             f"period is {period!r}; it must be the time after which the rhythm repeats: a duration such as 24h or 7d, "
             "or a number above 0 in the order column's unit",
             value=period,
         ) from None
-    part, part_timed = _amount(time_step(step) or "")
+    part, part_timed = distance_amount(time_step(step) or "")
     if timed != part_timed:
         raise ModelError(
             f"step is {step} and period is {period}; give both as durations, such as 5min and 24h, or both as numbers",

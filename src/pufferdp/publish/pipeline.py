@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from pufferdp.basics.errors import CertificateError, DeliveryError, PufferdpError
+from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Layout, Place
@@ -22,6 +22,7 @@ from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
+from pufferdp.models.units import Unit
 from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
 from pufferdp.publish.noise import Sampler, SystemSampler
@@ -93,10 +94,20 @@ class Reading:
         check_reading(model, layout, self.missing, self.id)
         return self.layout
 
-    def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = ()) -> None:
+    def check_unit(self, unit: Unit | None) -> None:
+        """Refuse a period that may lie in two chains: what leaks about it is worked out for one that goes on."""
+        if unit is not None and not unit.counted and self.restart is not None:
+            raise ParameterError(
+                f"unit is {unit.name}, and behind a gap of {self.restart} a chain begins anew, perhaps in the middle "
+                f"of a {unit.noun}: leave --restart out, or give the unit as a number of records of a chain",
+                value=unit.name,
+            )
+
+    def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = (), unit: Unit | None = None) -> None:
         """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
         try:
             self.check(model)
+            self.check_unit(unit)
             check_groups(model, self.by, lengths)
         except PufferdpError as error:
             raise CertificateError(f"the data cannot have been read like this: {error}") from None

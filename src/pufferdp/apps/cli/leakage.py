@@ -47,6 +47,15 @@ def leakage(
     length: Annotated[
         str | None, typer.Option("--length", help="Records in the longest chain; other models know their size.")
     ] = None,
+    unit: options.UnitName = None,
+    every: Annotated[
+        str | None,
+        typer.Option("--every", help="An aggregate with this DP loss every 1d, 6h or so many records, for ever."),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option("--window", help="With --every: how far back each aggregate reads, such as 7d.")
+    ] = None,
+    secret: options.SecretText = None,
     adversary: options.AdversaryName = "bdp",
     figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,
@@ -58,14 +67,22 @@ def leakage(
         sources={"the model": model, "the profile": profile, "the losses": losses},
         overwrite=overwrite,
     )
+    if secret is not None:
+        others = {"--query": query, "--dp-delta": dp_delta, "--delta": delta, "--profile": profile, "--unit": unit}
+        others |= {"--stream": stream, "--stream-target": stream_target, "--losses": losses, "--figure": figure}
+        others |= {"--every": every, "--window": window}
+        _secret(model, secret, dp_epsilon, target, length, adversary, as_json, others)
+        return
     if losses is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query, "--length": length}
         others |= {"--stream": stream, "--stream-target": stream_target}
+        others |= {"--unit": unit, "--every": every, "--window": window}
         _losses(model, losses, adversary, outputs, as_json, others)
         return
     if stream is not None or stream_target is not None:
         others = {"--dp-epsilon": dp_epsilon, "--target": target, "--query": query}
         others |= {"--dp-delta": dp_delta, "--delta": delta, "--profile": profile}
+        others |= {"--unit": unit, "--every": every, "--window": window}
         _stream(model, stream, stream_target, length, adversary, figure, outputs, as_json, others)
         return
     from pufferdp.assess.dp import leakage_lines, leakage_of
@@ -92,12 +109,49 @@ def leakage(
             dp_delta=None if dp_delta is None else options.number("dp_delta", dp_delta),
             delta=None if delta is None else options.number("delta", delta),
             privacy=None if profile is None else read_profile(profile),
+            unit=unit,
+            every=every,
+            window=window,
         )
         content, text = result.to_dict(), str(result)
         if figure is not None:
             progress("drawing the curves")
             content["lines"] = leakage_lines(believed, result, query)
         outputs.show(content, text, as_json, lambda path: leakage_figure(content, believed.labels).save(path))
+
+
+def _secret(
+    model: str,
+    secret: str,
+    dp_epsilon: str | None,
+    target: str | None,
+    length: str | None,
+    adversary: str,
+    as_json: bool,
+    others: dict[str, str | None],
+) -> None:
+    """What leaks about a stretch as a whole, or about an event in it."""
+    from pufferdp.assess.secrets import secret_leakage
+    from pufferdp.basics import checks
+    from pufferdp.models.files.json import load_model
+
+    for name, value in others.items():
+        if value is not None:
+            raise ParameterError(f"{name} is {value}; it does not go with --secret: leave it out", value=value)
+    with options.progress() as progress:
+        progress("reading the model")
+        believed = load_model(model)
+        progress("following the stretch")
+        report = secret_leakage(
+            believed,
+            secret,
+            dp_epsilon=None if dp_epsilon is None else options.number("dp_epsilon", dp_epsilon),
+            target=None if target is None else options.number("target", target),
+            length=None if length is None else checks.length(length.strip()),
+            adversary=adversary,
+        )
+        content, text = report.to_dict(), str(report)
+    options.show(content, text, as_json)
 
 
 def _losses(

@@ -34,6 +34,7 @@ def create(
     delta: Annotated[
         str | None, typer.Option("--delta", help="With --budget: the delta beside it, for releases that have one.")
     ] = None,
+    unit: options.UnitName = None,
     tau: Annotated[
         str | None, typer.Option("--tau", help="For flows, in place of --budget: all their total variation.")
     ] = None,
@@ -69,7 +70,9 @@ def create(
         most = FlowBudget(**numbers, privacy=privacy, centre_only=centre_only)
         refuse_no_flow(believed, most)  # before a file is made
     with Ledger(place, create=True) as budget_ledger:
-        made = budget_ledger.create(dataset, model=believed, adversary=checked_adversary, budget=most, delta=most_delta)
+        made = budget_ledger.create(
+            dataset, model=believed, adversary=checked_adversary, budget=most, delta=most_delta, unit=unit
+        )
     options.show(made.to_dict(), str(made), as_json)
 
 

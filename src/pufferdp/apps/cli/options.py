@@ -77,6 +77,16 @@ AdversaryName = Annotated[
         "--adversary", help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others)."
     ),
 ]
+SecretText = Annotated[
+    str | None,
+    typer.Option("--secret", help="One secret: ever:STATE:FROM..TO (at some time), or all:FROM..TO (all of it)."),
+]
+UnitName = Annotated[
+    str | None,
+    typer.Option(
+        "--unit", help="What one secret is: hour, day, week, a duration such as 6h, or a number of records in a row."
+    ),
+]
 Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]
 Tau = Annotated[str, typer.Option("--tau", help="The promise: total variation between two releases, below 1.")]
 PrivacyName = Annotated[

@@ -36,6 +36,8 @@ def plan(
     holes: Annotated[
         bool, typer.Option("--holes", help="Records will be missing between those read, as with --missing hole.")
     ] = False,
+    unit: options.UnitName = None,
+    secret: options.SecretText = None,
     adversary: options.AdversaryName = "bdp",
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
@@ -69,6 +71,10 @@ def plan(
     if ledger is not None and query == "flow":
         raise ParameterError("ledger show says what is left for flows: leave --ledger out", value=ledger)
     _check_promise(query, epsilon, eta, tau, add or centre_only or privacy != "joint", ledger is not None)
+    if query == "flow" and (unit is not None or secret is not None):
+        raise ParameterError("a flow is promised in total variation: leave --unit and --secret out")
+    if ledger is not None and secret is not None:
+        raise ParameterError("a ledger is about every record, not about one secret: leave --ledger out", value=ledger)
     if query == "flow" and delta is not None:
         raise ParameterError("a flow is promised in total variation: leave --delta out", value=delta)
     if length is not None and lengths is not None:
@@ -126,6 +132,8 @@ def plan(
             delta=0.0 if delta is None else options.number("delta", delta),
             part=part,
             holes=holes,
+            unit=unit,
+            secret=secret,
             progress=progress,
         )
         more = None if account is None else account.verdict(result)

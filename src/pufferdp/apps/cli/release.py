@@ -62,6 +62,7 @@ def release(
         str | None,
         typer.Option("--models", help="A model for each person of --by: a folder of PERSON.json, .json or .jsonl."),
     ] = None,
+    unit: options.UnitName = None,
     adversary: options.AdversaryName = "bdp",
     order: options.Order = None,
     by: options.By = None,
@@ -107,6 +108,7 @@ def release(
             "--id": id,
             "--secrets": secrets,
             "--delta": delta,
+            "--unit": unit,
             "--figure": figure,
             "--report": report,
             "--sign": sign,
@@ -153,6 +155,7 @@ def release(
                 id=id,
                 secrets=own,
                 delta=0.0 if delta is None else options.number("delta", delta),
+                unit=unit,
                 **request,
                 progress=progress,
             )

@@ -186,6 +186,8 @@ class Rows:
     """(R,) the value that algorithms speak for."""
     y: Ints
     """(R,) the other."""
+    repeats: bool = False
+    """Whether the losses come again and again, behind the last the first."""
 
     def __len__(self) -> int:
         return len(self.x)
@@ -197,7 +199,7 @@ class Rows:
 
     def pick(self, at: Ints | Mask) -> Rows:
         """Some of them."""
-        return Rows(self.offsets[:, at], self.records[:, at], self.losses, self.x[at], self.y[at])
+        return Rows(self.offsets[:, at], self.records[:, at], self.losses, self.x[at], self.y[at], self.repeats)
 
     def losses_at(self, depth: int) -> Floats:
         """Losses of the records up to a distance, (2, R, depth)."""
@@ -205,6 +207,7 @@ class Rows:
         if n == 1:
             return np.broadcast_to(self.losses[:, :, None], (len(self.offsets), len(self), depth))
         at = self.offsets[..., None] + np.arange(depth)
+        at = at % n if self.repeats else at
         losses = np.stack([losses[np.minimum(at[lane], n - 1)] for lane, losses in enumerate(self.losses)])
         return np.where(at < n, losses, 0.0)
 
@@ -215,6 +218,10 @@ class Rows:
             loss = np.broadcast_to(self.losses, self.records.shape)
             return np.where(self.records < 0, np.where(loss > 0, np.inf, 0.0), loss * np.maximum(self.records, 0))
         sums = np.concatenate([np.zeros((len(self.losses), 1)), np.cumsum(self.losses, axis=1)], axis=1)
+        if self.repeats:
+            first, last = self.offsets, self.offsets + np.maximum(self.records, 0)
+            upto = [end // n * sums[:, -1:] + np.take_along_axis(sums, end % n, axis=1) for end in (first, last)]
+            return np.where((self.records < 0) & (sums[:, -1:] > 0), np.inf, upto[1] - upto[0])
         last = np.where(self.records < 0, n, np.minimum(self.offsets + self.records, n))
         first = np.minimum(self.offsets, n)
         return np.asarray(np.take_along_axis(sums, last, axis=1) - np.take_along_axis(sums, first, axis=1))

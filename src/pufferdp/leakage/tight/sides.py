@@ -22,6 +22,7 @@ bracket as narrow as wanted. Many rows (target, x, y) are followed at a time, an
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -462,5 +463,5 @@ def _add_cut_losses(out: Bracket, rows: Rows) -> None:
     """A record that spends more than the passes could count adds the rest at most."""
     if (rows.losses <= MOST_LOSS).all():
         return
-    rest = Rows(rows.offsets, rows.records, np.maximum(rows.losses - MOST_LOSS, 0.0), rows.x, rows.y)
+    rest = replace(rows, losses=np.maximum(rows.losses - MOST_LOSS, 0.0))
     out.upper[:] = np.minimum(out.upper + rest.spent(), rows.spent())

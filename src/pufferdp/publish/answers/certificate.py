@@ -44,14 +44,22 @@ class AnswerNoisePart(NoisePart):
         return present(content(self), "balanced")
 
 
+class UnitPart(CertificatePart):
+    """The period whose records are one secret together."""
+
+    name: str = Field(description="day, 6h, or a number of records")
+    records: int = Field(description="records of a whole period; the first and the last may have fewer")
+
+
 class AnswerGuarantee(Guarantee):
     """The promise, with a delta where it has one."""
 
     delta: float | None = Field(default=None, description="only where Gaussian noise adds it to every probability")
+    unit: UnitPart | None = Field(default=None, description="only where all records of a period are one secret")
 
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return present(content(self), "delta")
+        return present(present(content(self), "delta"), "unit")
 
 
 def present(content: dict[str, Any], name: str) -> dict[str, Any]:
@@ -151,6 +159,11 @@ def secrets_text(problem: Problem) -> str:
             f"each record's value: for every record, any two values that differ by at most {_width(problem)}, the "
             "width of the clipping range, are kept hard to tell apart"
         )
+    if problem.unit is not None:
+        return (
+            f"{problem.unit.words} of each series: of what its records hold together ({problem.unit.records:,} of "
+            "them, in the first and the last perhaps fewer) any two possibilities are kept hard to tell apart"
+        )
     if problem.secrets is None:
         return SECRETS
     pairs = "; ".join(f"{a} against {b}" for a, b in problem.secrets.pairs)
@@ -183,6 +196,8 @@ def _promise(problem: Problem, delta: float) -> str:
     several = "" if problem.model.single else ", whichever model of the class is true"
     factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
     between = "two values of any one record" if problem.secrets is None else "the two secrets of any pair"
+    if problem.unit is not None:
+        between = f"any two ways that {problem.unit.words} of one series can have gone"
     if problem.model.real_valued:
         between += f" that differ by at most {_width(problem)} (the clipping width)"
     if delta > 0:

@@ -16,6 +16,7 @@ from pufferdp.ledger.charge import Charge, additive
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
@@ -126,10 +127,11 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             secrets=None if c.guarantee.framework is None else Secrets.from_dict(c.guarantee.framework),
             independent_noise=c.noise.balanced is None,
             delta=c.guarantee.delta or 0.0,
+            unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
             part=c.data.part is True,
             holes=c.data.beliefs is not None and c.data.dropped + (c.data.holes or 0) > 0,
         )
-        Reading.stated(c.data).check_stated(model, lengths)
+        Reading.stated(c.data).check_stated(model, lengths, problem.unit)
         return AnswerProblem(
             problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta, ranges=stated_ranges(c.data)
         )
@@ -169,6 +171,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "knows": Exact(query_problem.adversary.knows),
                 "epsilon": Exact(query_problem.epsilon),
                 **({"delta": Exact(noise.delta)} if noise.delta else {}),
+                **({} if query_problem.unit is None else {"unit": _unit(query_problem.unit)}),
                 "secrets": Exact(secrets_text(query_problem)),
                 "framework": Exact(None if query_problem.secrets is None else query_problem.secrets.to_dict()),
                 "statement": Exact(statement(query_problem, noise.delta) + believing(made.data)),
@@ -263,6 +266,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             approximate=None
             if ours is None
             else {"delta": ours.delta, "dp_loss": ours.dp_loss, "dp_delta": ours.dp_delta, "move": ours.move},
+            unit=None if query_problem.unit is None else query_problem.unit.to_dict(),
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
@@ -281,12 +285,17 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             part=facts.get("part") is True,
             holes=facts.get("holes") is True,
             delta=facts.get("delta", 0.0),
+            unit=None if facts.get("unit") is None else Unit.of(facts["unit"]["name"], model),
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)
         return self.charge(problem, self.solve(problem, silent))
 
 
 KIND: Final = AnswerKind()
+
+
+def _unit(unit: Unit) -> Claims:
+    return {name: Exact(value) for name, value in unit.to_dict().items()}
 
 
 def _adds_up(problem: Problem, answer: Any) -> bool:

@@ -13,7 +13,9 @@ from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
 from pufferdp.leakage.curves import small_loss_slopes
 from pufferdp.leakage.quilts.networks import NetworkQuilt
+from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
@@ -116,12 +118,14 @@ class Plan(Ranking[Candidate]):
     @cached_property
     def limit(self) -> Limit | None:
         """The error that no mechanism can avoid, where more is known of it than that one record is hidden."""
-        return limit_of(self.problem)
+        return None if self.problem.secret is not None else limit_of(self.problem)
 
     @cached_property
     def multiplies(self) -> dict[str, float]:
         """By how much correlation multiplies a small epsilon, by curve; empty where no such number is known."""
         p = self.problem
+        if p.unit is not None or p.secret is not None:
+            return {}
         names = ("independent", "general", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
         return small_loss_slopes({name: problem_curve(name, p) for name in names})
 
@@ -136,6 +140,8 @@ class Plan(Ranking[Candidate]):
             **({"delta": p.delta} if p.delta else {}),
             **({"part": True} if p.part else {}),
             **({"holes": True} if p.holes else {}),
+            **({} if p.unit is None else {"unit": p.unit.to_dict()}),
+            **({} if p.secret is None else {"secret": p.secret.to_dict()}),
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
@@ -182,6 +188,8 @@ def plan(
     delta: float = 0.0,
     part: bool = False,
     holes: bool = False,
+    unit: str | int | Unit | None = None,
+    secret: str | StretchSecret | None = None,
     progress: Progress | None = None,
 ) -> Plan:
     """Try every mechanism.
@@ -199,20 +207,36 @@ def plan(
         delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
         part: whether the chains are parts of series that go on before and after them, as for a release from a stretch.
         holes: whether records are missing between those that will be read, as with ``missing="hole"`` of a release.
+        unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
+        secret: the only secret, in place of every record's value: ``ever:STATE:FROM..TO``, in a state at some time in a
+            stretch against never; or ``all:FROM..TO``, what all records of the stretch hold.
         progress: called with a few words before each mechanism.
     """
+    counted = count_lengths(model, length, lengths)
     problem = Problem(
         model=model,
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
-        lengths=count_lengths(model, length, lengths),
+        lengths=counted,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         secrets=secrets,
         delta=delta,
         part=part,
         holes=holes,
+        unit=None if unit is None else Unit.of(unit, model),
+        secret=_stretch_secret(secret, model, counted, endless=part or holes),
     )
     return plan_problem(problem, beta=beta, progress=progress)
+
+
+def _stretch_secret(
+    secret: str | StretchSecret | None, model: Model, lengths: Lengths, *, endless: bool
+) -> StretchSecret | None:
+    """A secret in a stretch of one of the chains; of a part the series goes on beside it."""
+    if secret is None or isinstance(secret, StretchSecret):
+        return secret
+    longest = max((length for length, _ in lengths), default=None)
+    return StretchSecret.parse(secret, model, None if endless else longest)
 
 
 def plan_problem(
@@ -243,6 +267,10 @@ def _try(mechanism: Mechanism, problem: Problem, beta: float) -> Candidate:
     try:
         if problem.endless and not mechanism.holds_for_parts(problem):
             raise NotApplicableError(HOLES if problem.holes else PART)
+        if problem.unit is not None and not mechanism.holds_for_units(problem):
+            raise NotApplicableError(f"is not worked out for {problem.unit.words} as the unit")
+        if problem.secret is not None and not mechanism.holds_for_secrets(problem):
+            raise NotApplicableError("protects the values of single records, not a stretch or an event in it")
         calibration, reason = mechanism.calibrate(problem), None
     except NotApplicableError as error:
         if not isinstance(mechanism, PerRecord):

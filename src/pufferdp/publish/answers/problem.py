@@ -13,9 +13,11 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
+from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model, records_of
 from pufferdp.models.chain import series_of
 from pufferdp.models.hidden import hidden_of
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
@@ -46,6 +48,10 @@ class Problem:
     holes: bool = False
     """Whether records of a chain are missing, so that the chains are longer than what is read of them. A missing record
     is one that the answer spends nothing on, so whatever holds for every algorithm on the whole chain holds here."""
+    unit: Unit | None = None
+    """A period whose records are one secret together; without it every record's value is one."""
+    secret: StretchSecret | None = None
+    """The only secret: what a stretch holds, or whether a state occurred in it. For plans."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -56,6 +62,8 @@ class Problem:
             checks.length(length)
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
+        if sum(about is not None for about in (self.unit, self.secrets, self.secret)) > 1:
+            raise ParameterError("a promise is about a unit, a secret or secrets of one's own: name one of them")
         if self.secrets is not None:
             self.model.check_secrets()
             if self.adversary is not Adversary.PUFFERFISH:
@@ -104,6 +112,11 @@ class Problem:
         Curves and quilts never fall as a series grows, so the longest decides for all.
         """
         return MOST_RECORDS if self.endless else self.longest
+
+    @property
+    def block(self) -> int:
+        """Records that change together, of those that are read."""
+        return 1 if self.unit is None else min(self.unit.records, self.longest)
 
     @cached_property
     def bound(self) -> BoundQuery:
@@ -243,6 +256,14 @@ class Mechanism(ABC):
 
         It is where ``find`` looks at ``series_length`` and no other length, or lets all records change that are read.
         """
+        return False
+
+    def holds_for_units(self, problem: Problem) -> bool:
+        """Whether its noise hides all records of a period at once (``Problem.unit``)."""
+        return False
+
+    def holds_for_secrets(self, problem: Problem) -> bool:
+        """Whether its noise hides a stretch, or an event in it (``Problem.secret``)."""
         return False
 
     @abstractmethod

@@ -18,6 +18,7 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Place
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
 from pufferdp.publish.answers.denoise import Denoised
 from pufferdp.publish.answers.intervals import Intervals, intervals
@@ -89,6 +90,7 @@ def release(
     mechanism: str | None = None,
     beta: float = 0.05,
     delta: float = 0.0,
+    unit: str | int | Unit | None = None,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -120,6 +122,7 @@ def release(
         mechanism: a mechanism by name; the best that applies by default.
         beta: accuracy is certified at probability 1−beta.
         delta: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
+        unit: a period whose records are one secret together: hour, day, week, a duration, or a number of records.
         sampler: where noise comes from; the operating system by default.
         ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
@@ -147,6 +150,7 @@ def release(
         mechanism=mechanism,
         beta=beta,
         delta=delta,
+        unit=None if unit is None else Unit.of(unit, model),
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
         progress=progress or silent,
@@ -166,6 +170,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
     mechanism: str | None = None
     beta: float = 0.05
     delta: float = 0.0
+    unit: Unit | None = None
 
     kind = KIND
 
@@ -177,6 +182,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         checks.probability(self.beta, "beta")
         check_mechanism(self.mechanism)
         self.reading.check(self.model)
+        self.reading.check_unit(self.unit)
 
     def expect(self, ledger: Ledger, dataset: str) -> None:
         """The data set must be for this model and this adversary."""
@@ -203,6 +209,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
             delta=self.delta,
             part=self.reading.is_part,
             holes=holes,
+            unit=self.unit,
         )
 
     def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:

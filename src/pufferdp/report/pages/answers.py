@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
+from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import MISFIT
 from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief, hardly_explained
 from pufferdp.publish.answers.intervals import intervals
@@ -55,7 +56,7 @@ def plan_comparison(plan: dict[str, Any]) -> Chart:
     if "tau" in plan:
         title += f", tau {plan['tau']:g}, eta {plan['eta']:g}, {plan['privacy']} privacy"
     else:
-        title += f", epsilon {plan['epsilon']:g}{_delta(plan)}, adversary {plan['adversary']}"
+        title += f", epsilon {plan['epsilon']:g}{_beside(plan)}, adversary {plan['adversary']}"
     return Chart(
         title=title,
         x=Axis(
@@ -79,7 +80,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     places = tuple(float(n) for n in range(len(answer)))
     spoken = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
     return Chart(
-        title=f"epsilon {guarantee['epsilon']:g}{_delta(guarantee)}, adversary {guarantee['adversary']}, "
+        title=f"epsilon {guarantee['epsilon']:g}{_beside(guarantee)}, adversary {guarantee['adversary']}, "
         f"{certificate['mechanism']['name']}; whiskers: all true values, {sure} sure",
         x=Axis(scale="names", names=tuple(labels)),
         y=Axis(name=certificate["query"]["name"]),
@@ -105,7 +106,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
     g, query, data, noise = (certificate[name] for name in ("guarantee", "query", "data", "noise"))
     # The certificate says itself where the promise is about values within the clipping width.
     width = query["clip"][1] - query["clip"][0] if query["clip"] and "differ by at most" in g["secrets"] else None
-    about = secret_words(g["framework"] is not None, width)
+    about = secret_words(g["framework"] is not None, width, g.get("unit"))
     unexplained = _surprise(certificate)
     # Certificates of earlier versions do not say it themselves.
     sealed = certificate
@@ -113,7 +114,7 @@ def answer_page(certificate: dict[str, Any], comparison: PlainDp | None = None) 
         certificate = {**sealed, "warnings": [*sealed["warnings"], MISFIT]}
     return Page(
         title=f"Private release: {query['name']} of {data['column']}",
-        lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}{_delta(g)}, {certificate['created'][:10]}",
+        lead=f"{data['records']:,} records, epsilon {number(g['epsilon'])}{_beside(g)}, {certificate['created'][:10]}",
         sections=(
             Section(
                 title="The promise",
@@ -264,7 +265,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
     digest = () if comparison is None else (("model", f"SHA-256 {comparison.model_sha256}"),)
     return Page(
         title=f"Plan: {content['query']}",
-        lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_delta(content)}; no data was read",
+        lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_beside(content)}; no data was read",
         opening=(_plan_title(content),),
         sections=(
             Section(
@@ -278,7 +279,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
                         problem.epsilon,
                         problem.adversary.knows,
                         "an answer released by this plan",
-                        **secret_words(own, width),
+                        **secret_words(own, width, content.get("unit"), content.get("secret")),
                     ),
                 ),
             ),
@@ -301,9 +302,11 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
     )
 
 
-def _delta(promised: dict[str, Any]) -> str:
-    """The delta of a promise, where it has one."""
-    return f", delta {promised['delta']:g}" if "delta" in promised else ""
+def _beside(promised: dict[str, Any]) -> str:
+    """What a promise has beside its epsilon: a delta, or a period that it is about."""
+    delta = f", delta {promised['delta']:g}" if "delta" in promised else ""
+    delta += f" about {Unit(**promised['unit']).words}" if "unit" in promised else ""
+    return delta + (f" about {promised['secret']['words']}" if "secret" in promised else "")
 
 
 def _records(plan: dict[str, Any]) -> str:
@@ -314,7 +317,7 @@ def _plan_title(plan: dict[str, Any]) -> str:
     over = f" over {plan['records']:,} records" if plan["records"] else ""
     knows = Adversary(plan["adversary"]).knows
     title = (
-        f"{plan['query']}{over}, epsilon {number(plan['epsilon'])}{_delta(plan)}, for an adversary who knows {knows}"
+        f"{plan['query']}{over}, epsilon {number(plan['epsilon'])}{_beside(plan)}, for an adversary who knows {knows}"
     )
     if plan["secrets"]:
         title += "; secrets: " + "; ".join(f"{a} against {b}" for a, b in plan["secrets"])

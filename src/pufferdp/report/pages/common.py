@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number, up_to
+from pufferdp.models.units import Unit
 from pufferdp.report.page import Figure, Medium, Section, Table, Words
 from pufferdp.report.pages.leakage import leakage_curves
 
@@ -50,8 +51,14 @@ def approximate_promise(epsilon: float, delta: float, knows: str, sees: str) -> 
     return Words((sentence,), Medium.PAGES)
 
 
-def secret_words(own: bool, width: float | None) -> dict[str, str]:
-    """What the promise is about, in words: secrets of one's own, numbers within a width, or any record."""
+def secret_words(
+    own: bool, width: float | None, unit: dict[str, Any] | None = None, secret: dict[str, Any] | None = None
+) -> dict[str, str]:
+    """What the promise is about, in words: secrets of one's own, a period, numbers within a width, or any record."""
+    if unit is not None:
+        return {"secret": Unit(**unit).words, "between": "any two ways it can have gone"}
+    if secret is not None:
+        return {"secret": secret["words"], "between": "the two cases" if secret["state"] else "any two of its values"}
     if own:
         return {"secret": "the secrets that were named", "between": "the two secrets of any pair"}
     if width is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.assess.dp import curve_lines
 from pufferdp.basics.words import number, up_to
+from pufferdp.models.units import Unit
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Rule, Text
 from pufferdp.report.page import Figure, Page, Section, Table, Words
 
@@ -21,6 +22,11 @@ _NEIGHBOURS: Final = (
 _APPROXIMATE_NEIGHBOURS: Final = (
     "One record changes its value here; a pair for records added or removed is doubled first, to (2 epsilon, "
     "(1 + e^epsilon) delta)."
+)
+
+_UNIT_NEIGHBOURS: Final = (
+    "DP here is pure, and all records of one {noun} ({records:,}) may change at once; a loss for single records counts "
+    "{records:,} times."
 )
 
 _SERIES: Final = {
@@ -71,7 +77,15 @@ def leakage_curves(leakage: dict[str, Any]) -> Chart:
     alt = f"Leakage against DP loss, both logarithmic, by {', '.join(lines['curves'])}. {title}: {answer}."
     if leakage["exact"] is not None:
         alt += f" Exactly, for {leakage['query']}: {number(leakage['exact'])}."
-    return _chart(title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best)
+    return _chart(
+        title, tuple(lines["dp_epsilon"]), lines["curves"], tuple(more), alt, best, about=_leakage_axis(leakage)
+    )
+
+
+def _leakage_axis(leakage: Mapping[str, Any]) -> str:
+    """What leaks, for an axis."""
+    unit = leakage.get("unit")
+    return f"leakage about {'one record' if unit is None else Unit(**unit).words}, at most"
 
 
 def leakage_figure(leakage: dict[str, Any], states: Sequence[str]) -> Chart | Panels:
@@ -104,7 +118,7 @@ def leakage_bars(leakage: dict[str, Any]) -> Chart:
     return Chart(
         title=f"{title}, adversary {leakage['adversary']}",
         x=Axis(
-            name="DP loss to spend" if inverse else "leakage about one record, at most",
+            name="DP loss to spend" if inverse else _leakage_axis(leakage),
             scale="log",
             low=low,
             high=low * (max(*bars.values(), given) / low) ** 1.3,
@@ -160,14 +174,20 @@ def leakage_page(report: LeakageReport) -> Page:
     over = f" over {report.length:,} records" if report.length is not None else ""
     what = "A leakage of at most" if report.inverse else "A DP loss of"
     beside = _delta_beside(report)
-    title = f"{what} {number(report.given)}{beside}{over}, for an adversary who knows {report.adversary.knows}"
+    given = number(report.given)
+    if report.unit is not None:
+        over = f" about {report.unit.words}{over}" if report.inverse else f" for {report.unit.words}{over}"
+    if report.aggregates is not None:
+        over += f", {report.aggregates.words}, for ever"
+        given = given if report.inverse else number(report.each)
+    title = f"{what} {given}{beside}{over}, for an adversary who knows {report.adversary.knows}"
     reasons = {name: reason for name, reason in report.reasons.items() if name not in report.foreign}  # JSON has all
     shown = {name: value for name, value in report.curves.items() if name in reasons or name not in report.reasons}
     rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
     if report.query is not None:
         rows.append((f"exact, {report.query}", "", _safe(report.exact, report.inverse)))
     table = Table(
-        caption=f"{what} {number(report.given)}{beside}{over}, adversary {report.adversary}",
+        caption=f"{what} {given}{beside}{over}, adversary {report.adversary}",
         head=("curve", "", "DP loss to spend" if report.inverse else "leaks at most"),
         rows=tuple(rows),
         left=2,
@@ -203,14 +223,22 @@ def _questions(report: LeakageReport) -> tuple[Figure, ...]:
 
 def _sentences(report: LeakageReport) -> tuple[str, ...]:
     value = _safe(report.curves[report.best], report.inverse)
+    about = "one record" if report.unit is None else f"one {report.unit.noun}"
     if report.approximate:
         answer = _approximate_answer(report, value)
+    elif report.aggregates is not None:
+        answer = _aggregates_answer(report, value, about)
+    elif report.unit is not None and report.inverse:
+        answer = (
+            f"Spend a DP epsilon of {value} in all, where all records of {about} change, and no {report.unit.noun} "
+        )
+        answer += f"leaks more than {number(report.given)}."
     elif report.inverse:
         answer = f"Spend a DP epsilon of {value} in all, with any DP library, and no record leaks more than "
         answer += f"{number(report.given)}."
     else:
         start = "Whatever the DP algorithm, the" if report.universal else "The"
-        answer = f"{start} odds about one record shift by at most e^{value}."
+        answer = f"{start} odds about {about} shift by at most e^{value}."
     if not report.universal:
         answer += f" This holds for {report.holds_for}."
     sentences = [answer]
@@ -219,6 +247,8 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         noise += "this DP epsilon suffices" if report.inverse else "the leakage is"
         sentences.append(f"{noise}: {_safe(report.exact, report.inverse)}.")
     neighbours = _APPROXIMATE_NEIGHBOURS if report.approximate else _NEIGHBOURS
+    if report.unit is not None:
+        neighbours = _UNIT_NEIGHBOURS.format(noun=report.unit.noun, records=report.unit.records)
     w = report.witness
     if w is not None:
         sentences.append(
@@ -229,6 +259,19 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         sentences += report.attack.sentences
     sentences += filter(None, (multiplied(report.multiplies),))
     return *sentences, *(f"{name}: {note}." for name, note in report.notes.items()), neighbours
+
+
+def _aggregates_answer(report: LeakageReport, value: str, about: str) -> str:
+    """What aggregates leak together, for ever, or what each may spend."""
+    assert report.aggregates is not None
+    reads, noun = report.aggregates.reads, "record" if report.unit is None else report.unit.noun
+    often = "once" if reads == 1 else f"{reads:,} times at most"
+    read = f"Each {noun} is read {often}, and losses add up {noun} by {noun}."
+    if report.inverse:
+        each = up_to(report.each, down=True)
+        return f"Spend a DP epsilon of {each} on each, and all of them together, for ever, leak no more. {read}"
+    together = f"That makes {number(report.given)}. " if reads > 1 else ""
+    return f"{read} {together}Whatever the aggregates, the odds about {about} shift by at most e^{value}, for ever."
 
 
 def _delta_beside(report: LeakageReport) -> str:
@@ -247,11 +290,12 @@ def _approximate_answer(report: LeakageReport, value: str) -> str:
             f"library: towards this adversary that makes an epsilon of {number(report.given)} with a delta of "
             f"{up_to(report.delta)}. --dp-delta is the algorithm's delta, --delta the one towards the adversary."
         )
+    about = "a record" if report.unit is None else report.unit.words
     chosen = f" Of {report.privacy} this pair serves best." if report.privacy else ""
     return (
         f"The algorithm's own pair is ({number(report.given)}, {up_to(report.dp_delta)}); towards this adversary it "
         f"makes ({value}, {up_to(report.delta)}). Whatever the DP algorithm, each set of outputs has under one value "
-        f"of a record a probability of at most e^{value} times that under another, plus {up_to(report.delta)}.{chosen}"
+        f"of {about} a probability of at most e^{value} times that under another, plus {up_to(report.delta)}.{chosen}"
     )
 
 
@@ -279,6 +323,7 @@ def _chart(
     more: tuple[Layer, ...],
     alt: str,
     best: str | None = None,
+    about: str = "leakage about one record, at most",
 ) -> Chart:
     shown: list[Layer] = [
         Line(x=losses, y=tuple(values), label=name, series=_SERIES[name], bold=name == best)
@@ -289,7 +334,7 @@ def _chart(
     return Chart(
         title=title,
         x=Axis(name="DP loss that is spent", scale="log", low=losses[0], high=losses[-1]),
-        y=Axis(name="leakage about one record, at most", scale="log"),
+        y=Axis(name=about, scale="log"),
         layers=(*shown, *more),
         alt=alt,
         height=4.6,

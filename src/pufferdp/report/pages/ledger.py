@@ -10,6 +10,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.words import number, up_to
 from pufferdp.ledger.stretch_words import day_text, place_text, stretch_text
+from pufferdp.models.units import Unit
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
 from pufferdp.report.page import Block, Page, Section, Table, Words
 
@@ -38,7 +39,8 @@ def dataset_page(dataset: DataSet) -> Page:
         ("leaked at most", up_to(content["leakage"]), up_to(content["spent_dp"])),
         ("left", up_to(content["left"], down=True), up_to(content["left_dp"], down=True)),
     )
-    title = f"Data set {content['dataset']}: {_count(content, 'release')}, for an adversary who knows {knows}"
+    about = f" about {Unit(**content['period']).words}" if "period" in content else ""
+    title = f"Data set {content['dataset']}: {_count(content, 'release')}{about}, for an adversary who knows {knows}"
     head: tuple[str, ...] = ("", "leakage", "DP loss")
     if "delta_budget" in content:
         columns = (
@@ -161,6 +163,9 @@ def _total(content: dict[str, Any]) -> str:
 
 def _sum(content: dict[str, Any]) -> str:
     """What the curve is read at."""
+    if "period" in content:
+        unit = Unit(**content["period"])
+        return f"the largest sum of DP losses of any record, {unit.records:,} times for the records of one {unit.noun}"
     if not content["ranges"]:
         return "the sum of all DP losses"
     endless = ", for a series without end" if content["longest"] == MOST_RECORDS else ""

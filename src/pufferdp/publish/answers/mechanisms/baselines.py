@@ -8,7 +8,7 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, Absent, Curve, curve
+from pufferdp.leakage.curves import CURVES, Absent, Curve, curve, secret_curve
 from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 
@@ -23,6 +23,10 @@ class PerRecord(Mechanism):
         """The answer shows no record but those read, and of a single one no more than its loss."""
         return True
 
+    def holds_for_units(self, problem: Problem) -> bool:
+        """All records of a period move the answer as often as there are of them."""
+        return True
+
     def find(self, problem: Problem) -> Calibrated:
         """1/ε where records are independent or the adversary knows all the others."""
         refuse_own_secrets(problem)
@@ -34,7 +38,7 @@ class PerRecord(Mechanism):
     @staticmethod
     def nominal(problem: Problem) -> Calibrated:
         """The σ that is shown whether it applies or not."""
-        return Calibrated(sigma=1 / problem.epsilon)
+        return Calibrated(sigma=problem.block / problem.epsilon)
 
 
 class Group(Mechanism):
@@ -45,6 +49,14 @@ class Group(Mechanism):
 
     def holds_for_parts(self, problem: Problem) -> bool:
         """All records that are read may change at once, whatever those outside say of them."""
+        return True
+
+    def holds_for_units(self, problem: Problem) -> bool:
+        """All records may change at once, whatever belongs together."""
+        return True
+
+    def holds_for_secrets(self, problem: Problem) -> bool:
+        """All records may change at once, whatever is secret about them."""
         return True
 
     def find(self, problem: Problem) -> Calibrated:
@@ -71,6 +83,12 @@ _READ_ALONE: Final = ("independent", "general")
 
 def problem_curve(name: str, problem: Problem) -> Curve:
     """A curve by name, for chains as long as the problem needs."""
+    if problem.secret is not None:
+        return secret_curve(problem.model, problem.secret, str(problem.adversary))
+    if problem.unit is not None:
+        endless = problem.endless and name not in _READ_ALONE
+        length = None if endless else problem.longest
+        return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records)
     if not problem.lengths:
         return curve(name, problem.model, None, problem.adversary)
     length = problem.longest if name in _READ_ALONE else problem.series_length
@@ -90,6 +108,14 @@ class CurveNoise(Mechanism):
         """An algorithm of a part is one of the whole series that ignores the rest."""
         return True
 
+    def holds_for_units(self, problem: Problem) -> bool:
+        """Its curve is about periods then; one that is not worked out for them says so."""
+        return True
+
+    def holds_for_secrets(self, problem: Problem) -> bool:
+        """The tight curve of the secret itself."""
+        return self.curve == "tight"
+
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
         refuse_own_secrets(problem)
@@ -99,16 +125,16 @@ class CurveNoise(Mechanism):
         loss = leakage_curve.inverse(min(problem.epsilon, LARGEST))
         if loss <= 0:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
-        return self._spending(loss, leakage_curve.theorem)
+        return self._spending(loss, leakage_curve.theorem, problem.block)
 
     def with_loss(self, problem: Problem, loss: float, theorem: str) -> Calibration:
         """A calibration at a loss above 0 that was found already, by a pass over many people."""
         return self.with_finding(problem, self._spending(loss, theorem))
 
     @staticmethod
-    def _spending(loss: float, theorem: str) -> Calibrated:
-        # A DP loss of 1/σ that is not above the one that was checked.
-        return Calibrated(sigma=math.nextafter(1 / loss, math.inf), theorem=theorem)
+    def _spending(loss: float, theorem: str, block: int = 1) -> Calibrated:
+        # A DP loss of 1/σ that is not above the one that was checked; all records of a block move the answer as often.
+        return Calibrated(sigma=math.nextafter(block / loss, math.inf), theorem=theorem)
 
 
 CURVE_MECHANISMS = tuple(CurveNoise(name) for name in CURVES)

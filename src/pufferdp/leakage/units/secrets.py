@@ -1,0 +1,123 @@
+"""Secrets that are about a stretch of a series: what all of it holds, or whether a state occurred in it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any, Final
+
+from pufferdp.basics.errors import ParameterError
+from pufferdp.models.base import Model
+from pufferdp.models.chain import series_of
+from pufferdp.models.clock import distance_amount
+
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_WAY_OUT: Final = "write ever:STATE:FROM..TO or all:FROM..TO, with numbers of records, dates or times"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StretchSecret:
+    """A stretch of records that follow each other, as one secret.
+
+    >>> from pufferdp.models.chain import MarkovChain
+    >>> hours = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=["home", "hospital"], step="1h")
+    >>> StretchSecret.parse("ever:hospital:2024-05-03", hours, None).words
+    'whether it was hospital at some time on 2024-05-03'
+    """
+
+    text: str
+    """As it was written."""
+    state: str | None
+    """The state that occurs in the stretch or does not; None: all that the stretch holds."""
+    records: int
+    before: int | None
+    """Records of the series before the stretch; None: any number."""
+    after: int | None
+    words: str
+    """What is secret, in words."""
+
+    @classmethod
+    def parse(cls, text: str, model: Model, length: int | None) -> StretchSecret:
+        """``ever:STATE:FROM..TO`` or ``all:FROM..TO``; places are numbers of records, dates or times.
+
+        Args:
+            text: the secret.
+            model: a chain; dates and times go by its step.
+            length: records of the series; None: it goes on before and after the stretch.
+        """
+        kind, _, rest = str(text).partition(":")
+        state: str | None = None
+        if kind == "ever":
+            state, rest = _state(text, rest, model)
+        elif kind != "all" or not rest:
+            raise ParameterError(f"secret is {text!r}; {_WAY_OUT}", value=text)
+        first, dots, last = rest.partition("..")
+        records, before = _stretch(text, first.strip(), (last if dots else first).strip(), model)
+        where = _where(first.strip(), last.strip() if dots else "")
+        after = None
+        if length is not None:
+            if (before or 0) + records > length:
+                raise ParameterError(
+                    f"secret is {text!r}, which ends behind record {(before or 0) + records:,}, and the series has "
+                    f"{length:,}: take a shorter stretch, or a longer series",
+                    value=text,
+                )
+            # A date is somewhere in the series: as many records as are left may be before it, or behind it.
+            after = length - records - (before or 0)
+            before = after if before is None else before
+        words = f"what the records {where} hold together" if state is None else f"whether it was {state} {where}"
+        words = words if state is None or records == 1 else f"whether it was {state} at some time {where}"
+        return cls(text=str(text), state=state, records=records, before=before, after=after, words=words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"text": self.text, "state": self.state, "records": self.records, "words": self.words}
+
+
+def _state(text: str, rest: str, model: Model) -> tuple[str, str]:
+    """The state of an event, which may have a colon in its name itself, and what follows it."""
+    for state in sorted(model.labels, key=len, reverse=True):
+        if rest.startswith(f"{state}:") and len(rest) > len(state) + 1:
+            return state, rest[len(state) + 1 :]
+    known = ", ".join(model.labels[:10])
+    raise ParameterError(f"secret is {text!r}; its state must be one of {known}: {_WAY_OUT}", value=text)
+
+
+def _where(first: str, last: str) -> str:
+    if last and last != first:
+        return f"from {first} to {last}"
+    return f"at record {first}" if first.isdecimal() else f"on {first}" if _DATE.fullmatch(first) else f"at {first}"
+
+
+def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int | None]:
+    """How many records a stretch has, and how many are before it; None where it is given by times."""
+    if first.isdecimal() and last.isdecimal():
+        begin, end = int(first), int(last)
+        if not 1 <= begin <= end:
+            raise ParameterError(f"secret is {text!r}; records are counted from 1, the first not behind the last")
+        return end - begin + 1, begin - 1
+    try:
+        begin_time, end_time = datetime.fromisoformat(first), datetime.fromisoformat(last)
+    except ValueError:
+        raise ParameterError(f"secret is {text!r}; {_WAY_OUT}", value=text) from None
+    step = getattr(series_of(model), "step", None)
+    amount, timed = (Fraction(0), False) if step is None else distance_amount(step)
+    if not timed:
+        raise ParameterError(
+            f"secret is {text!r}, and the model does not say how long a step takes: add its step, such as "
+            '"step": "1h", or give the stretch in records',
+            value=text,
+        )
+    if (begin_time.tzinfo is None) != (end_time.tzinfo is None):
+        raise ParameterError(f"secret is {text!r}; give both times with a zone, or both without", value=text)
+    if _DATE.fullmatch(last):
+        end_time += timedelta(days=1)  # a date is a whole day
+        span, more = (end_time - begin_time) // timedelta(microseconds=1), 0
+    else:
+        span, more = (end_time - begin_time) // timedelta(microseconds=1), 1
+    if span < 0 or (span == 0 and not more):
+        raise ParameterError(f"secret is {text!r}; its first time lies behind its last", value=text)
+    # Records of a grid that may begin anywhere: so many at most.
+    return max(1, -(-span // amount) if not more else int(span // amount) + 1), None

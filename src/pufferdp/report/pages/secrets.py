@@ -1,0 +1,62 @@
+"""What a DP loss leaks about a stretch, or about an event in it, in words."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.words import number, up_to
+from pufferdp.report.page import Page, Section, Table, Words
+
+if TYPE_CHECKING:
+    from pufferdp.assess.secrets import SecretReport
+
+
+def secret_page(report: SecretReport) -> Page:
+    """One secret: what leaks about it, or the loss that may be spent."""
+    over = f" over {report.length:,} records" if report.length is not None else ""
+    given = (
+        f"A leakage of at most {number(report.leakage)}"
+        if report.inverse
+        else f"A DP loss of {number(report.dp_epsilon)}"
+    )
+    title = f"{given}{over} about {report.secret.words}, for an adversary who knows {report.adversary.knows}"
+    if report.inverse:
+        rows = [("DP loss to spend", up_to(report.dp_epsilon, down=True))]
+    else:
+        rows = [("leaks at most", up_to(report.leakage))]
+    if report.speaks_for is not None and not report.inverse and report.adversary is Adversary.PUFFERFISH:
+        rows += [("speaking for it", up_to(report.speaks_for)), ("speaking against it", up_to(report.speaks_against))]
+    table = Table(caption=title, head=("secret", report.secret.text), rows=tuple(rows))
+    return Page(
+        title="What leaks about a secret",
+        opening=(title,),
+        sections=(Section(title="What leaks", blocks=(table, Words(_sentences(report)))),),
+        data=report.to_dict(),
+        kind="secret",
+    )
+
+
+def _sentences(report: SecretReport) -> tuple[str, ...]:
+    leaks = up_to(report.leakage)
+    if report.inverse:
+        spend = up_to(report.dp_epsilon, down=True)
+        first = f"Spend a DP epsilon of {spend} in all, with any DP library, and it leaks no more."
+    else:
+        factor = f" = {math.exp(report.leakage):.4g}" if report.leakage < 700 else ""
+        first = f"Whatever the DP algorithm, the odds about it shift by at most e^{leaks}{factor}."
+    sentences = [first]
+    if report.probability is not None:
+        sentences.append(f"Before anything is released its probability is {up_to(report.probability)} under the model.")
+    if report.exact:
+        sentences.append("Some algorithm leaks as much.")
+    elif report.adversary is Adversary.PUFFERFISH:
+        sentences.append("This is a bound; it is exact for two states.")
+    else:
+        sentences.append(
+            "For somebody who may know records it is what leaks about all records of the stretch together: a bound. "
+            "With --adversary pufferfish it is worked out for the event itself."
+        )
+    sentences.append("DP here is pure, and one record changes its value.")
+    return tuple(sentences)
