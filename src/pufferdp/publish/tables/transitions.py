@@ -1,0 +1,101 @@
+"""How often each state follows each other one, as a question of a table.
+
+A record has at most two neighbours, and a pair that changes leaves one cell and enters another: one record moves the
+table by at most 4 in L1, and by 2 at an end of a chain or beside a hole. Pairs across holes and across the borders of
+groups are not counted. How many pairs there are follows from where records are, which is public, so the noise adds up
+to 0, as in a histogram.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from pufferdp.basics.errors import QueryError
+from pufferdp.models.base import Model
+from pufferdp.models.chain import series_of
+from pufferdp.publish.answers.denoise import simplex
+from pufferdp.publish.balanced import LARGEST_SCALE
+from pufferdp.publish.noise import NoiseKind, NoiseLaw, Sampler, draw
+from pufferdp.publish.tables.classic import scale_of
+from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
+
+MOVE: Final = 4.0
+"""The most that one record moves the table in L1: two pairs, each out of one cell and into another."""
+ARROW: Final = ">"
+_THEOREM: Final = "Laplace noise of scale 4/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
+
+
+@dataclass(frozen=True)
+class TransitionsQuestion(Question):
+    """Counts of neighbouring pairs of states."""
+
+    reads_pairs: ClassVar[bool] = True
+
+    @classmethod
+    def parse(cls, text: str, clip: tuple[float, float] | None) -> TransitionsQuestion:
+        """Read ``transitions``; the range is for others that are asked with it."""
+        if text != "transitions":
+            raise QueryError(f"query is {text!r}; transitions has nothing behind it", value=text)
+        return cls()
+
+    @property
+    def name(self) -> str:
+        """The command line's spelling."""
+        return "transitions"
+
+    def check(self, model: Model) -> None:
+        """Refuse a model whose records do not follow each other, and names that would run together."""
+        if series_of(model) is None or len(model.labels) < 2:
+            raise QueryError(
+                "transitions are of a series with two or more states, and the model is of another kind; ask for a "
+                "histogram",
+                value=self.name,
+            )
+        if len(set(self.labels(model))) < len(model.labels) ** 2:
+            raise QueryError(f"two pairs of states would have one name; use names of states without {ARROW!r}")
+
+    def labels(self, model: Model) -> tuple[str, ...]:
+        """``before>after``, all that begin with the first state first."""
+        return tuple(f"{before}{ARROW}{after}" for before in model.labels for after in model.labels)
+
+    def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
+        """Discrete Laplace noise of scale 4/tau, rounded up."""
+        law = self._law(model, scale_of(MOVE, dp_loss))
+        return QuestionNoise(
+            kind=str(law.kind),
+            scale=law.scale,
+            alpha=law.accuracy(beta).alpha,
+            beta=beta,
+            about="counts",
+            theorem=_THEOREM,
+            balanced=law.balanced,
+        )
+
+    def measure(self, model: Model, group: GroupRecords, noise: QuestionNoise, sampler: Sampler) -> Row:
+        """The noisy counts, row by row."""
+        exact = [int(count) for count in group.transitions.ravel()]
+        return tuple(int(count) for count in draw(self._law(model, noise.scale), exact, sampler))
+
+    def estimate(self, model: Model, records: int, answer: Row) -> Row:
+        """The nearest counts that are not below 0 and as many in all; noise that adds up to 0 leaves that number."""
+        numbers = np.array([value or 0 for value in answer], dtype=float)
+        return tuple(float(value) for value in simplex(numbers, min(max(numbers.sum(), 0.0), max(records - 1.0, 0.0))))
+
+    def check_answer(self, model: Model, records: int, answer: Row) -> None:
+        """Counts are whole, and noise that adds up to 0 leaves as many pairs as there can be."""
+        super().check_answer(model, records, answer)
+        if any(not isinstance(value, int) for value in answer):
+            raise QueryError("the answer to transitions must be whole numbers")
+
+    def adds_up(self, records: int, answer: Row) -> bool:
+        """Whether balanced noise could have made these numbers: fewer pairs than records."""
+        return 0 <= sum(value or 0 for value in answer) <= max(records - 1, 0)
+
+    def _law(self, model: Model, scale: float) -> NoiseLaw:
+        law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=len(model.labels) ** 2)
+        if law.counts_scale > LARGEST_SCALE:
+            return law
+        return NoiseLaw(kind=law.kind, scale=scale, coordinates=law.coordinates, balanced=True)
