@@ -106,7 +106,7 @@ class Columns:
 
 def option(role: str) -> str:
     """What the column of a role is called by those who name it."""
-    return {"value": "column", "person": "by"}.get(role, role)
+    return {"value": "column", "person": "by", "group": "per"}.get(role, role)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +132,8 @@ class Layout:
     """Read from this place of the order column on, itself included; rows outside are not looked at."""
     last: Place | None = None
     """Read up to this place, itself included: a number, a time, or a date, which is the whole day."""
+    group: str | None = None
+    """A public column that says which group of a table a record is in."""
 
     def __post_init__(self) -> None:
         columns_of(self)
@@ -180,7 +182,7 @@ class Layout:
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:
     """The columns of a series; with ``rows`` also the number of each row."""
-    others = {"order": layout.order, "person": layout.by}
+    others = {"order": layout.order, "person": layout.by, "group": layout.group}
     named = {role: name for role, name in others.items() if name is not None}
     roles = {"value": layout.column, **named}
     return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)

@@ -52,9 +52,9 @@ def without_nan(kind: Any, role: str) -> nw.Expr:
     return nw.when(~nw.col(role).is_nan()).then(nw.col(role)) if kind.is_float() else nw.col(role)
 
 
-def person_of(kind: Any) -> nw.Expr:
-    """The column that tells people apart, null where it is missing; categories as text."""
-    person = without_nan(kind, "person")
+def person_of(kind: Any, role: str = "person") -> nw.Expr:
+    """The column that tells people or groups apart, null where it is missing; categories as text."""
+    person = without_nan(kind, role)
     return person.cast(nw.String) if isinstance(kind, (nw.Categorical, nw.Enum)) else person
 
 

@@ -23,8 +23,8 @@ class Table:
     """The columns of one series, ready for the counting expressions."""
 
     frame: Frame
-    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person where the layout has one;
-    row where rows are asked for by their number."""
+    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person and group where the
+    layout has them; row where rows are asked for by their number."""
     layout: Layout
     text: bool
     """The values are compared as text, otherwise as numbers."""
@@ -107,6 +107,8 @@ def table_of(frame: Frame, layout: Layout) -> Table:
         picked.append(number.alias("number"))
     if layout.by is not None:
         picked.append(person_of(schema["person"]).alias("person"))
+    if layout.group is not None:
+        picked.append(person_of(schema["group"], "group").alias("group"))
     if "row" in schema:
         picked.append(nw.col("row").cast(nw.Int64))
     rows = frame.select(*picked)

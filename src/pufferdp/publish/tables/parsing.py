@@ -1,0 +1,62 @@
+"""Questions by name, as the command line and certificates spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pufferdp.basics.errors import QueryError
+from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.tables.classic import ClassicQuestion
+from pufferdp.publish.tables.questions import Question
+
+Clip = tuple[float, float] | None
+_CLASSIC: Final = ("count", "histogram", "frequency", "sum", "mean")
+
+
+def _classic(text: str, clip: Clip) -> Question:
+    kind = text.partition(":")[0]
+    numbers = kind in (QueryKind.SUM, QueryKind.MEAN)
+    return ClassicQuestion(Query.parse(text, clip=clip if numbers else None))
+
+
+PARSERS: Final[dict[str, Callable[[str, Clip], Question]]] = dict.fromkeys(_CLASSIC, _classic)
+"""By the part of a name before its colon. A parser gets the whole name and the clipping range, and refuses either."""
+
+
+def parse_question(text: str, *, clip: Clip = None) -> Question:
+    """The question of this name; ``clip`` is for those that read numbers."""
+    kind = text.partition(":")[0]
+    if kind not in PARSERS:
+        raise QueryError(f"query is {text!r}; it must begin with one of {', '.join(PARSERS)}", value=text)
+    return PARSERS[kind](text, clip)
+
+
+def is_classic(text: str) -> bool:
+    """Whether one query alone is no table: the best mechanism answers it, and refuses what nobody knows."""
+    kind = text.partition(":")[0]
+    return kind in _CLASSIC or kind not in PARSERS
+
+
+def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = None) -> tuple[Question, ...]:
+    """All questions of a table; refuses none, the same twice, and a range that none of them uses."""
+    questions = tuple(
+        parse_question(name, clip=clip)
+        if isinstance(name, str)
+        else ClassicQuestion(name)
+        if isinstance(name, Query)
+        else name
+        for name in names
+    )
+    if not questions:
+        raise QueryError("there is no query; a table needs at least one")
+    listed = [question.name for question in questions]
+    twice = next((name for name in listed if listed.count(name) > 1), None)
+    if twice is not None:
+        raise QueryError(f"{twice} is asked twice; ask once, with a larger share of --split", value=twice)
+    if clip is not None and all(question.clip is None for question in questions):
+        raise QueryError(f"clip is for numbers, and {', '.join(listed)} reads none; leave it out", value=clip)
+    ranges = {question.clip for question in questions if question.clip is not None}
+    if len(ranges) > 1:
+        raise QueryError("two queries have other clipping ranges; a table has one")
+    return questions
