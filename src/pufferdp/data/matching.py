@@ -11,6 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
+from pufferdp.data.layout import BETWEEN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,19 @@ def comparable(kind: Any, role: str, column: str, what: str) -> Comparable:
     raise DataError(
         f"the column {column!r} holds {words(kind)}; {what} must be text, numbers or true and false", value=column
     )
+
+
+def pair_of(first: Any, second: Any, names: tuple[str, str]) -> Comparable:
+    """The states of the columns value and second as one, first|second; missing where either is."""
+    parts = []
+    for kind, role, name in ((first, "value", names[0]), (second, "second", names[1])):
+        if kind.is_float() or kind.is_decimal():
+            raise DataError(
+                f"the column {name!r} holds decimal numbers, and pairs are of states: convert it to whole numbers or text",
+                value=name,
+            )
+        parts.append(comparable(kind, role, name, "states").value.cast(nw.String))
+    return Comparable(value=nw.concat_str(*parts, separator=BETWEEN), number=None, text=True)
 
 
 def without_nan(kind: Any, role: str) -> nw.Expr:

@@ -20,7 +20,7 @@ from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Layout, columns_of
+from pufferdp.data.layout import Coding, Columns, Layout, columns_of, refuse_pair
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.series import Series
@@ -35,6 +35,7 @@ ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 
 def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
     """The state of each row that is read; negative where it is missing. A table without row order is sorted first."""
+    refuse_pair(layout)
     by_order = isinstance(source, duckdb.DuckDBPyRelation)
     if layout.is_part and not by_order:
         frame = coded(table_of(open_source(source, columns_of(layout, rows=True)), layout), coding)

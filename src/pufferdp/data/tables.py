@@ -12,8 +12,8 @@ import narwhals as nw
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Layout, columns_of, duration_text
-from pufferdp.data.matching import comparable, person_of, words
+from pufferdp.data.layout import Layout, column_pair, columns_of, duration_text
+from pufferdp.data.matching import comparable, pair_of, person_of, words
 from pufferdp.data.ranges import Moment, read_last, read_moment
 from pufferdp.data.sources import Frame, Source, open_source
 
@@ -100,9 +100,13 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     # Wider integers and decimals are sorted as doubles: should two fall together they are refused as duplicates.
     picked = [nw.col(order).cast(nw.Int64 if exact else nw.Float64).alias("order")]
 
-    value = comparable(schema["value"], "value", layout.column, "states")
+    pair = column_pair(layout.column)
+    if pair is None:
+        value = comparable(schema["value"], "value", layout.column, "states")
+        number = nw.col("number") if "number" in schema else value.number
+    else:
+        value, number = pair_of(schema["value"], schema["second"], pair), None
     picked.append(value.value.alias("value"))
-    number = nw.col("number") if "number" in schema else value.number
     if number is not None:
         picked.append(number.alias("number"))
     if layout.by is not None:

@@ -8,7 +8,10 @@ from typing import Final
 from pufferdp.basics.errors import QueryError
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.tables.classic import ClassicQuestion
+from pufferdp.publish.tables.cross import CrossQuestion
+from pufferdp.publish.tables.quantiles import KINDS, QuantileQuestion
 from pufferdp.publish.tables.questions import Question
+from pufferdp.publish.tables.transitions import TransitionsQuestion
 
 Clip = tuple[float, float] | None
 _CLASSIC: Final = ("count", "histogram", "frequency", "sum", "mean")
@@ -20,7 +23,12 @@ def _classic(text: str, clip: Clip) -> Question:
     return ClassicQuestion(Query.parse(text, clip=clip if numbers else None))
 
 
-PARSERS: Final[dict[str, Callable[[str, Clip], Question]]] = dict.fromkeys(_CLASSIC, _classic)
+PARSERS: Final[dict[str, Callable[[str, Clip], Question]]] = {
+    **dict.fromkeys(_CLASSIC, _classic),
+    **dict.fromkeys(KINDS, QuantileQuestion.parse),
+    "transitions": TransitionsQuestion.parse,
+    "cross": CrossQuestion.parse,
+}
 """By the part of a name before its colon. A parser gets the whole name and the clipping range, and refuses either."""
 
 
