@@ -65,7 +65,7 @@ class ClassicQuestion(Question):
         return QuestionNoise(
             kind=str(law.kind),
             scale=law.scale,
-            alpha=law.accuracy(beta).alpha,
+            alpha=float(law.accuracy(beta).alpha),
             beta=beta,
             about="counts" if self.query.counts_states else "values",
             theorem=_THEOREM,

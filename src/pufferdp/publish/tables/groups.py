@@ -7,7 +7,7 @@ of its groups costs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -62,23 +62,28 @@ class Grouping:
         """
         words = [] if per is None else [per] if isinstance(per, str) else list(per)
         words = [word.strip() for text in words for word in text.split(",")]
+        words = ["person" if word == by else word for word in words]
+        grouping = cls.of_words(words)
+        if grouping.person and by is None:
+            raise QueryError("a table per person needs the column that tells people apart: name it with --by")
+        return grouping if groups is None else replace(grouping, named=tuple(_names(groups)))
+
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> Grouping:
+        """From single words, as certificates and ledgers have them."""
         periods = [word for word in words if word in PERIODS]
-        others = [word.removeprefix(_COLUMN) for word in words if word not in PERIODS]
-        if not all(others) or len(periods) > 1 or len(others) > 1:
+        others = [word for word in words if word not in PERIODS]
+        columns = [word.removeprefix(_COLUMN) for word in others if word != "person"]
+        if not all(columns) or len(periods) > 1 or len(others) > 1:
             raise QueryError(
                 f"per is {', '.join(words)!r}; it must be person or a column, or one of {', '.join(PERIODS)}, or one "
                 "of each",
-                value=per,
+                value=words,
             )
-        other = others[0] if others else None
-        person = other is not None and (other == "person" or other == by) and f"{_COLUMN}person" not in words
-        if person and by is None:
-            raise QueryError("a table per person needs the column that tells people apart: name it with --by")
         return cls(
-            person=person,
-            column=None if person else other,
+            person="person" in others,
+            column=columns[0] if columns else None,
             period=periods[0] if periods else None,
-            named=None if groups is None else tuple(_names(groups)),
         )
 
     @property

@@ -60,7 +60,8 @@ class TableProblem:
         check_model(self.model)
         object.__setattr__(self, "split", check_split(self.split, len(self.questions)))
         object.__setattr__(self, "beta", checks.probability(self.beta, "beta"))
-        _ = self.chains  # refuses an epsilon, an adversary and lengths that cannot be
+        # What a problem of answers refuses of an epsilon, an adversary and lengths is refused here.
+        object.__setattr__(self, "epsilon", self.chains.epsilon)
         for question in self.questions:
             question.check(self.model)
 
