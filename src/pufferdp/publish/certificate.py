@@ -22,6 +22,7 @@ SCHEMA: Final = "pufferdp-certificate/1"
 FLOW_SCHEMA: Final = "pufferdp-flow-certificate/1"
 REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
 SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
+TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )

@@ -13,7 +13,7 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.certificate import SECRETS
+from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA
 from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
@@ -31,7 +31,6 @@ from pufferdp.publish.kind import (
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.tables.certificate import (
     MOST_CELLS,
-    TABLE_SCHEMA,
     TableCertificate,
     public_facts,
     statement,
@@ -89,7 +88,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             grouping = replace(grouping, named=_stated_names(c, grouping))
         return TableProblem(
             model=model,
-            questions=tuple(parse_question(q.name, clip=_clip(q.clip)) for q in c.questions),
+            questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
             grouping=grouping,
             split=tuple(q.share for q in c.questions),
             lengths=lengths,
