@@ -8,6 +8,7 @@ from typing import Any
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import SealedCertificate
 from pufferdp.publish.kind import kind_of
+from pufferdp.publish.tables.table import ReleasedTable
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,20 @@ class Verification:
 
 
 def verify(
-    certificate: SealedCertificate | dict[str, Any], *, query: Query | None = None, head: str | None = None
+    certificate: SealedCertificate | dict[str, Any],
+    *,
+    query: Query | None = None,
+    head: str | None = None,
+    table: ReleasedTable | None = None,
 ) -> Verification:
     """Recompute every field of a certificate but those that nobody can (see docs/guide/certificate.md). Opens no file.
 
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``.
+    A table that is too large for its certificate is compared with it where it is handed over (``read_released``).
     """
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
-    problems, warnings = kind_of(raw.get("schema")).verify(raw, head, query=query)
+    problems, warnings = kind_of(raw.get("schema")).verify(
+        raw, head, query=query, **({} if table is None else {"table": table})
+    )
     return Verification(not problems, tuple(problems), tuple(warnings))

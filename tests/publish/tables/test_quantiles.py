@@ -213,7 +213,7 @@ def test_names_and_labels():
     assert question("quantile:.9, 0.50").name == "quantile:0.5,0.9"
     assert question("quantile:0.000001").labels(NUMBERS) == ("0.000001",)
     assert question("median").labels(NUMBERS) == ("median",)
-    assert question("quantile:.5,.9").estimate(NUMBERS, 5, (40.0, 10.0)) == (10.0, 40.0)
+    assert question("quantile:.5,.9").estimate_each(NUMBERS, [5], [(40.0, 10.0)]) == [(10.0, 40.0)]
     # A range clips the values of states, and those that fall together are one candidate.
     assert question("median", (15, 25)).candidates(NUMBERS) == (15.0, 20.0, 25.0)
     assert question("median", (15, 18)).candidates(NUMBERS) == (15.0, 18.0)

@@ -105,7 +105,7 @@ def test_noise_adds_up_to_nothing():
     for seed in range(20):
         answer = ASKED.measure(model, records, noise, SeededSampler(seed))
         assert sum(answer) == 4
-        nearest = ASKED.estimate(model, 6, answer)
+        (nearest,) = ASKED.estimate_each(model, [6], [answer])
         assert min(nearest) >= 0
         assert sum(nearest) == pytest.approx(4)
 

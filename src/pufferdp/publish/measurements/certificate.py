@@ -9,7 +9,6 @@ from pydantic import Field
 from pufferdp.publish.answers.certificate import AnswerGuarantee
 from pufferdp.publish.certificate import CertificatePart, DataPart, LedgerPart, MechanismPart, SealedCertificate
 
-MEASUREMENT_SCHEMA: Final = "pufferdp-measurement-certificate/1"
 AUTHOR: Final = (
     "the DP loss of the measurement is what its map states: the word of its author and of OpenDP, which cannot be "
     "checked here"

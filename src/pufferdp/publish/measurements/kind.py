@@ -23,6 +23,7 @@ from pufferdp.publish.answers.certificate import public_facts, secrets_text, sta
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
 from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
@@ -37,7 +38,7 @@ from pufferdp.publish.kind import (
     stated_lengths,
     stated_ranges,
 )
-from pufferdp.publish.measurements.certificate import AUTHOR, MEASUREMENT_SCHEMA, MeasurementCertificate
+from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
 from pufferdp.publish.measurements.outside import MEASURES, MOVES
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact

@@ -21,7 +21,6 @@ from pufferdp.publish.certificate import (
 from pufferdp.publish.reading import believing, moves_fact
 from pufferdp.publish.tables.problem import TableProblem
 
-TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
 MOST_CELLS: Final = 10_000
 """A certificate has the numbers of a table with up to so many cells, and of a larger one their hash."""
 

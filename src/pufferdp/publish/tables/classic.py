@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
-from pufferdp.publish.answers.denoise import feasible
+from pufferdp.publish.answers.denoise import simplex
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseLaw, Sampler, draw
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
-_THEOREM = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
-_HISTOGRAMS = (QueryKind.HISTOGRAM, QueryKind.FREQUENCY)
+_THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
+_MOST_DRAWS: Final = 1_000_000
+"""So many draws for noise that adds up to 0 take about ten seconds."""
+_HISTOGRAMS: Final = (QueryKind.HISTOGRAM, QueryKind.FREQUENCY)
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class ClassicQuestion(Question):
     """A query of ``publish/answers``, asked of each group with Laplace noise."""
 
     query: Query
+    independent: bool = False
+    """Whether each number of a histogram has noise of its own also where three or more could add up: of very many
+    groups, whose noise would take long to draw otherwise."""
 
     def __post_init__(self) -> None:
         if self.query.kind in (QueryKind.FUNCTION, QueryKind.FLOW):
@@ -84,7 +90,7 @@ class ClassicQuestion(Question):
         law, sizes = self._law(self._bound(model), noise.scale), [group.size for group in groups]
         if self.query.kind in _HISTOGRAMS:
             exact = np.array([group.histogram for group in groups]).reshape(len(groups), -1)
-            noisy = _histograms(law, exact, sampler)
+            noisy = noisy_rows(law, exact, sampler)
             return [self._divide(row, size) for row, size in zip(noisy, sizes, strict=True)]
         if self.query.kind is QueryKind.COUNT:
             state = model.labels.index(self.query.state or "")
@@ -96,14 +102,33 @@ class ClassicQuestion(Question):
         wider = NoiseLaw(kind=law.kind, scale=law.scale * (1 + 6 * ulp / (high - low)), coordinates=1)
         return [self._divide((v,), size) for v, size in zip(draw(wider, sums, sampler), sizes, strict=True)]
 
-    def estimate(self, model: Model, records: int, answer: Row) -> Row:
-        """As for an answer."""
-        numbers = [value for value in answer if value is not None]
-        if not records:
-            return answer if len(numbers) < len(answer) else (0,) * len(answer)
-        bound = self.query.on(model, records)
-        nearest = feasible(bound, records, list(numbers) if len(numbers) > 1 else numbers[0])
-        return tuple(nearest) if isinstance(nearest, list) else (nearest,)
+    def for_groups(self, model: Model, groups: int) -> Question:
+        """With noise that can be drawn for so many groups."""
+        histogram = self.query.kind in _HISTOGRAMS
+        return replace(self, independent=histogram and takes_long(len(self.labels(model)), groups))
+
+    def stated(self, balanced: bool) -> Question:
+        """With the noise that a certificate states."""
+        return replace(self, independent=self.query.kind in _HISTOGRAMS and not balanced)
+
+    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+        """Counts between 0 and the records of a group, histograms that add up to them, sums and means in range."""
+        share = self.query.divided is not None
+        present = [n for n, size in enumerate(sizes) if size or not share]
+        values = np.array([answers[n] for n in present], dtype=float).reshape(len(present), -1)
+        records = np.array([sizes[n] for n in present], dtype=float)[:, np.newaxis]
+        total = np.ones_like(records) if share else records
+        if self.query.kind in _HISTOGRAMS:
+            nearest = np.where(total > 0, simplex(values, total), 0.0)
+        elif self.query.kind is QueryKind.COUNT:
+            nearest = np.clip(values, 0, records)
+        else:
+            low, high = self._bound(model).range or (0.0, 1.0)
+            nearest = np.clip(values, low * total, high * total)
+        out = list(answers)
+        for n, row in zip(present, nearest.tolist(), strict=True):
+            out[n] = tuple(row)
+        return out
 
     def check_answer(self, model: Model, records: int, answer: Row) -> None:
         """Counts are whole, and balanced ones add up; means and shares of nobody are not there."""
@@ -130,7 +155,7 @@ class ClassicQuestion(Question):
 
     def _law(self, bound: BoundQuery, scale: float) -> NoiseLaw:
         law = NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels))
-        if not bound.balanced or law.counts_scale > LARGEST_SCALE:
+        if not bound.balanced or self.independent or law.counts_scale > LARGEST_SCALE:
             return law
         return NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
 
@@ -154,13 +179,16 @@ def _sum(group: GroupRecords) -> float:
     return math.fsum(group.numbers.tolist())
 
 
-def _histograms(law: NoiseLaw, exact: NDArray[np.int64], sampler: Sampler) -> list[Row]:
-    """Noisy histograms, a row for each group."""
+def takes_long(numbers: int, groups: int) -> bool:
+    """Whether noise that adds up to 0 takes long to draw: rejection takes some 4·√k tries for k numbers."""
+    return numbers > 2 and groups * 4 * math.sqrt(numbers) * numbers > _MOST_DRAWS
+
+
+def noisy_rows(law: NoiseLaw, exact: NDArray[np.int64], sampler: Sampler) -> list[Row]:
+    """Noisy counts, a row for each group."""
     states = exact.shape[1]
     if not law.balanced:
         flat = sampler.discrete_laplace([int(v) for v in exact.ravel()], law.counts_scale)
         return [tuple(flat[at : at + states]) for at in range(0, len(flat), states)]
-    if states == 2:  # noise that adds up to 0 is one draw, of half the scale
-        drawn = sampler.discrete_laplace([int(v) for v in exact[:, 0]], law.counts_scale / 2)
-        return [(first, int(total) - first) for first, total in zip(drawn, exact.sum(axis=1), strict=True)]
-    return [tuple(int(v) for v in draw(law, [int(v) for v in row], sampler)) for row in exact]
+    noise = law.in_counts.draw_many(len(exact), lambda count, scale: sampler.discrete_laplace([0] * count, scale))
+    return [tuple(row) for row in (exact + np.array(noise, dtype=np.int64)).tolist()]

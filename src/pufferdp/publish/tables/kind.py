@@ -13,7 +13,7 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
-from pufferdp.publish.certificate import SECRETS
+from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA
 from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
@@ -31,13 +31,11 @@ from pufferdp.publish.kind import (
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.tables.certificate import (
     MOST_CELLS,
-    TABLE_SCHEMA,
     TableCertificate,
     public_facts,
     statement,
     within_bins,
 )
-from pufferdp.publish.tables.classic import ClassicQuestion
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.parsing import parse_question
 from pufferdp.publish.tables.problem import TableNoise, TableProblem, solve_table
@@ -89,7 +87,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             grouping = replace(grouping, named=_stated_names(c, grouping))
         return TableProblem(
             model=model,
-            questions=tuple(parse_question(q.name, clip=_clip(q.clip)) for q in c.questions),
+            questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
             grouping=grouping,
             split=tuple(q.share for q in c.questions),
             lengths=lengths,
@@ -253,7 +251,7 @@ def _check_answer(model: Model, question: Question, noise: QuestionNoise, size: 
         question.check_answer(model, size, numbers)
     except PufferdpError as error:
         raise CertificateError(str(error)) from None
-    if noise.balanced and isinstance(question, ClassicQuestion) and not question.adds_up(size, numbers):
+    if noise.balanced and not question.adds_up(size, numbers):
         raise CertificateError(f"an answer to {question.name} does not add up, as its noise makes it do")
 
 

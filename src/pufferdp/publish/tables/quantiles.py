@@ -18,6 +18,7 @@ be at a candidate beside it that no record has, and nothing follows for the rank
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -118,18 +119,27 @@ class QuantileQuestion(Question):
         )
 
     def measure(self, model: Model, group: GroupRecords, noise: QuestionNoise, sampler: Sampler) -> Row:
-        """One candidate for each quantile, drawn one by one."""
-        counts, candidates = self._counts(model, group), self.candidates(model)
-        answer = []
-        for rank in self._ranks(group.size, noise):
-            unit = rank.denominator
-            scores = rank_distances(counts, rank)
-            answer.append(candidates[sampler.noisy_least(scores, noise.scale * unit * (1 + 2**-50))])
-        return tuple(answer)
+        """One group; of many see ``measure_each``."""
+        return self.measure_each(model, [group], noise, sampler)[0]
 
-    def estimate(self, model: Model, records: int, answer: Row) -> Row:
+    def measure_each(
+        self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
+    ) -> list[Row]:
+        """One candidate for each quantile of each group, drawn one by one."""
+        candidates, counts = self.candidates(model), self._counter(model)
+        answers: list[Row] = []
+        for group in groups:
+            rounded, answer = counts(group), []
+            for rank in self._ranks(group.size, noise):
+                scores = rank_distances(rounded, rank)
+                scale = noise.scale * rank.denominator * (1 + 2**-50)  # rounded up by more than the product's rounding
+                answer.append(candidates[sampler.noisy_least(scores, scale)])
+            answers.append(tuple(answer))
+        return answers
+
+    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
         """Quantiles rise with their shares, and putting them in order brings none farther from the true ones."""
-        return tuple(sorted(value for value in answer if value is not None))
+        return [tuple(sorted(value for value in answer if value is not None)) for answer in answers]
 
     def check_answer(self, model: Model, records: int, answer: Row) -> None:
         """Every number is a candidate."""
@@ -150,19 +160,27 @@ class QuantileQuestion(Question):
             return [inside if self.kind == "min" else records - inside]
         return [share * records for share in self.shares or (Fraction(1, 2),)]
 
-    def _counts(self, model: Model, group: GroupRecords) -> Counts:
-        """How many records of a group are rounded to each candidate."""
+    def _counter(self, model: Model) -> Callable[[GroupRecords], Counts]:
+        """Counts how many records of a group are rounded to each candidate."""
         candidates = self.candidates(model)
         if self.reads_numbers(model):
-            assert group.numbers is not None
             low, high = candidates[0], candidates[-1]
-            nearest = np.rint((np.clip(group.numbers, low, high) - low) / (high - low) * (GRID - 1)).astype(np.int64)
-            return np.bincount(nearest, minlength=GRID)
+
+            def of_numbers(group: GroupRecords) -> Counts:
+                assert group.numbers is not None
+                places = np.rint((np.clip(group.numbers, low, high) - low) / (high - low) * (GRID - 1))
+                return np.bincount(places.astype(np.int64), minlength=GRID)
+
+            return of_numbers
         place = {value: at for at, value in enumerate(candidates)}
         places = np.array([place[value] for value in self._numbers(model)])
-        out = np.zeros(len(candidates), dtype=np.int64)
-        np.add.at(out, places, group.histogram)
-        return out
+
+        def of_states(group: GroupRecords) -> Counts:
+            out = np.zeros(len(candidates), dtype=np.int64)
+            np.add.at(out, places, group.histogram)
+            return out
+
+        return of_states
 
     def _numbers(self, model: Model) -> tuple[float, ...]:
         """The number of each state of the model, in their order: its value, or the lower edge of its bin."""
@@ -183,7 +201,8 @@ def rank_distances(counts: Counts, rank: Fraction) -> list[int]:
     target, unit = rank.numerator, rank.denominator
     up_to = np.cumsum(counts)
     above = (up_to - counts) * unit - target
-    return [int(distance) for distance in np.maximum(np.maximum(above, target - up_to * unit), 0)]
+    distances: list[int] = np.maximum(np.maximum(above, target - up_to * unit), 0).tolist()
+    return distances
 
 
 def _lower_edges(model: Model) -> tuple[float, ...] | None:

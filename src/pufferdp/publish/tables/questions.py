@@ -129,11 +129,23 @@ class Question(ABC):
         """The answers of all groups; overridden where one draw serves them all."""
         return [self.measure(model, group, noise, sampler) for group in groups]
 
-    def estimate(self, model: Model, records: int, answer: Row) -> Row:
-        """The nearest answer that could be true, from the released one and what is public."""
-        return answer
+    def for_groups(self, model: Model, groups: int) -> Question:
+        """The question with noise that can be drawn for so many groups."""
+        return self
+
+    def stated(self, balanced: bool) -> Question:
+        """The question with noise of the kind that a certificate states."""
+        return self
+
+    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+        """The nearest answers that could be true, from those released and the records of each group."""
+        return list(answers)
 
     def check_answer(self, model: Model, records: int, answer: Row) -> None:
         """Refuse an answer of a table that is verified, where no draw could have made it."""
         if len(answer) != len(self.labels(model)):
             raise QueryError(f"the answer to {self.name} does not have one number for each label")
+
+    def adds_up(self, records: int, answer: Row) -> bool:
+        """Whether noise that adds up to 0 could have made this answer of so many records."""
+        return True

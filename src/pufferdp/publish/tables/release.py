@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group
 from pufferdp.publish.tables.kind import KIND
 from pufferdp.publish.tables.parsing import parse_questions
 from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, check_split
-from pufferdp.publish.tables.questions import Question
+from pufferdp.publish.tables.questions import Number, Question
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 
 if TYPE_CHECKING:
@@ -45,10 +46,26 @@ class TableRelease(Paged):
 
     table: ReleasedTable
     """A row for each group: its names, its records, and the released numbers of every question."""
-    estimate: ReleasedTable
-    """The same with the nearest numbers that could be true; follows from the table and what is public."""
     certificate: TableCertificate
     """What was promised and how, for anyone to verify without the data."""
+    questions: tuple[Question, ...] = field(repr=False)
+    """What was asked, in the order of the columns."""
+    model: Model = field(repr=False)
+    """What was believed."""
+
+    @cached_property
+    def estimate(self) -> ReleasedTable:
+        """The table with the nearest numbers that could be true; follows from the table and what is public."""
+        at = self.table.columns.index(RECORDS) + 1
+        sizes = [int(size or 0) for size in self.table.column(RECORDS)]
+        columns: list[Sequence[tuple[Cell, ...]]] = [[row[:at] for row in self.table.rows]]
+        for question in self.questions:
+            width = len(question.labels(self.model))
+            answers = [tuple(_number(cell) for cell in row[at : at + width]) for row in self.table.rows]
+            columns.append(question.estimate_each(self.model, sizes, answers))
+            at += width
+        rows = tuple(tuple(cell for part in parts for cell in part) for parts in zip(*columns, strict=True))
+        return ReleasedTable(self.table.columns, rows)
 
     def to_frame(self, *, estimate: bool = False, backend: str | None = None) -> Any:
         """The released numbers as a pandas or polars frame, or the nearest that could be true."""
@@ -232,7 +249,8 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
 
     def problem(self, exact: ExactTable) -> TableProblem:
         """For the chains that were read."""
-        return replace(self._problem_for(exact.lengths, exact.holes), ranges=exact.ranges)
+        questions = tuple(q.for_groups(self.model, len(exact.groups.keys)) for q in self.questions)
+        return replace(self._problem_for(exact.lengths, exact.holes), questions=questions, ranges=exact.ranges)
 
     def _problem_for(self, lengths: Lengths, holes: bool = False) -> TableProblem:
         return TableProblem(
@@ -264,13 +282,8 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             question.measure_each(self.model, groups.records, noise, self.sampler)
             for question, noise in zip(problem.questions, solution.questions, strict=True)
         ]
-        self.progress("estimating")
-        estimates = [
-            [question.estimate(self.model, n, answer) for n, answer in zip(groups.sizes, rows, strict=True)]
-            for question, rows in zip(problem.questions, answers, strict=True)
-        ]
         columns = (*self.grouping.keys(self.reading.by), RECORDS, *problem.columns())
-        table, estimate = (ReleasedTable(columns, _rows(groups, numbers)) for numbers in (answers, estimates))
+        table = ReleasedTable(columns, _rows(groups, answers))
         inline = len(table.rows) * len(columns) <= MOST_CELLS
         released = {
             "columns": list(columns),
@@ -281,7 +294,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
         self.progress("certifying")
         made = self.made(self.model, exact.facts, exact.histogram, charged, released)
         certificate = self.kind.certify(problem, solution, made)
-        return TableRelease(table=table, estimate=estimate, certificate=certificate)
+        return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
 
 
 def _rows(groups: Groups, answers: Sequence[Sequence[Sequence[Cell]]]) -> tuple[tuple[Cell, ...], ...]:
@@ -290,3 +303,8 @@ def _rows(groups: Groups, answers: Sequence[Sequence[Sequence[Cell]]]) -> tuple[
         (*key, size, *(number for numbers in of_group for number in numbers))
         for key, size, *of_group in zip(groups.keys, groups.sizes, *answers, strict=True)
     )
+
+
+def _number(cell: Cell) -> Number:
+    assert not isinstance(cell, str)
+    return cell

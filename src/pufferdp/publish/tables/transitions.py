@@ -8,7 +8,8 @@ to 0, as in a histogram.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,8 +19,8 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.denoise import simplex
 from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseKind, NoiseLaw, Sampler, draw
-from pufferdp.publish.tables.classic import scale_of
+from pufferdp.publish.noise import NoiseKind, NoiseLaw, Sampler
+from pufferdp.publish.tables.classic import noisy_rows, scale_of, takes_long
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
 
 MOVE: Final = 4.0
@@ -31,6 +32,10 @@ _THEOREM: Final = "Laplace noise of scale 4/tau (Dwork, McSherry, Nissim & Smith
 @dataclass(frozen=True)
 class TransitionsQuestion(Question):
     """Counts of neighbouring pairs of states."""
+
+    independent: bool = False
+    """Whether each count has noise of its own, also where the noise could add up to 0: of very many groups or states,
+    whose noise would take long to draw otherwise."""
 
     reads_pairs: ClassVar[bool] = True
 
@@ -75,14 +80,32 @@ class TransitionsQuestion(Question):
         )
 
     def measure(self, model: Model, group: GroupRecords, noise: QuestionNoise, sampler: Sampler) -> Row:
-        """The noisy counts, row by row."""
-        exact = [int(count) for count in group.transitions.ravel()]
-        return tuple(int(count) for count in draw(self._law(model, noise.scale), exact, sampler))
+        """One group; of many see ``measure_each``."""
+        return self.measure_each(model, [group], noise, sampler)[0]
 
-    def estimate(self, model: Model, records: int, answer: Row) -> Row:
-        """The nearest counts that are not below 0 and as many in all; noise that adds up to 0 leaves that number."""
-        numbers = np.array([value or 0 for value in answer], dtype=float)
-        return tuple(float(value) for value in simplex(numbers, min(max(numbers.sum(), 0.0), max(records - 1.0, 0.0))))
+    def measure_each(
+        self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
+    ) -> list[Row]:
+        """The noisy counts, row by row of each group's table; their noise is drawn together."""
+        law = self._law(model, noise.scale)
+        exact = np.array([group.transitions.ravel() for group in groups], dtype=np.int64)
+        return noisy_rows(law, exact, sampler)
+
+    def for_groups(self, model: Model, groups: int) -> Question:
+        """With noise that can be drawn for so many groups."""
+        return replace(self, independent=takes_long(len(self.labels(model)), groups))
+
+    def stated(self, balanced: bool) -> Question:
+        """With the noise that a certificate states."""
+        return replace(self, independent=not balanced)
+
+    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+        """The nearest counts that are not below 0 and as many in all as were released."""
+        numbers = np.array([[value or 0 for value in answer] for answer in answers], dtype=float)
+        most = np.maximum(np.array(sizes, dtype=float) - 1, 0)
+        total = np.clip(numbers.sum(axis=1), 0, most)[:, np.newaxis]
+        nearest = np.where(total > 0, simplex(numbers, np.maximum(total, 1e-9)), 0.0)
+        return [tuple(row) for row in nearest.tolist()]
 
     def check_answer(self, model: Model, records: int, answer: Row) -> None:
         """Counts are whole, and noise that adds up to 0 leaves as many pairs as there can be."""
@@ -96,6 +119,6 @@ class TransitionsQuestion(Question):
 
     def _law(self, model: Model, scale: float) -> NoiseLaw:
         law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=len(model.labels) ** 2)
-        if law.counts_scale > LARGEST_SCALE:
+        if self.independent or law.counts_scale > LARGEST_SCALE:
             return law
         return NoiseLaw(kind=law.kind, scale=scale, coordinates=law.coordinates, balanced=True)
