@@ -97,6 +97,6 @@ def test_what_does_not_go_with_pairs(tmp_path: Path) -> None:
     model = fit(FRAME, column="mood,place", order="t", prior=1, checks=False).model
     FRAME.write_csv(tmp_path / "x.csv")
     for source in (FRAME, tmp_path / "x.csv", duckdb.sql(f"SELECT * FROM '{tmp_path / 'x.csv'}'")):
+        out = str(tmp_path / "out.csv") if isinstance(source, Path) else None
         with pytest.raises(PufferdpError, match="mood,place"):
-            out = str(tmp_path / "out.csv") if isinstance(source, Path) else None
             flip(source, model=model, column="mood,place", order="t", epsilon=1, out=out)

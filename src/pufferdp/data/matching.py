@@ -54,7 +54,7 @@ def pair_of(first: Any, second: Any, names: tuple[str, str]) -> Comparable:
     for kind, role, name in ((first, "value", names[0]), (second, "second", names[1])):
         if kind.is_float() or kind.is_decimal():
             raise DataError(
-                f"the column {name!r} holds decimal numbers, and pairs are of states: convert it to whole numbers or text",
+                f"the column {name!r} holds decimal numbers, and pairs are of states: convert it to integers or text",
                 value=name,
             )
         parts.append(comparable(kind, role, name, "states").value.cast(nw.String))

@@ -134,14 +134,21 @@ def release(
     if (query is None) == (measurement is None):
         raise ParameterError("give either a query or a measurement")
     if query is None:
-        others = {"per": per, "groups": groups, "split": split, "id": id, "secrets": secrets, "mechanism": mechanism}
+        others: dict[str, Any] = {
+            "per": per,
+            "groups": groups,
+            "split": split,
+            "id": id,
+            "secrets": secrets,
+            "mechanism": mechanism,
+        }
         for name, value in {**others, "sampler": sampler}.items():
             if value is not None:
                 raise ParameterError(f"{name} does not go with a measurement, which draws its own noise: leave it out")
         for name in ("beta", "sampler"):
             del request[name]
         return release_measurement(data, measurement=measurement, delta=delta, **request)
-    for_answers = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta}
+    for_answers: dict[str, Any] = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta}
     if per is None and isinstance(query, (str, Query)) and (isinstance(query, Query) or is_classic(query)):
         if groups is not None or split is not None:
             raise ParameterError(

@@ -16,8 +16,8 @@ from pufferdp import MarkovChain
 from pufferdp.basics.errors import QueryError
 from pufferdp.leakage.curves import curve
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.tables.questions import GroupRecords
 from pufferdp.publish.tables.quantiles import QuantileQuestion, rank_distances
+from pufferdp.publish.tables.questions import GroupRecords
 from tests.oracles.leakage import channel_leakage, path_law
 from tests.oracles.selection import choice_law, rank_scores
 from tests.strategies import chains, examples

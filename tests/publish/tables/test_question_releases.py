@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ def test_promise_by_enumeration_through_a_release():
     scale = release.certificate.to_dict()["questions"][0]["noise"]["scale"]
     pairs = np.zeros((len(series), 4))
     for n, path in enumerate(series):
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in itertools.pairwise(path):
             pairs[n, 2 * a + b] += 1
     shown = likelihoods(pairs.reshape((2,) * records + (4,)), scale)
     assert channel_leakage(law, shown, "bdp") <= epsilon
@@ -115,7 +116,7 @@ def test_less_noise_than_a_release_draws_breaks_its_promise():
     scale = release.certificate.to_dict()["questions"][0]["noise"]["scale"]
     law, exact = path_law(model.transition, [0.5, 0.5], 3), np.zeros((2, 2, 2, 4))
     for path in np.ndindex(2, 2, 2):
-        for a, b in zip(path, path[1:], strict=False):
+        for a, b in itertools.pairwise(path):
             exact[*path, 2 * a + b] += 1
     assert channel_leakage(law, likelihoods(exact, scale), "dp") == pytest.approx(epsilon, rel=1e-6)
     assert channel_leakage(law, likelihoods(exact, 0.9 * scale), "dp") > epsilon * 1.1
@@ -177,7 +178,7 @@ def test_cross_table_of_two_columns(tmp_path):
     single = fit(data, column="mood", order="t", checks=False).model
     with pytest.raises(QueryError, match="nothing of the other"):
         released(data, single, "cross", column="mood")
-    with pytest.raises((QueryError, DataError), match="about pairs|nothing of the other"):
+    with pytest.raises((QueryError, DataError), match=r"about pairs|nothing of the other"):
         released(data, single, "cross", column="mood,place")
 
 

@@ -101,7 +101,7 @@ def problem_curve_of(problem: MeasurementProblem) -> Curve:
     """The lowest curve that holds for every algorithm, or the one that is named."""
     if series_of(problem.model) is None:
         raise NotApplicableError(
-            "a measurement from outside needs a series of states (a chain, a clock, a hidden chain or a class of them): "
+            "a measurement needs a series of states (a chain, a clock, a hidden chain or a class of them): "
             "for records of other models no curve says what every algorithm leaks"
         )
     if problem.curve is None:

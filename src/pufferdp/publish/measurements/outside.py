@@ -110,7 +110,9 @@ def _losses(measure: str, stated: Any) -> tuple[tuple[float, float], ...]:
 
 def _pairs_of(profile: Any) -> tuple[tuple[float, float], ...]:
     """Pairs of OpenDP's profile, from losses that fail often to those that hardly ever do."""
-    most = next((loss for tail in (1e-15, 1e-12, 1e-9, 1e-6) if math.isfinite(loss := float(profile.epsilon(tail)))), None)
+    most = next(
+        (loss for tail in (1e-15, 1e-12, 1e-9, 1e-6) if math.isfinite(loss := float(profile.epsilon(tail)))), None
+    )
     if most is None:
         raise ParameterError("the measurement's profile has no finite loss with a delta of 1e-6 or less")
     losses = np.linspace(most / _PROFILE_PAIRS, most, _PROFILE_PAIRS) if most > 0 else np.zeros(1)

@@ -246,4 +246,3 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         answer = run(self.measurement, exact.values(self.values), "the data")
         made = self.made(self.model, exact.facts, exact.histogram, charged, answer, [AUTHOR])
         return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))
-

@@ -7,7 +7,7 @@ goes knows more than from either column alone. So the model must be about pairs,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.data.layout import BETWEEN
@@ -20,7 +20,7 @@ from pufferdp.publish.tables.classic import ClassicQuestion
 class CrossQuestion(ClassicQuestion):
     """The histogram of pairs, shown with a row for each state of the first column."""
 
-    query: Query = Query(kind=QueryKind.HISTOGRAM)
+    query: Query = field(default_factory=lambda: Query(kind=QueryKind.HISTOGRAM))
 
     @classmethod
     def parse(cls, text: str, clip: tuple[float, float] | None) -> CrossQuestion:

@@ -100,7 +100,7 @@ class QuantileQuestion(Question):
         """What can be released, rising: values of states, lower edges of bins, or a grid in the clipping range."""
         if self.reads_numbers(model):
             low, high = self.range or (0.0, 1.0)
-            return tuple(low + (high - low) * (j / (GRID - 1)) for j in range(GRID - 1)) + (high,)
+            return (*(low + (high - low) * (j / (GRID - 1)) for j in range(GRID - 1)), high)
         return tuple(sorted(set(self._numbers(model))))
 
     def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
