@@ -106,7 +106,7 @@ class Columns:
 
 def option(role: str) -> str:
     """What the column of a role is called by those who name it."""
-    return {"value": "column", "person": "by", "group": "per"}.get(role, role)
+    return {"value": "column", "person": "by", "category": "per"}.get(role, role)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +182,7 @@ class Layout:
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:
     """The columns of a series; with ``rows`` also the number of each row."""
-    others = {"order": layout.order, "person": layout.by, "group": layout.group}
+    others = {"order": layout.order, "person": layout.by, "category": layout.group}
     named = {role: name for role, name in others.items() if name is not None}
     roles = {"value": layout.column, **named}
     return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)
