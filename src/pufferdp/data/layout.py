@@ -107,7 +107,7 @@ class Columns:
 
 def option(role: str) -> str:
     """What the column of a role is called by those who name it."""
-    return {"value": "column", "second": "column", "person": "by", "group": "per"}.get(role, role)
+    return {"value": "column", "second_value": "column", "person": "by", "category": "per"}.get(role, role)
 
 
 BETWEEN: Final = "|"
@@ -233,12 +233,12 @@ class Layout:
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:
     """The columns of a series; with ``rows`` also the number of each row."""
-    others = {"order": layout.order, "person": layout.by, "group": layout.group}
+    others = {"order": layout.order, "person": layout.by, "category": layout.group}
     named = {role: name for role, name in others.items() if name is not None}
     pair = column_pair(layout.column)
     if rows:
         refuse_pair(layout)
-    value = {"value": layout.column} if pair is None else {"value": pair[0], "second": pair[1]}
+    value = {"value": layout.column} if pair is None else {"value": pair[0], "second_value": pair[1]}
     roles = {**value, **named}
     return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)
 

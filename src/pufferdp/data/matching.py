@@ -49,9 +49,9 @@ def comparable(kind: Any, role: str, column: str, what: str) -> Comparable:
 
 
 def pair_of(first: Any, second: Any, names: tuple[str, str]) -> Comparable:
-    """The states of the columns value and second as one, first|second; missing where either is."""
+    """The states of the columns value and second_value as one, first|second; missing where either is."""
     parts = []
-    for kind, role, name in ((first, "value", names[0]), (second, "second", names[1])):
+    for kind, role, name in ((first, "value", names[0]), (second, "second_value", names[1])):
         if kind.is_float() or kind.is_decimal():
             raise DataError(
                 f"the column {name!r} holds decimal numbers, and pairs are of states: convert it to integers or text",

@@ -198,13 +198,13 @@ class Series:
         ]
         columns += [nw.col("order").alias("ticks")] if timed else []
         columns += [] if clip is None else [nw.col("number").clip(*clip).alias("clipped")]
-        columns += [] if layout.group is None else [nw.col("group")]
+        columns += [] if layout.group is None else [nw.col("category")]
         people = [] if layout.by is None else ["person"]
         links = linked(self.table, coded(self.table, coding), layout.missing == "hole", pieces=True)
         links = links.filter(nw.col("record") == 1)
         of = arrays(links.sort(*people, "order").select(*columns))
         names = [""] if layout.by is None else [_name(name) for (name,) in rows(_first_names(links))]
-        groups, places = _numbered(of["group"]) if layout.group is not None else ([""], np.zeros(0, dtype=np.int64))
+        groups, places = _numbered(of["category"]) if layout.group is not None else ([""], np.zeros(0, dtype=np.int64))
         ((low, high),) = rows(self.table.frame.select(*_ENDS))
         return KeyedRecords(
             codes=of["code"].astype(np.int64),
@@ -224,7 +224,7 @@ class Series:
         group = self.table.layout.group
         if group is None:
             return
-        ((lost,),) = rows(self.table.frame.select(nw.col("group").is_null().cast(nw.Int64).sum()))
+        ((lost,),) = rows(self.table.frame.select(nw.col("category").is_null().cast(nw.Int64).sum()))
         if lost:
             raise DataError(
                 f"the column {group!r} is missing in {lost} rows; every row must belong to a group: fill it in or drop "

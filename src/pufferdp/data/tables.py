@@ -23,7 +23,7 @@ class Table:
     """The columns of one series, ready for the counting expressions."""
 
     frame: Frame
-    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person and group where the
+    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person and category where the
     layout has them; row where rows are asked for by their number."""
     layout: Layout
     text: bool
@@ -105,14 +105,14 @@ def table_of(frame: Frame, layout: Layout) -> Table:
         value = comparable(schema["value"], "value", layout.column, "states")
         number = nw.col("number") if "number" in schema else value.number
     else:
-        value, number = pair_of(schema["value"], schema["second"], pair), None
+        value, number = pair_of(schema["value"], schema["second_value"], pair), None
     picked.append(value.value.alias("value"))
     if number is not None:
         picked.append(number.alias("number"))
     if layout.by is not None:
         picked.append(person_of(schema["person"]).alias("person"))
     if layout.group is not None:
-        picked.append(person_of(schema["group"], "group").alias("group"))
+        picked.append(person_of(schema["category"], "category").alias("category"))
     if "row" in schema:
         picked.append(nw.col("row").cast(nw.Int64))
     rows = frame.select(*picked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, overload
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.progress import Progress
@@ -16,7 +16,7 @@ from pufferdp.publish.answers.release import release as release_answer
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.measurements.release import MeasurementRelease, release_measurement
 from pufferdp.publish.noise import Sampler
-from pufferdp.publish.tables.parsing import is_classic
+from pufferdp.publish.tables.parsing import is_table
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.release import Room, TableRelease, release_table
 
@@ -24,19 +24,60 @@ if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
 
 Asked = str | Query | Question
-Measurement = Any
-"""An OpenDP measurement; OpenDP is imported where noise is drawn, and not for its types."""
+Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
+
+
+class Request(TypedDict, total=False):
+    """What a release takes besides the data, the query and the groups; see ``release``."""
+
+    model: Required[Model]
+    column: Required[str | Sequence[str]]
+    epsilon: Required[float]
+    adversary: str
+    order: str | None
+    by: str | None
+    restart: str | float | None
+    missing: str
+    independent: bool
+    first: Place | None
+    last: Place | None
+    bins: str | None
+    id: str | None
+    secrets: Secrets | None
+    clip: tuple[float, float] | None
+    mechanism: str | None
+    beta: float
+    delta: float
+    sampler: Sampler | None
+    ledger: Ledger | str | os.PathLike[str] | None
+    dataset: str | None
+    room: Room | None
+    progress: Progress | None
 
 
 @overload
-def release(data: object, *, measurement: Measurement, **request: Any) -> MeasurementRelease: ...
+def release(data: object, *, measurement: object, **request: Unpack[Request]) -> MeasurementRelease: ...
 @overload
-def release(data: object, *, query: str | Query, per: None = None, **request: Any) -> Release: ...
-@overload
-def release(data: object, *, query: Sequence[Asked] | Question, **request: Any) -> TableRelease: ...
+def release(data: object, *, query: str | Query, per: None = None, **request: Unpack[Request]) -> Release: ...
 @overload
 def release(
-    data: object, *, query: Asked | Sequence[Asked], per: str | Sequence[str], **request: Any
+    data: object,
+    *,
+    query: Listed | Question,
+    per: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    **request: Unpack[Request],
+) -> TableRelease: ...
+@overload
+def release(
+    data: object,
+    *,
+    query: Asked | Sequence[Asked],
+    per: str | Sequence[str],
+    groups: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    **request: Unpack[Request],
 ) -> TableRelease: ...
 def release(
     data: object,
@@ -45,7 +86,7 @@ def release(
     column: str | Sequence[str],
     query: Asked | Sequence[Asked] | None = None,
     epsilon: float,
-    measurement: Measurement | None = None,
+    measurement: object | None = None,
     per: str | Sequence[str] | None = None,
     groups: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
@@ -149,7 +190,8 @@ def release(
             del request[name]
         return release_measurement(data, measurement=measurement, delta=delta, **request)
     for_answers: dict[str, Any] = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta}
-    if per is None and isinstance(query, (str, Query)) and (isinstance(query, Query) or is_classic(query)):
+    if not is_table(query, per):
+        assert isinstance(query, (str, Query))
         if groups is not None or split is not None:
             raise ParameterError(
                 "groups and split go with a table: say what its groups are with --per, or ask several queries"

@@ -38,7 +38,6 @@ def verify(
     A table that is too large for its certificate is compared with it where it is handed over (``read_released``).
     """
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
-    problems, warnings = kind_of(raw.get("schema")).verify(
-        raw, head, query=query, **({} if table is None else {"table": table})
-    )
+    more = {"query": query} if table is None else {"query": query, "table": table}
+    problems, warnings = kind_of(raw.get("schema")).verify(raw, head, **more)
     return Verification(not problems, tuple(problems), tuple(warnings))

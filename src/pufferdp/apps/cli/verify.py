@@ -15,19 +15,26 @@ def verify(
         typer.Argument(help="Certificate (JSON), as release --out or flip --certificate has it, or a report (HTML)."),
     ],
     head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="The table that it must be of: CSV, Parquet or JSON, as released.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
-    from pufferdp.basics.errors import RefusedError
-    from pufferdp.publish.certificate import read_certificate
+    from pufferdp.basics.errors import ParameterError, RefusedError
+    from pufferdp.publish.certificate import TABLE_SCHEMA, read_certificate
+    from pufferdp.publish.tables.table import read_released
     from pufferdp.publish.verify import verify as check
     from pufferdp.report.registry import promise_of
     from pufferdp.report.text import blocks_text
 
     raw = read_certificate(certificate)
+    released = None if table is None else read_released(table)
+    if released is not None and raw["schema"] != TABLE_SCHEMA:
+        raise ParameterError("--table is for certificates of tables, and this is of another kind: leave it out")
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw, head=head)
+        result = check(raw, head=head, table=released)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(blocks_text(promise_of(raw)))

@@ -46,6 +46,11 @@ def is_classic(text: str) -> bool:
     return kind in _CLASSIC or kind not in PARSERS
 
 
+def is_table(query: object, per: object) -> bool:
+    """Whether a release of these queries is a table, and not one answer."""
+    return bool(per) or not (isinstance(query, Query) or (isinstance(query, str) and is_classic(query)))
+
+
 def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = None) -> tuple[Question, ...]:
     """All questions of a table; refuses none, the same twice, and a range that none of them uses."""
     questions = tuple(
