@@ -117,7 +117,7 @@ def test_labels_and_refusals():
         TransitionsQuestion.parse("transitions:rest", None)
     with pytest.raises(QueryError, match="another kind"):
         ASKED.check(Gaussian(mean=[0, 0], covariance=[[1, 0.5], [0.5, 1]]))
-    with pytest.raises(QueryError, match="one name"):
-        ASKED.check(MarkovChain(transition=np.full((3, 3), 1 / 3), states=["a", "a>a", "a>a>a"]))
+    with pytest.raises(QueryError, match="rename it"):
+        ASKED.check(MarkovChain(transition=np.full((2, 2), 1 / 2), states=["a", "a>a"]))
     with pytest.raises(QueryError, match="whole"):
         ASKED.check_answer(model, 3, (0.5, 0, 0, 0))

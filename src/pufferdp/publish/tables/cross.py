@@ -7,6 +7,7 @@ goes knows more than from either column alone. So the model must be about pairs,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pufferdp.basics.errors import QueryError
@@ -45,13 +46,15 @@ class CrossQuestion(ClassicQuestion):
             )
 
 
-def cross_table(labels: tuple[str, ...], numbers: tuple[object, ...]) -> tuple[list[str], dict[str, list[object]]]:
+def cross_table(
+    labels: Sequence[str], numbers: Sequence[object], mark: str = BETWEEN
+) -> tuple[list[str], dict[str, list[object]]]:
     """States of the second column, and a row of numbers for each of the first; None where a pair is not in the model.
 
     >>> cross_table(("a|x", "a|y", "b|y"), (1, 2, 3))
     (['x', 'y'], {'a': [1, 2], 'b': [None, 3]})
     """
-    pairs = [label.split(BETWEEN) for label in labels]
+    pairs = [label.partition(mark)[::2] for label in labels]
     columns = list(dict.fromkeys(second for _, second in pairs))
     rows: dict[str, list[object]] = {first: [None] * len(columns) for first, _ in pairs}
     for (first, second), number in zip(pairs, numbers, strict=True):

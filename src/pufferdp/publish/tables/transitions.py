@@ -52,15 +52,19 @@ class TransitionsQuestion(Question):
         return "transitions"
 
     def check(self, model: Model) -> None:
-        """Refuse a model whose records do not follow each other, and names that would run together."""
+        """Refuse a model whose records do not follow each other, and names that could not be told apart."""
         if series_of(model) is None or len(model.labels) < 2:
             raise QueryError(
                 "transitions are of a series with two or more states, and the model is of another kind; ask for a "
                 "histogram",
                 value=self.name,
             )
-        if len(set(self.labels(model))) < len(model.labels) ** 2:
-            raise QueryError(f"two pairs of states would have one name; use names of states without {ARROW!r}")
+        odd = next((label for label in model.labels if ARROW in label), None)
+        if odd is not None:
+            raise QueryError(
+                f"state {odd!r} has a {ARROW!r} in its name, which stands between the states of a transition; rename it",
+                value=odd,
+            )
 
     def labels(self, model: Model) -> tuple[str, ...]:
         """``before>after``, all that begin with the first state first."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number
+from pufferdp.data.layout import BETWEEN
+from pufferdp.publish.tables.cross import cross_table
+from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import charge_sentences, made_by, plain_dp, promise
@@ -20,6 +23,8 @@ MOST_COLUMNS: Final = 8
 """Of a wider one the first columns."""
 _DRAWN: Final = 30
 """Groups in a figure."""
+_PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (BETWEEN, "")}
+"""Questions whose numbers are about pairs: what stands between the two names, and what the corner says."""
 
 
 def table_release_page(release: TableRelease, comparison: PlainDp | None = None) -> Page:
@@ -51,12 +56,16 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
     names = tuple(" ".join(map(str, row[:keys])) or "all" for row in drawn)
     places = tuple(float(n) for n in range(len(drawn)))
     layers: list[Layer] = [Rule(at=0.0)]
-    if drawn:
+    in_ranks = question["accuracy"]["about"] == "ranks"
+    if drawn and in_ranks:  # how far off such a number is depends on how close records are
+        layers = [Bars(at=places, values=values, kind="pale"), *layers]
+    elif drawn:
         low = tuple(value - a for value, a in zip(values, alphas, strict=True))
         high = tuple(value + a for value, a in zip(values, alphas, strict=True))
         layers = [Bars(at=places, values=values, kind="pale"), Range(at=places, low=low, high=high), *layers]
     sure = f"{1 - question['accuracy']['beta']:.4g}"
-    title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}; whiskers: {sure} sure for each group"
+    title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
+    title += "" if in_ranks else f"; whiskers: {sure} sure for each group"
     spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names, values, strict=True))
     return Chart(
         title=title,
@@ -77,7 +86,12 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         make=lambda: table_chart(certificate, rows),
         caption="The first numbers of the table and the range of the true ones.",
     )
-    shown = () if rows is None else (_rows(table["columns"], rows, len(certificate["groups"]["keys"])), figure)
+    shown: tuple[Block, ...] = ()
+    if rows is not None:
+        keys = len(certificate["groups"]["keys"])
+        alone = not keys and len(rows) == 1
+        of_rows = _one_group(certificate["questions"], rows[0]) if alone else (_rows(table["columns"], rows, keys),)
+        shown = (*of_rows, figure)
     return Page(
         title=f"Private table: {asked} of {data['column']}" + (f" per {', '.join(per)}" if per else ""),
         lead=f"{data['records']:,} records in {certificate['groups']['count']:,} groups, epsilon "
@@ -104,6 +118,39 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         data=certificate,
         certified=True,
     )
+
+
+def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
+    """The numbers of all records together, question by question; those about pairs as tables of their own."""
+    blocks, lines, at = [], [], 1
+    for question in questions:
+        labels, name = question["labels"], question["name"]
+        numbers = row[at : at + len(labels)]
+        at += len(labels)
+        if name in _PAIRS:
+            mark, first = _PAIRS[name]
+            columns, cells = cross_table(labels, numbers, mark)
+            body = [(before, *map(_cell, cells[before])) for before in list(cells)[:MOST_ROWS]]
+            left_out = len(cells) - MOST_ROWS
+            blocks.append(
+                Table(
+                    caption=f"The released {name}",
+                    head=(first, *columns[:MOST_COLUMNS]),
+                    rows=tuple(line[: MOST_COLUMNS + 1] for line in body),
+                    below=f"… and {left_out:,} more rows" if left_out > 0 else "",
+                )
+            )
+        else:
+            lines += [
+                (name if len(labels) == 1 else f"{name.partition(':')[0]} {label}", _cell(cell))
+                for label, cell in zip(labels, numbers, strict=True)
+            ]
+    if lines:
+        head, more = ("query", "answer"), len(lines) - 2 * MOST_ROWS
+        below = f"… and {more:,} more numbers" if more > 0 else ""
+        shown = tuple(lines[: 2 * MOST_ROWS])
+        blocks.insert(0, Table(caption="The released numbers", head=head, rows=shown, below=below))
+    return tuple(blocks)
 
 
 def _rows(columns: list[str], rows: Any, keys: int) -> Table:
@@ -143,7 +190,8 @@ def _questions(questions: list[dict[str, Any]]) -> Table:
 
 
 def _over(question: dict[str, Any], value: float) -> str:
-    return f"{number(value)}/records" if question["noise"]["divided"] else number(value)
+    unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
+    return f"{number(value)}/records" if question["noise"]["divided"] else f"{number(value)}{unit}"
 
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
@@ -205,4 +253,5 @@ def table_plan_page(plan: TablePlan) -> Page:
 
 def _planned(query: dict[str, Any], name: str) -> str:
     value = query["scale"] if name == "scale" else query["accuracy"]["alpha"]
-    return number(value) if value is not None else f"{number(query['undivided'][name])}/records"
+    unit = " ranks" if query["accuracy"]["about"] == "ranks" else ""
+    return f"{number(value)}{unit}" if value is not None else f"{number(query['undivided'][name])}/records"
