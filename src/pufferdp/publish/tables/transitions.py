@@ -62,7 +62,7 @@ class TransitionsQuestion(Question):
         odd = next((label for label in model.labels if ARROW in label), None)
         if odd is not None:
             raise QueryError(
-                f"state {odd!r} has a {ARROW!r} in its name, which stands between the states of a transition; rename it",
+                f"state {odd!r} has a {ARROW!r} in its name, which stands between the states of a pair; rename it",
                 value=odd,
             )
 
