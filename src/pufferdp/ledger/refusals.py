@@ -26,6 +26,16 @@ def refuse_other_width(name: str, state: State, charge: Charge) -> None:
         )
 
 
+def two_budgets(whole: str, part: str) -> RefusedError:
+    """Records that would be charged on two budgets, neither of which says what they have spent."""
+    return RefusedError(
+        f"by its name data set {part!r} is a part of {whole!r}, and the same records would be charged on two budgets, "
+        f"so that neither says what a record has spent: charge {whole!r} alone, where release --per person has a row "
+        f"for each person, or choose a name that does not begin with {whole + '/'!r}",
+        value=part,
+    )
+
+
 def refuse_other_model(
     name: str, definition: dict[str, Any], state: State, model: str | None, adversary: str | None
 ) -> None:
