@@ -116,6 +116,8 @@ if TYPE_CHECKING:
         flow as flow,
         plan_flow as plan_flow,
     )
+    from pufferdp.publish.measurements.certificate import MeasurementCertificate as MeasurementCertificate
+    from pufferdp.publish.measurements.release import MeasurementRelease as MeasurementRelease
     from pufferdp.publish.redaction.certificate import RedactionCertificate as RedactionCertificate
     from pufferdp.publish.redaction.redact import plan_redaction as plan_redaction, redact as redact
     from pufferdp.publish.redaction.result import Redaction as Redaction

@@ -21,7 +21,9 @@ Data = Annotated[
         help="CSV or Parquet file, a folder or pattern of them, FILE.sqlite::TABLE, or postgresql://…?table=NAME."
     ),
 ]
-Column = Annotated[str, typer.Option("--column", help="Column with states or numbers.")]
+Column = Annotated[
+    str, typer.Option("--column", help="Column with states or numbers; a,b reads two as pairs (fit, release).")
+]
 Order = Annotated[
     str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
 ]
@@ -62,7 +64,11 @@ Last = Annotated[
 Missing = Annotated[str, typer.Option("--missing", help="refuse, or hole: the chain goes on behind a missing value.")]
 Queries = Annotated[
     list[str],
-    typer.Option("--query", help="count:STATE, histogram, frequency, sum or mean; several make a table."),
+    typer.Option(
+        "--query",
+        help="count:STATE, histogram, frequency, sum, mean, quantile:.5,.9, median, min, max, transitions or cross; "
+        "several make a table.",
+    ),
 ]
 Per = Annotated[
     list[str] | None,
