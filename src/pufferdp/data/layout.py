@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from fractions import Fraction
-from typing import Final
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
+from pufferdp.models.base import PAIR_MARK
 
 _MICROSECONDS = {
     "us": 1,
@@ -110,10 +110,6 @@ def option(role: str) -> str:
     return {"value": "column", "second_value": "column", "person": "by", "category": "per"}.get(role, role)
 
 
-BETWEEN: Final = "|"
-"""Stands between the two states of a pair, as in rest|home."""
-
-
 def column_name(column: str | Sequence[str]) -> str:
     """The column that is read, as text: its name, or two names with a comma whose states are read as pairs."""
     if isinstance(column, str):
@@ -151,11 +147,11 @@ def check_pair_states(column: str, states: Sequence[str]) -> None:
     """Refuse states that are no pairs where two columns are read as one, and names that run together."""
     if column_pair(column) is None:
         return
-    single = next((name for name in states if name.count(BETWEEN) != 1), None)
+    single = next((name for name in states if name.count(PAIR_MARK) != 1), None)
     if single is not None:
         raise DataError(
-            f"the columns {column} are read as pairs such as rest{BETWEEN}home, and {single!r} is none: the model must "
-            f"be about pairs (fit it with --column {column}), and no value of either column may have a {BETWEEN!r}",
+            f"the columns {column} are read as pairs such as rest{PAIR_MARK}home, and {single!r} is none: the model "
+            f"must be about pairs (fit it with --column {column}), and no value of either column may have a {PAIR_MARK!r}",
             value=single,
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.layout import BETWEEN
+from pufferdp.models.base import PAIR_MARK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ def pair_of(first: Any, second: Any, names: tuple[str, str]) -> Comparable:
                 value=name,
             )
         parts.append(comparable(kind, role, name, "states").value.cast(nw.String))
-    return Comparable(value=nw.concat_str(*parts, separator=BETWEEN), number=None, text=True)
+    return Comparable(value=nw.concat_str(*parts, separator=PAIR_MARK), number=None, text=True)
 
 
 def without_nan(kind: Any, role: str) -> nw.Expr:

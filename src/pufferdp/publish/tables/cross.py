@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pufferdp.basics.errors import QueryError
-from pufferdp.data.layout import BETWEEN
-from pufferdp.models.base import Model
+from pufferdp.models.base import PAIR_MARK, Model
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.tables.classic import ClassicQuestion
 
@@ -38,7 +37,7 @@ class CrossQuestion(ClassicQuestion):
     def check(self, model: Model) -> None:
         """Refuse a model whose states are no pairs."""
         super().check(model)
-        if any(label.count(BETWEEN) != 1 for label in model.labels):
+        if any(label.count(PAIR_MARK) != 1 for label in model.labels):
             raise QueryError(
                 "cross is a table of pairs of states, and the model is about single ones: a model of one column says "
                 "nothing of the other; fit it with --column first,second",
@@ -47,7 +46,7 @@ class CrossQuestion(ClassicQuestion):
 
 
 def cross_table(
-    labels: Sequence[str], numbers: Sequence[object], mark: str = BETWEEN
+    labels: Sequence[str], numbers: Sequence[object], mark: str = PAIR_MARK
 ) -> tuple[list[str], dict[str, list[object]]]:
     """States of the second column, and a row of numbers for each of the first; None where a pair is not in the model.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number
-from pufferdp.data.layout import BETWEEN
+from pufferdp.models.base import PAIR_MARK
 from pufferdp.publish.tables.cross import cross_table
 from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule
@@ -23,7 +23,7 @@ MOST_COLUMNS: Final = 8
 """Of a wider one the first columns."""
 _DRAWN: Final = 30
 """Groups in a figure."""
-_PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (BETWEEN, "")}
+_PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
 """Questions whose numbers are about pairs: what stands between the two names, and what the corner says."""
 
 
