@@ -151,7 +151,7 @@ def check_pair_states(column: str, states: Sequence[str]) -> None:
     if single is not None:
         raise DataError(
             f"the columns {column} are read as pairs such as rest{PAIR_MARK}home, and {single!r} is none: the model "
-            f"must be about pairs (fit it with --column {column}), and no value of either column may have a {PAIR_MARK!r}",
+            f"must be about pairs (fit it with --column {column}), and no value of a column may have a {PAIR_MARK!r}",
             value=single,
         )
 

@@ -41,9 +41,8 @@ def parse_question(text: str, *, clip: Clip = None) -> Question:
 
 
 def is_classic(text: str) -> bool:
-    """Whether one query alone is no table: the best mechanism answers it, and refuses what nobody knows."""
-    kind = text.partition(":")[0]
-    return kind in _CLASSIC or kind not in PARSERS
+    """Whether one query alone is no table: the best mechanism answers it. What nobody knows a table refuses."""
+    return text.partition(":")[0] in (*_CLASSIC, QueryKind.FLOW)
 
 
 def is_table(query: object, per: object) -> bool:
