@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pufferdp
 from pufferdp import Ledger, MarkovChain, verify
 from pufferdp.basics.errors import (
     BudgetError,
@@ -27,6 +28,7 @@ from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.measurements.certificate import AUTHOR
 from pufferdp.publish.measurements.outside import column_values, stated_loss
 from pufferdp.publish.measurements.release import release_measurement
+from pufferdp.publish.noise import SeededSampler
 from tests.oracles.leakage import channel_leakage, path_law
 from tests.strategies import chains, examples
 
@@ -285,3 +287,18 @@ def test_changed_certificates_do_not_verify():
     assert problems(warnings=[])
     assert problems(mechanism={**raw["mechanism"], "name": "curve-general"})
     assert not problems(answer=[1, 2])  # what was returned rests on nothing else
+
+
+def test_one_verb_for_queries_and_measurements(tmp_path):
+    request = {"model": NAMED, "column": "state", "order": "t", "epsilon": 3.0}
+    release = pufferdp.release(FRAME, measurement=counts(4.0), **request)
+    assert isinstance(release, pufferdp.MeasurementRelease)
+    with pytest.raises(ParameterError, match="either a query or a measurement"):
+        pufferdp.release(FRAME, **request)
+    with pytest.raises(ParameterError, match="either a query or a measurement"):
+        pufferdp.release(FRAME, query="histogram", measurement=counts(4.0), **request)
+    for name, value in {"sampler": SeededSampler(1), "per": "day", "mechanism": "group", "split": (1,)}.items():
+        with pytest.raises(ParameterError, match=f"{name} does not go with a measurement"):
+            pufferdp.release(FRAME, measurement=counts(4.0), **request, **{name: value})
+    pufferdp.write_report(release, tmp_path / "report.html")
+    assert verify(pufferdp.read_certificate(tmp_path / "report.html")).valid
