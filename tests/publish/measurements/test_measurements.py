@@ -209,6 +209,7 @@ def test_values_that_a_measurement_gets():
     ("measurement", "changes", "words"),
     [
         (len, {}, "must be an OpenDP measurement"),
+        (len, {"model": pufferdp.Gaussian(mean=[0, 0], covariance=[[1, 0.5], [0.5, 1]])}, "needs a series of states"),
         (own(dp.change_one_distance(), dp.renyi_divergence(), lambda d: lambda a: 1.0), {}, "measure is"),
         (own(dp.change_one_distance(), dp.max_divergence(), lambda d: math.inf), {}, "larger noise scale"),
         (own(dp.change_one_distance(), dp.max_divergence(), lambda d: 1 / 0), {}, "does not say"),

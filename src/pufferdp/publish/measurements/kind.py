@@ -97,13 +97,18 @@ class Carried:
     delta: float
 
 
+def check_series(model: Model) -> None:
+    """Refuse a model that is no series of states."""
+    if series_of(model) is None:
+        raise NotApplicableError(
+            "a measurement needs a series of states (a chain, a clock, a hidden chain or a class of them): for records "
+            "of other models no curve says what every algorithm leaks"
+        )
+
+
 def problem_curve_of(problem: MeasurementProblem) -> Curve:
     """The lowest curve that holds for every algorithm, or the one that is named."""
-    if series_of(problem.model) is None:
-        raise NotApplicableError(
-            "a measurement needs a series of states (a chain, a clock, a hidden chain or a class of them): "
-            "for records of other models no curve says what every algorithm leaks"
-        )
+    check_series(problem.model)
     if problem.curve is None:
         return curve_of_every_algorithm(problem.chains)
     named = problem_curve(problem.curve, problem.chains) if problem.curve in CURVES else None

@@ -25,6 +25,7 @@ from pufferdp.publish.measurements.kind import (
     Carried,
     MeasurementProblem,
     carried_by,
+    check_series,
     problem_curve_of,
 )
 from pufferdp.publish.measurements.outside import (
@@ -101,6 +102,7 @@ def release_measurement(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
+    check_series(model)
     binned = with_bins(model, bins)
     clipped = None if clip is None else checks.clip_range(*clip)
     return MeasurementPublication(
