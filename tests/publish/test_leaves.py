@@ -52,6 +52,8 @@ CERTIFICATES = [
     "redaction-optimal",
     "charged-flow",
     "flow-joint",
+    "charged-table",
+    "table-hash",
 ]
 SLOW = (
     "charged-answer",
@@ -60,6 +62,8 @@ SLOW = (
     "flip-three-states",
     "charged-flow",
     "flow-joint",
+    "charged-table",
+    "table-hash",
 )
 """Each change is verified anew, and a flow's error is simulated each time."""
 
