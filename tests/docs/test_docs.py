@@ -458,6 +458,11 @@ def test_flow_certificate_schema_is_the_one_in_the_code() -> None:
     assert written == pufferdp.FlowCertificate.model_json_schema(by_alias=True)
 
 
+def test_table_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "table-certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.TableCertificate.model_json_schema(by_alias=True)
+
+
 def test_api_page_has_every_public_name() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     missing = [name for name in pufferdp.__all__ if not re.search(rf"`{name}\b", text)]
