@@ -459,6 +459,11 @@ def test_flow_certificate_schema_is_the_one_in_the_code() -> None:
     assert written == pufferdp.FlowCertificate.model_json_schema(by_alias=True)
 
 
+def test_table_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "table-certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.TableCertificate.model_json_schema(by_alias=True)
+
+
 def test_measurement_certificate_schema_is_the_one_in_the_code() -> None:
     written = json.loads((DOCS / "measurement-certificate.schema.json").read_text(encoding="utf-8"))
     assert written == pufferdp.MeasurementCertificate.model_json_schema(by_alias=True)

@@ -52,6 +52,8 @@ CERTIFICATES = [
     "redaction-optimal",
     "charged-flow",
     "flow-joint",
+    "charged-table",
+    "table-hash",
 ]
 SLOW = (
     "charged-answer",
@@ -60,6 +62,8 @@ SLOW = (
     "flip-three-states",
     "charged-flow",
     "flow-joint",
+    "charged-table",
+    "table-hash",
 )
 """Each change is verified anew, and a flow's error is simulated each time."""
 
@@ -271,6 +275,7 @@ def test_the_guide_lists_what_nobody_can_recompute() -> None:
     part = guide.split("## What nobody can recompute")[1].split("\n## ")[0]
     lines = re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", part, re.M)
     names = {"pufferdp-certificate/1": "answer", "pufferdp-series-certificate/1": "flip"}
+    names |= {"pufferdp-table-certificate/1": "table"}
     names |= {"pufferdp-redaction-certificate/1": "redaction", "pufferdp-flow-certificate/1": "flow", "": "fit"}
     listed: dict[tuple[str, str], set[str]] = {}
     for kind in kinds():

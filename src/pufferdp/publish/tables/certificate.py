@@ -47,7 +47,7 @@ class QuestionPart(CertificatePart):
 
     name: str
     clip: list[float] | None
-    share: float = Field(description="its weight among the questions")
+    share: float = Field(description="of the DP loss of the table")
     dp_loss: float = Field(description="of each record of a group, by this question")
     labels: list[str]
     noise: QuestionNoisePart

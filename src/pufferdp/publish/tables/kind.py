@@ -62,7 +62,6 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
     row_unprovable: ClassVar[Mapping[str, str]] = {
         "ranges": "which records were read",
         "facts.per": "disjoint groups cost what one costs, whatever tells them apart",
-        "facts.by": "the name of a column",
         "facts.queries": "all queries together have the same loss, whatever they are",
         "facts.clip": "the loss does not depend on it",
         "facts.split": "the loss is that of all queries together",

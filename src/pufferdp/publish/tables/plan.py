@@ -16,7 +16,7 @@ from pufferdp.publish.answers.plan import count_lengths
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.tables.groups import PERIODS, Grouping
 from pufferdp.publish.tables.parsing import parse_questions
-from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_split, solve_table
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, shares_of, solve_table
 from pufferdp.publish.tables.questions import Question
 
 
@@ -51,7 +51,7 @@ class TablePlan(Paged):
         over = 1 if not noise.divided else self.group_records
         return {
             "query": question.name,
-            "share": p.split[n] / sum(p.split),
+            "share": p.split[n],
             "dp_loss": self.noise.losses[n],
             "noise": noise.kind,
             "balanced": noise.balanced,
@@ -104,7 +104,7 @@ def plan_table(
         model=model,
         questions=questions,
         grouping=Grouping.parse(per, "person"),
-        split=check_split(split or (), len(questions)),
+        split=shares_of(split or (), len(questions)),
         lengths=count_lengths(model, length, lengths),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),

@@ -42,7 +42,7 @@ class TableProblem:
     questions: tuple[Question, ...]
     grouping: Grouping = field(default_factory=Grouping)
     split: tuple[float, ...] = ()
-    """The weight of each question in the DP loss of the table; without any all have the same."""
+    """The share of each question in the DP loss of the table; they add up to 1. Without any all have the same."""
     lengths: Lengths
     epsilon: float
     adversary: Adversary = Adversary.BDP
@@ -58,7 +58,10 @@ class TableProblem:
 
     def __post_init__(self) -> None:
         check_model(self.model)
-        object.__setattr__(self, "split", check_split(self.split, len(self.questions)))
+        if not self.split:
+            object.__setattr__(self, "split", shares_of((), len(self.questions)))
+        if shares_of(self.split, len(self.questions)) and not math.isclose(math.fsum(self.split), 1, rel_tol=1e-9):
+            raise ParameterError(f"the shares add up to {math.fsum(self.split):g}; it must be 1", value=self.split)
         object.__setattr__(self, "beta", checks.probability(self.beta, "beta"))
         # What a problem of answers refuses of an epsilon, an adversary and lengths is refused here.
         object.__setattr__(self, "epsilon", self.chains.epsilon)
@@ -152,16 +155,17 @@ def check_model(model: Model) -> None:
         raise NotApplicableError(_NO_SERIES)
 
 
-def check_split(split: Sequence[float], questions: int) -> tuple[float, ...]:
-    """The weights of the questions; all the same where none are given."""
-    weights = tuple(float(weight) for weight in split) or (1.0,) * questions
-    if len(weights) != questions:
+def shares_of(weights: Sequence[float], questions: int) -> tuple[float, ...]:
+    """The shares of questions with these weights; all the same where there are none."""
+    numbers = tuple(float(weight) for weight in weights) or (1.0,) * questions
+    if len(numbers) != questions:
         raise ParameterError(
-            f"split has {len(weights)} numbers for {questions} queries; it must have one for each", value=split
+            f"split has {len(numbers)} numbers for {questions} queries; it must have one for each", value=weights
         )
-    if not all(math.isfinite(weight) and weight > 0 for weight in weights):
-        raise ParameterError("split must be numbers above 0, one for each query, such as 2,1,1", value=split)
-    return weights
+    if not all(math.isfinite(weight) and weight > 0 for weight in numbers):
+        raise ParameterError("split must be numbers above 0, one for each query, such as 2,1,1", value=weights)
+    whole = math.fsum(numbers)
+    return tuple(weight / whole for weight in numbers)
 
 
 def _down(value: Fraction) -> float:

@@ -29,7 +29,7 @@ from pufferdp.publish.tables.certificate import MOST_CELLS, TableCertificate
 from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records
 from pufferdp.publish.tables.kind import KIND
 from pufferdp.publish.tables.parsing import parse_questions
-from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, check_split
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, shares_of
 from pufferdp.publish.tables.questions import Number, Question
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 
@@ -152,7 +152,7 @@ def release_table(
         ),
         questions=parse_questions(several, clip=clip),
         grouping=Grouping.parse(per, by, groups),
-        split=check_split(split or (), len(several)),
+        split=shares_of(split or (), len(several)),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         beta=beta,

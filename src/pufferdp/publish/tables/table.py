@@ -19,7 +19,7 @@ from pufferdp.data.rewrite import csv_to_parquet, parquet_rows
 
 Cell = str | int | float | None
 """The name of a group, or a number; None where there is no such number."""
-ENDINGS: Final = (".csv", ".parquet", ".json")
+_BACKENDS: Final = ("pandas", "polars", "pyarrow")
 RECORDS: Final = "records"
 """The column that says how many records a group has."""
 
@@ -57,7 +57,9 @@ class ReleasedTable:
         """A pandas or polars frame; of the library that is named, or that is there."""
         import narwhals as nw
 
-        for name in ("pandas", "polars", "pyarrow") if backend is None else (backend,):
+        if backend is not None and backend not in _BACKENDS:
+            raise ParameterError(f"backend is {backend!r}; it must be one of {', '.join(_BACKENDS)}", value=backend)
+        for name in _BACKENDS if backend is None else (backend,):
             try:
                 frame = nw.from_dict({column: self.column(column) for column in self.columns}, backend=name)
             except ImportError:

@@ -173,11 +173,10 @@ def _cell(cell: Any) -> str:
 
 def _questions(questions: list[dict[str, Any]]) -> Table:
     """The share and the noise of each question."""
-    whole = sum(question["share"] for question in questions)
     rows = [
         (
             question["name"],
-            f"{100 * question['share'] / whole:.4g} %",
+            f"{100 * question['share']:.4g} %",
             number(question["dp_loss"]),
             _over(question, question["noise"]["scale"]),
             _over(question, question["accuracy"]["alpha"]),
