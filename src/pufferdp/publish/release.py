@@ -10,12 +10,11 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Place
 from pufferdp.models.base import Model
-from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.answers.queries import Query, asks_table
 from pufferdp.publish.answers.release import Release
 from pufferdp.publish.answers.release import release as release_answer
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Sampler
-from pufferdp.publish.tables.parsing import is_table
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.release import Room, TableRelease, release_table
 
@@ -167,7 +166,7 @@ def release(
         "progress": progress,
     }
     for_answers: dict[str, Any] = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta}
-    if not is_table(query, per):
+    if not asks_table(query, per):
         assert isinstance(query, (str, Query))
         if groups is not None or split is not None:
             raise ParameterError(
