@@ -305,6 +305,7 @@ TOURED = [
     "guide/adversary.md",
     "guide/certificate.md",
     "guide/ledger-safety.md",
+    "guide/tables.md",
     "guide/reports.md",
     "guide/denoising.md",
     "guide/models.md",

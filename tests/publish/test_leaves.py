@@ -52,7 +52,7 @@ CERTIFICATES = [
     "redaction-optimal",
     "charged-flow",
     "flow-joint",
-    "charged-table",
+    "table-charged",
     "table-hash",
 ]
 SLOW = (
@@ -62,7 +62,7 @@ SLOW = (
     "flip-three-states",
     "charged-flow",
     "flow-joint",
-    "charged-table",
+    "table-charged",
     "table-hash",
 )
 """Each change is verified anew, and a flow's error is simulated each time."""

@@ -10,13 +10,12 @@ from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.progress import Progress
 from pufferdp.data.layout import Place, column_name
 from pufferdp.models.base import Model
-from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.answers.queries import Query, asks_table
 from pufferdp.publish.answers.release import Release
 from pufferdp.publish.answers.release import release as release_answer
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.measurements.release import MeasurementRelease, release_measurement
 from pufferdp.publish.noise import Sampler
-from pufferdp.publish.tables.parsing import is_table
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.release import Room, TableRelease, release_table
 
@@ -190,7 +189,7 @@ def release(
             del request[name]
         return release_measurement(data, measurement=measurement, delta=delta, **request)
     for_answers: dict[str, Any] = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta}
-    if not is_table(query, per):
+    if not asks_table(query, per):
         assert isinstance(query, (str, Query))
         if groups is not None or split is not None:
             raise ParameterError(

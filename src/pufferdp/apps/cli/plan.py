@@ -65,9 +65,8 @@ def plan(
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan as make_plan
+    from pufferdp.publish.answers.queries import asks_table
     from pufferdp.publish.answers.secrets import load_secrets
-    from pufferdp.publish.tables.parsing import is_table
-    from pufferdp.publish.tables.plan import plan_table
     from pufferdp.report.page import Words
     from pufferdp.report.text import blocks_text
 
@@ -90,7 +89,9 @@ def plan(
         sources={"the model": model, "the secrets": secrets},
         overwrite=overwrite,
     )
-    if query != "flow" and is_table(asked, per):
+    if query != "flow" and asks_table(asked, per):
+        from pufferdp.publish.tables.plan import plan_table
+
         others = {"secrets": secrets, "delta": delta, "ledger": ledger, "figure": figure}
         for name, value in others.items():
             if value is not None:

@@ -106,9 +106,9 @@ def release(
     """
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import load_model
+    from pufferdp.publish.answers.queries import asks_table
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.publish.release import release as make_release
-    from pufferdp.publish.tables.parsing import is_table
     from pufferdp.publish.tables.release import TableRelease
 
     if (model is None) == (models is None):
@@ -158,7 +158,7 @@ def release(
     asked |= {"split": options.numbers("split", split)} if split is not None else {}
     # A release that cannot be kept is not made.
     places = {"out": out, "figure": figure, "report": report}
-    parted = out is not None and is_table(asked["query"], per) and certificate_file(out) is not None
+    parted = out is not None and asks_table(asked["query"], per) and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
         places,

@@ -36,18 +36,11 @@ def parse_question(text: str, *, clip: Clip = None) -> Question:
     """The question of this name; ``clip`` is for those that read numbers."""
     kind = text.partition(":")[0]
     if kind not in PARSERS:
-        raise QueryError(f"query is {text!r}; it must begin with one of {', '.join(PARSERS)}", value=text)
+        raise QueryError(
+            f"query is {text!r}; it must be one of count:STATE, {', '.join(PARSERS)}, flow".replace(" count,", ""),
+            value=text,
+        )
     return PARSERS[kind](text, clip)
-
-
-def is_classic(text: str) -> bool:
-    """Whether one query alone is no table: the best mechanism answers it. What nobody knows a table refuses."""
-    return text.partition(":")[0] in (*_CLASSIC, QueryKind.FLOW)
-
-
-def is_table(query: object, per: object) -> bool:
-    """Whether a release of these queries is a table, and not one answer."""
-    return bool(per) or not (isinstance(query, Query) or (isinstance(query, str) and is_classic(query)))
 
 
 def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = None) -> tuple[Question, ...]:
