@@ -42,7 +42,7 @@ def test_a_cross_table(run: Run) -> None:
     fitted = run("fit", "d.csv", "--column", "activity,place", "--order", "n", "--out", "p.json", "--no-checks")
     assert (fitted.code, fitted.err) == (0, "")
     read = ["--column", "activity,place", "--order", "n", "--query", "cross", "--epsilon", "1"]
-    result = run("release", "d.csv", "--model", "p.json", *read, "--out", "r.json", "--figure", "f.png")
+    result = run("release", "d.csv", "--model", "p.json", *read, "--out", "r.json")
     assert result.code == 0
     assert result.out.splitlines()[0].split() == ["home", "work"]
     assert {line.split()[0] for line in result.out.splitlines()[2:4]} == {"rest", "active"}

@@ -31,7 +31,7 @@ def test_law_of_oracle_by_every_permutation():
 
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(5)], ids=["system", "seeded"])
 def test_both_samplers_have_the_law(sampler):
-    draws, scale = 20_000, 2.5
+    draws, scale = 4_000, 2.5
     law = choice_law(SCORES, scale)
     counts = np.bincount([sampler.noisy_least(SCORES, scale) for _ in range(draws)], minlength=len(SCORES))
     # Pearson's statistic with 5 degrees of freedom is above 55 with probability 1.3e-10.

@@ -166,7 +166,7 @@ def test_cross_table_of_two_columns(tmp_path):
     moods, places = ["good", "bad", "good"] * 20, ["home", "home", "work", "work"] * 15
     data = pl.DataFrame({"t": range(60), "mood": moods, "place": places})
     model = fit(data, column=("mood", "place"), order="t", checks=False).model
-    release = released(data, model, "cross", column="mood,place")
+    release = released(data, model, "cross", column="mood,place", adversary="dp")
     found = numbers(release)
     for mood in ("good", "bad"):
         for place in ("home", "work"):
