@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import charge_sentences, made_by, plain_dp, promise
+from pufferdp.report.pages.common import charge_sentences, made_by, odds, plain_dp, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
@@ -157,7 +157,7 @@ def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def table_plan_page(plan: TablePlan) -> Page:
+def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     """The plan of a table: before any data is read."""
     content = plan.to_dict()
     per = f" per {', '.join(content['per'])}" if content["per"] else ""
@@ -197,6 +197,17 @@ def table_plan_page(plan: TablePlan) -> Page:
                 blocks=(promise(plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"),),
             ),
             Section(title="The accuracy", blocks=(table, Words(words))),
+            *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
+        ),
+        words=(
+            f"A table by this plan bounds the shift of odds by a factor of at most {odds(plan.problem.epsilon)}, for "
+            f"whoever believes the model and knows {plan.problem.adversary.knows}. The certificate of the release has "
+            "the exact words; a plan promises nothing yet.",
+        ),
+        facts=(
+            ("adversary", f"{content['adversary']}: knows {plan.problem.adversary.knows}"),
+            ("mechanism", content["mechanism"]),
+            ("rests on", plan.noise.theorem),
         ),
         data=content,
     )
