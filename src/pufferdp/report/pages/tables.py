@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""
-MOST_COLUMNS: Final = 8
-"""Of a wider one the first columns."""
+MOST_COLUMNS: Final = 20
+"""Of a wider one the first columns; in a terminal as many as fit."""
+_WIDTH: Final = 96
+"""Signs in a line of a terminal."""
+_LONGEST: Final = 40
+"""Signs of a name."""
 _DRAWN: Final = 30
 """Groups in a figure."""
 
@@ -77,7 +82,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
         make=lambda: table_chart(certificate, rows),
         caption="The first numbers of the table and the range of the true ones.",
     )
-    shown = () if rows is None else (_rows(table["columns"], rows, len(certificate["groups"]["keys"])), figure)
+    shown = () if rows is None else (*_shown(table["columns"], rows, len(certificate["groups"]["keys"])), figure)
     return Page(
         title=f"Private table: {asked} of {data['column']}" + (f" per {', '.join(per)}" if per else ""),
         lead=f"{data['records']:,} records in {certificate['groups']['count']:,} groups, epsilon "
@@ -106,22 +111,37 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
     )
 
 
-def _rows(columns: list[str], rows: Any, keys: int) -> Table:
-    """The first rows and columns, and how many there are besides."""
-    head = tuple(columns[:MOST_COLUMNS])
-    more_rows, more_columns = len(rows) - MOST_ROWS, len(columns) - MOST_COLUMNS
+def _shown(columns: list[str], rows: Any, keys: int) -> tuple[Table, Table]:
+    """The first rows, with as many columns as fit: a terminal is narrow."""
+    cells = [tuple(_cell(cell) for cell in row) for row in rows[:MOST_ROWS]]
+    names = [_cut(name) for name in columns]
+    widths = [max(len(name), *(len(row[n]) for row in cells)) + 2 for n, name in enumerate(names)]
+    fits = max(1, sum(total <= _WIDTH + 2 for total in itertools.accumulate(widths)))
+    return _first(names, cells, len(rows), keys, fits, Medium.TERMINAL), _first(
+        names, cells, len(rows), keys, MOST_COLUMNS, Medium.PAGES
+    )
+
+
+def _first(names: list[str], cells: list[tuple[str, ...]], rows: int, keys: int, most: int, medium: Medium) -> Table:
+    """So many columns of the first rows, and how many there are besides."""
+    more_rows, more_columns = rows - len(cells), len(names) - most
     left_out = [f"{more_rows:,} more rows"] * (more_rows > 0) + [f"{more_columns:,} more columns"] * (more_columns > 0)
     return Table(
         caption="The released numbers, a row for each group",
-        head=head,
-        rows=tuple(tuple(_cell(cell) for cell in row[: len(head)]) for row in rows[:MOST_ROWS]),
-        left=max(keys, 0),
+        head=tuple(names[:most]),
+        rows=tuple(row[:most] for row in cells),
+        media=medium,
+        left=min(keys, most),
         below=f"… and {' and '.join(left_out)}" if left_out else "",
     )
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
 def _cell(cell: Any) -> str:
-    return "" if cell is None else cell if isinstance(cell, str) else number(cell)
+    return "" if cell is None else _cut(cell) if isinstance(cell, str) else number(cell)
 
 
 def _questions(questions: list[dict[str, Any]]) -> Table:
