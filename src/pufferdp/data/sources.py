@@ -77,8 +77,8 @@ def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
     if isinstance(native, duckdb.DuckDBPyRelation):
         return {name: np.asarray(column) for name, column in native.fetchnumpy().items()}
     if spark.is_spark(frame):
-        names = native.columns
-        return {name: np.array([row[n] for row in rows(frame)]) for n, name in enumerate(names)}
+        fetched = rows(frame)
+        return {name: np.array([row[n] for row in fetched]) for n, name in enumerate(native.columns)}
     return {series.name: np.asarray(series.to_numpy()) for series in frame.collect().iter_columns()}
 
 

@@ -208,7 +208,8 @@ def over_budget(
     fits = fitting(rule, charge, left)
     if fits is not None:
         epsilon, mechanism = fits
-        parts.append(f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}")
+        alone = f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}"
+        parts.append(f"--epsilon {epsilon:.10g} would fit" if charge.kind == "table" else alone)
     if charge.kind == "flip":
         others = len(charge.facts["channel"]) - 1
         parts.append(f"records that change with a probability of {up(others / (others + math.exp(left)))} would fit")
@@ -217,7 +218,7 @@ def over_budget(
 
 def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None:
     """An epsilon and a mechanism whose DP loss is no more than ``left``, for a release like this one."""
-    if charge.kind != "additive" or left > LARGEST:
+    if charge.kind not in ("additive", "table") or left > LARGEST:
         return None
     return _largest_promise(rule.curve(charge.longest, charge.width is not None), left)
 

@@ -21,7 +21,8 @@ SECRETS: dict[str, Any] = {
 
 def weather(name: str, options: str, *words: str, data: str = WEATHER, code: int = 2, **files: Any) -> Case:
     """A release from the network."""
-    return Case(name, [*RELEASE.split(), *options.split()], words, code, {"data.csv": data, **files})
+    usual = RELEASE.replace("--query histogram ", "") if "--query" in options else RELEASE
+    return Case(name, [*usual.split(), *options.split()], words, code, {"data.csv": data, **files})
 
 
 def data(name: str, old: str, new: str, *words: str) -> Case:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from pufferdp import Ledger, RefusedError, Release, ReleasedTable, TableRelease, release, release_fleet, verify
+from pufferdp import (
+    Charge,
+    Ledger,
+    PufferdpError,
+    RefusedError,
+    Release,
+    ReleasedTable,
+    TableRelease,
+    release,
+    release_fleet,
+    verify,
+)
+from pufferdp.basics.files import canonical_json
+from pufferdp.basics.progress import silent
 from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.kind import is_listed
 from pufferdp.publish.noise import SeededSampler
 from pufferdp.publish.tables import certificate as certificates
+from pufferdp.publish.tables.kind import KIND
 from tests.publish.tables.test_tables import MODEL, people
+from tests.publish.test_leaves import changes, path_of, put
 
 REQUEST: dict[str, Any] = {"model": MODEL, "column": "x", "order": "t", "by": "who", "epsilon": 1.0}
 
@@ -141,9 +158,11 @@ def test_a_table_over_budget_is_refused_before_it_is_drawn(tmp_path: Path) -> No
     with Ledger(tmp_path / "books.db", create=True) as ledger:
         ledger.create("sleep", model=MODEL, budget=1.5)
         table(ledger=ledger, dataset="sleep")
-        with pytest.raises(RefusedError):
+        with pytest.raises(RefusedError, match=r"--epsilon .* would fit") as refused:
             table(ledger=ledger, dataset="sleep")
         assert ledger.dataset("sleep").releases == 1
+        epsilon = float(str(refused.value).split("--epsilon ")[1].split()[0])
+        table(ledger=ledger, dataset="sleep", epsilon=epsilon)
 
 
 def test_a_data_set_and_its_parts_are_not_both_charged(tmp_path: Path) -> None:
@@ -169,6 +188,30 @@ def test_a_data_set_and_its_parts_are_not_both_charged(tmp_path: Path) -> None:
             table(ledger=ledger, dataset="sleep")
         release_fleet(people(), models=models, query="histogram", ledger=ledger, dataset="sleep", **fleet)
         assert ledger.dataset("sleep/x").releases == 2
+
+
+def test_every_leaf_of_a_charge() -> None:
+    """A ledger finds whatever is changed in the row of a table, unless it is listed as nobody's to recompute."""
+    passed = []
+    made = table(split=[2, 1])
+    problem = KIND.problem(made.certificate)
+    charge = KIND.charge(problem, KIND.solve(problem, silent))
+    assert KIND.recheck(charge, MODEL) == []
+    assert KIND.recheck(charge, None) is None
+    content = json.loads(charge.content)
+    for place, value in changes(content):
+        path = path_of(place)
+        try:
+            forged = Charge.from_content(canonical_json(put(content, place, value)), charge.model, charge.adversary)
+            problems = KIND.recheck(forged, MODEL)
+        except (PufferdpError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+            continue
+        if not problems and forged.content != charge.content:
+            assert is_listed(path, KIND.row_unprovable), (path, value)
+            passed.append(path)
+    assert "facts.per" in passed
+    other = {**content, "facts": {**content["facts"], "queries": ["frequency", "sum"]}}
+    assert not KIND.recheck(Charge.from_content(canonical_json(other), charge.model, charge.adversary), MODEL)
 
 
 def test_every_engine_gives_the_same_table(tmp_path: Path) -> None:

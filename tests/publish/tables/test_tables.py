@@ -299,6 +299,15 @@ def test_text_shows_the_first_rows() -> None:
     assert all(len(line) <= 100 for line in text.splitlines())
 
 
+def test_wide_tables_fit_a_terminal() -> None:
+    names = tuple(f"a state with the number {n} and a long name of its own" for n in range(6))
+    model = MarkovChain(transition=np.full((6, 6), 1 / 6), states=names)
+    data = people(60, "xy").with_columns(x=pl.Series([names[n % 6] for n in range(120)]))
+    text = str(exact(data, ["histogram", "frequency"], model, per="person,day"))
+    assert "more columns" in text
+    assert all(len(line) <= 100 for line in text.splitlines())
+
+
 def test_no_exact_number_is_shown_by_what_was_read() -> None:
     from pufferdp.publish.tables.groups import Groups
     from pufferdp.publish.tables.questions import GroupRecords

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.words import number
@@ -10,7 +11,7 @@ from pufferdp.publish.tables.cross import cross_table
 from pufferdp.publish.tables.transitions import ARROW
 from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.common import charge_sentences, made_by, plain_dp, promise
+from pufferdp.report.pages.common import charge_sentences, made_by, odds, plain_dp, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""
-MOST_COLUMNS: Final = 8
-"""Of a wider one the first columns."""
+MOST_COLUMNS: Final = 20
+"""Of a wider one the first columns; in a terminal as many as fit."""
+_WIDTH: Final = 96
+"""Signs in a line of a terminal."""
+_LONGEST: Final = 40
+"""Signs of a name."""
+_MOST_STATES: Final = 8
+"""Columns of a table of pairs."""
 _DRAWN: Final = 30
 """Groups in a figure."""
 _PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
@@ -90,7 +97,7 @@ def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainD
     if rows is not None:
         keys = len(certificate["groups"]["keys"])
         alone = not keys and len(rows) == 1
-        of_rows = _one_group(certificate["questions"], rows[0]) if alone else (_rows(table["columns"], rows, keys),)
+        of_rows = _one_group(certificate["questions"], rows[0]) if alone else _shown(table["columns"], rows, keys)
         shown = (*of_rows, figure)
     return Page(
         title=f"Private table: {asked} of {data['column']}" + (f" per {', '.join(per)}" if per else ""),
@@ -131,13 +138,15 @@ def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
             mark, first = _PAIRS[name]
             columns, cells = cross_table(labels, numbers, mark)
             body = [(before, *map(_cell, cells[before])) for before in list(cells)[:MOST_ROWS]]
-            left_out = len(cells) - MOST_ROWS
+            more_rows, more_columns = len(cells) - MOST_ROWS, len(columns) - _MOST_STATES
+            left_out = [f"{more_rows:,} more rows"] * (more_rows > 0)
+            left_out += [f"{more_columns:,} more columns"] * (more_columns > 0)
             blocks.append(
                 Table(
                     caption=f"The released {name}",
-                    head=(first, *columns[:MOST_COLUMNS]),
-                    rows=tuple(line[: MOST_COLUMNS + 1] for line in body),
-                    below=f"… and {left_out:,} more rows" if left_out > 0 else "",
+                    head=(first, *columns[:_MOST_STATES]),
+                    rows=tuple(line[: _MOST_STATES + 1] for line in body),
+                    below=f"… and {' and '.join(left_out)}" if left_out else "",
                 )
             )
         else:
@@ -153,22 +162,37 @@ def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
     return tuple(blocks)
 
 
-def _rows(columns: list[str], rows: Any, keys: int) -> Table:
-    """The first rows and columns, and how many there are besides."""
-    head = tuple(columns[:MOST_COLUMNS])
-    more_rows, more_columns = len(rows) - MOST_ROWS, len(columns) - MOST_COLUMNS
+def _shown(columns: list[str], rows: Any, keys: int) -> tuple[Table, Table]:
+    """The first rows, with as many columns as fit: a terminal is narrow."""
+    cells = [tuple(_cell(cell) for cell in row) for row in rows[:MOST_ROWS]]
+    names = [_cut(name) for name in columns]
+    widths = [max(len(name), *(len(row[n]) for row in cells)) + 2 for n, name in enumerate(names)]
+    fits = max(1, sum(total <= _WIDTH + 2 for total in itertools.accumulate(widths)))
+    return _first(names, cells, len(rows), keys, fits, Medium.TERMINAL), _first(
+        names, cells, len(rows), keys, MOST_COLUMNS, Medium.PAGES
+    )
+
+
+def _first(names: list[str], cells: list[tuple[str, ...]], rows: int, keys: int, most: int, medium: Medium) -> Table:
+    """So many columns of the first rows, and how many there are besides."""
+    more_rows, more_columns = rows - len(cells), len(names) - most
     left_out = [f"{more_rows:,} more rows"] * (more_rows > 0) + [f"{more_columns:,} more columns"] * (more_columns > 0)
     return Table(
         caption="The released numbers, a row for each group",
-        head=head,
-        rows=tuple(tuple(_cell(cell) for cell in row[: len(head)]) for row in rows[:MOST_ROWS]),
-        left=max(keys, 0),
+        head=tuple(names[:most]),
+        rows=tuple(row[:most] for row in cells),
+        media=medium,
+        left=min(keys, most),
         below=f"… and {' and '.join(left_out)}" if left_out else "",
     )
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
 def _cell(cell: Any) -> str:
-    return "" if cell is None else cell if isinstance(cell, str) else number(cell)
+    return "" if cell is None else _cut(cell) if isinstance(cell, str) else number(cell)
 
 
 def _questions(questions: list[dict[str, Any]]) -> Table:
@@ -205,7 +229,7 @@ def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def table_plan_page(plan: TablePlan) -> Page:
+def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     """The plan of a table: before any data is read."""
     content = plan.to_dict()
     per = f" per {', '.join(content['per'])}" if content["per"] else ""
@@ -245,6 +269,17 @@ def table_plan_page(plan: TablePlan) -> Page:
                 blocks=(promise(plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"),),
             ),
             Section(title="The accuracy", blocks=(table, Words(words))),
+            *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
+        ),
+        words=(
+            f"A table by this plan bounds the shift of odds by a factor of at most {odds(plan.problem.epsilon)}, for "
+            f"whoever believes the model and knows {plan.problem.adversary.knows}. The certificate of the release has "
+            "the exact words; a plan promises nothing yet.",
+        ),
+        facts=(
+            ("adversary", f"{content['adversary']}: knows {plan.problem.adversary.knows}"),
+            ("mechanism", content["mechanism"]),
+            ("rests on", plan.noise.theorem),
         ),
         data=content,
     )
