@@ -232,7 +232,8 @@ def test_a_network_too_large_for_exact_inference(run: Run, folder: Path) -> None
     for mechanism in ("quilt-exact", "wasserstein"):
         assert "'cause " in why[mechanism]
         assert "8,388,608" in why[mechanism]
-        refused = run(*RELEASE.replace("--query histogram ", "").split(), "--id", "who", *asked, "--mechanism", mechanism)
+        usual = RELEASE.replace("--query histogram ", "").split()
+        refused = run(*usual, "--id", "who", *asked, "--mechanism", mechanism)
         assert refused.code == 3
         check_sentence(refused, (mechanism, "'cause ", "8,388,608", "--mechanism"))
         assert refused.out == ""

@@ -82,6 +82,7 @@ def test_promise_is_the_check_value_of_the_curve():
     assert sum(release.answer) == pytest.approx(60, abs=200)
     assert verify(certificate).valid
     assert "states a DP loss of 0.5 for one record that changes" in str(release)
+    assert "Warning: the DP loss of the measurement is what its map states" in str(release)
     json.dumps(release.to_dict())
 
 

@@ -31,7 +31,7 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
     return Page(
         title=f"Release: a measurement of {data['column']}",
         lead=f"{data['records']:,} records, epsilon {number(epsilon)}, {certificate['created'][:10]}",
-        opening=_sentences(certificate),
+        opening=(_answer(certificate), *_sentences(certificate)),
         sections=(
             Section(title="The promise", blocks=(shown,)),
             Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
@@ -51,22 +51,21 @@ def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainD
 
 def measurement_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What the certificate of a measurement promises."""
-    return (
-        Words(
-            (
-                certificate["guarantee"]["statement"],
-                _carried(certificate),
-                *charge_sentences(certificate.get("ledger")),
-                *(f"Warning: {w}." for w in certificate["warnings"]),
-            )
-        ),
-    )
+    return (Words(_sentences(certificate)),)
 
 
 def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        certificate["guarantee"]["statement"],
+        _carried(certificate),
+        *charge_sentences(certificate.get("ledger")),
+        *(f"Warning: {warning}." for warning in certificate["warnings"]),
+    )
+
+
+def _answer(certificate: dict[str, Any]) -> str:
     answer = json.dumps(certificate["answer"], ensure_ascii=False)
-    shown = answer if len(answer) <= 400 else f"{answer[:400]}…"
-    return (f"Answer: {shown}", certificate["guarantee"]["statement"], _carried(certificate))
+    return f"Answer: {answer if len(answer) <= 400 else f'{answer[:400]}…'}"
 
 
 def _carried(certificate: dict[str, Any]) -> str:
