@@ -46,6 +46,7 @@ def test_a_second_query_is_not_dropped(run: Run) -> None:
     assert [question["name"] for question in content["certificate"]["questions"]] == ["histogram", "mean"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_the_certificate_goes_beside_the_table(ending: str, run: Run) -> None:
     made = run(*TABLE, "--out", f"days.{ending}", "--figure", "days.png", "--report", "days.html")
@@ -66,6 +67,12 @@ def test_json_holds_both(run: Run) -> None:
     assert run(*TABLE, "--out", "days.json").code == 0
     assert run("verify", "days.json", "--table", "days.json").out.startswith("valid")
     assert not Path("days.certificate.json").exists()
+    content = json.loads(Path("days.json").read_text())
+    content["table"]["rows"][0][4] += 1
+    Path("other.json").write_text(json.dumps(content))
+    changed = run("verify", "other.json")
+    assert changed.code == 3
+    assert "its hash differs" in changed.out
 
 
 @pytest.mark.parametrize("there", ["days.csv", "days.certificate.json"])

@@ -23,15 +23,17 @@ def verify(
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import ParameterError, RefusedError
     from pufferdp.publish.certificate import TABLE_SCHEMA, read_certificate
-    from pufferdp.publish.tables.table import read_released
+    from pufferdp.publish.tables.table import read_released, released_with
     from pufferdp.publish.verify import verify as check
     from pufferdp.report.registry import promise_of
     from pufferdp.report.text import blocks_text
 
     raw = read_certificate(certificate)
-    released = None if table is None else read_released(table)
-    if released is not None and raw["schema"] != TABLE_SCHEMA:
+    is_table = raw["schema"] == TABLE_SCHEMA
+    if table is not None and not is_table:
         raise ParameterError("--table is for certificates of tables, and this is of another kind: leave it out")
+    # JSON holds the table beside its certificate, and then both must agree.
+    released = read_released(table) if table is not None else released_with(certificate) if is_table else None
     with options.progress() as progress:
         progress("recomputing the noise")
         result = check(raw, head=head, table=released)

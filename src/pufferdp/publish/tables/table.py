@@ -79,7 +79,7 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
     """A table as a release wrote it: CSV, Parquet, or the JSON that also has the certificate."""
     name = str(path)
     try:
-        if name.lower().endswith(".json"):
+        if not name.lower().endswith((".csv", ".parquet")):
             raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
             table = raw["table"]
             return ReleasedTable(tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]))
@@ -96,6 +96,15 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
     keys = head.index(RECORDS) if RECORDS in head else len(head)
     cells = tuple((*row[:keys], *(_number(text) for text in row[keys:])) for row in rows)
     return ReleasedTable(tuple(head), cells)
+
+
+def released_with(path: str | os.PathLike[str]) -> ReleasedTable | None:
+    """The table that stands beside its certificate in one JSON file; None where there is none."""
+    try:
+        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return read_released(path) if isinstance(raw, dict) and "table" in raw and "certificate" in raw else None
 
 
 def _spelled(cell: Cell) -> str:
