@@ -19,6 +19,7 @@ from benchmarks import (
     quilts,
     redaction,
     streams,
+    tables,
     tight,
 )
 from benchmarks.timing import Report
@@ -34,6 +35,7 @@ ROOMS = {
     "ledger": ledger,
     "redaction": redaction,
     "engines": engines,
+    "tables": tables,
     "flips": flips,
     "attacks": attacks,
     "audit": audit,

@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.plan import Candidate as Candidate, Plan as Plan, plan as plan
     from pufferdp.publish.answers.problem import Calibration as Calibration, Problem as Problem
     from pufferdp.publish.answers.queries import Query as Query
-    from pufferdp.publish.answers.release import Release as Release, release as release
+    from pufferdp.publish.answers.release import Release as Release
     from pufferdp.publish.answers.secrets import Secret as Secret, Secrets as Secrets, load_secrets as load_secrets
     from pufferdp.publish.certificate import read_certificate as read_certificate
     from pufferdp.publish.fits.fit import Fit as Fit, fit as fit
@@ -117,10 +117,17 @@ if TYPE_CHECKING:
         flow as flow,
         plan_flow as plan_flow,
     )
+    from pufferdp.publish.measurements.certificate import MeasurementCertificate as MeasurementCertificate
+    from pufferdp.publish.measurements.release import MeasurementRelease as MeasurementRelease
     from pufferdp.publish.redaction.certificate import RedactionCertificate as RedactionCertificate
     from pufferdp.publish.redaction.redact import plan_redaction as plan_redaction, redact as redact
     from pufferdp.publish.redaction.result import Redaction as Redaction
     from pufferdp.publish.redaction.tilt import tilted_model as tilted_model
+    from pufferdp.publish.release import release as release
+    from pufferdp.publish.tables.certificate import TableCertificate as TableCertificate
+    from pufferdp.publish.tables.plan import TablePlan as TablePlan, plan_table as plan_table
+    from pufferdp.publish.tables.release import TableRelease as TableRelease
+    from pufferdp.publish.tables.table import ReleasedTable as ReleasedTable, read_released as read_released
     from pufferdp.publish.verify import Verification as Verification, verify as verify
     from pufferdp.report.draw.transport import transport_figure as transport_figure
     from pufferdp.report.html import write_report as write_report

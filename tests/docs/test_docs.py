@@ -305,6 +305,7 @@ TOURED = [
     "guide/adversary.md",
     "guide/certificate.md",
     "guide/ledger-safety.md",
+    "guide/tables.md",
     "guide/reports.md",
     "guide/denoising.md",
     "guide/models.md",
@@ -320,6 +321,7 @@ TOURED = [
     "guide/leakage.md",
     "guide/units.md",
     "guide/approximate.md",
+    "guide/questions.md",
     "guide/streams.md",
     "guide/outside.md",
     "guide/flips.md",
@@ -457,6 +459,16 @@ def test_redaction_certificate_schema_is_the_one_in_the_code() -> None:
 def test_flow_certificate_schema_is_the_one_in_the_code() -> None:
     written = json.loads((DOCS / "flow-certificate.schema.json").read_text(encoding="utf-8"))
     assert written == pufferdp.FlowCertificate.model_json_schema(by_alias=True)
+
+
+def test_table_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "table-certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.TableCertificate.model_json_schema(by_alias=True)
+
+
+def test_measurement_certificate_schema_is_the_one_in_the_code() -> None:
+    written = json.loads((DOCS / "measurement-certificate.schema.json").read_text(encoding="utf-8"))
+    assert written == pufferdp.MeasurementCertificate.model_json_schema(by_alias=True)
 
 
 def test_api_page_has_every_public_name() -> None:

@@ -40,6 +40,12 @@ def _release(path: str, model: Any, out: str, query: str = "histogram") -> Any:
     return pufferdp.release(path, model=model, column="activity", query=query, epsilon=1, sampler=sampler)
 
 
+def _table(path: str, model: Any, out: str) -> Any:
+    queries = ["histogram", f"count:{model.labels[1]}"]
+    sampler = SeededSampler(1)
+    return pufferdp.release(path, model=model, column="activity", query=queries, epsilon=1, sampler=sampler)
+
+
 def _flip(path: str, model: Any, out: str) -> Any:
     return pufferdp.flip(path, model=model, column="activity", epsilon=3, out=out, sampler=SeededSampler(1))
 
@@ -56,6 +62,10 @@ def _flow(path: str, model: Any, out: str) -> Any:
 SUBJECTS: dict[str, Callable[[bool], Any]] = {
     "plan": lambda evil: pufferdp.plan(chain(evil), "histogram", epsilon=1, length=60),
     "release": lambda evil: _made(_release, evil),
+    "table": lambda evil: _made(_table, evil),
+    "table plan": lambda evil: pufferdp.plan_table(
+        chain(evil), ["histogram", f"count:{EVIL if evil else 'active'}"], epsilon=1, length=60
+    ),
     "flip": lambda evil: _made(_flip, evil),
     "redaction": lambda evil: _made(_redact, evil),
     "flow": lambda evil: _made(_flow, evil),
@@ -66,7 +76,7 @@ SUBJECTS: dict[str, Callable[[bool], Any]] = {
     ),
     "redaction design": lambda evil: pufferdp.plan_redaction(chain(evil), length=60, private=[30], epsilon=1),
 }
-CERTIFIED = ("release", "flip", "redaction", "flow")
+CERTIFIED = ("release", "table", "flip", "redaction", "flow")
 
 
 @cache
@@ -101,6 +111,7 @@ def figures() -> dict[str, Chart | Panels]:
     from pufferdp.report.pages.leakage import leakage_bars, leakage_curves
     from pufferdp.report.pages.ledger import budget_over_time
     from pufferdp.report.pages.redaction import redaction_map
+    from pufferdp.report.pages.tables import table_chart
 
     flow = subject("flow").certificate.to_dict()
     found = {"dataset": "week", "releases": 3, "budget": 2.0, "leakage": 1.5}
@@ -120,5 +131,6 @@ def figures() -> dict[str, Chart | Panels]:
         "flow": flow_map(flow),
         "flows": flow_maps({"ours": flow["flow"], "theirs": flow["flow"]}, flow["labels"], "two flows"),
         "budget": budget_over_time(found, rows),
+        "table": table_chart(subject("table").certificate.to_dict()),
         "release": release_chart(subject("release").certificate.to_dict()),
     }

@@ -19,7 +19,7 @@ from tests.report.examples import figures
 
 FIGURES = (
     "plan", "plan of a flow", "leakage", "target", "bars", "attacks", "audit", "redaction", "flow", "flows",
-    "budget", "release",
+    "budget", "table", "release",
 )  # fmt: skip
 
 

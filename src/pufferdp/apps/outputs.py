@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import quote
@@ -44,6 +44,7 @@ class Outputs:
         ledger: str | None = None,
         overwrite: bool = False,
         whole: Sequence[str] = ("out",),
+        together: bool = False,
     ) -> None:
         """Refuse what could not be written, or must not be.
 
@@ -53,9 +54,11 @@ class Outputs:
             ledger: where it is charged.
             overwrite: whether files that are there may be replaced.
             whole: the options whose file has the whole answer with its certificate.
+            together: whether it takes all of these files to have it, and not any one.
         """
         self._ledger_file = None if ledger is None or "://" in ledger else ledger
         self._charged, self._overwrite, self._whole = ledger is not None, overwrite, whole
+        self._together = together
         self._sources = {what: named_files(source) for what, source in (sources or {}).items()}
         self._places = {name: self.check(name, path) for name, path in places.items() if path is not None}
         check_apart(list(self._places.values()))
@@ -101,6 +104,17 @@ class Outputs:
                 places[title] = Place(name=name, path=path, target=target, overwrite=self._overwrite)
         return places
 
+    @contextmanager
+    def rooms(self, name: str) -> Iterator[Callable[[int], None]]:
+        """What keeps room for so many bytes at a place, until the block ends; refuses where there is none."""
+        with ExitStack() as stack:
+
+            def reserve(size: int) -> None:
+                if name in self._places:
+                    self._places[name] = stack.enter_context(self._places[name].with_room(size))
+
+            yield reserve
+
     def make(self, work: Callable[[], R]) -> R:
         """What the work makes, also where it could not be delivered to its place."""
         try:
@@ -145,7 +159,7 @@ class Outputs:
         elif self._charged and published and not self.accident:
             words.append("it was charged")
         if published:
-            kept = delivery.kept(self._whole)
+            kept = delivery.kept(self._whole, self._together)
             words.append(f"the answer and its certificate are {kept or self._rescue(content, receipt)}")
         raise DeliveryError("; ".join(words))
 
@@ -195,10 +209,13 @@ class Delivery:
         self._written: list[str] = []
         self._shown_whole = False
 
-    def kept(self, whole: Sequence[str]) -> str:
+    def kept(self, whole: Sequence[str], together: bool = False) -> str:
         """Where the whole answer is; empty where it is nowhere."""
         if self._shown_whole:
             return "on stdout"
+        if together:
+            places = [repr(self._places[name].path) for name in whole if name in self._written]
+            return f"in {' and '.join(places)}" if places and len(places) == len(whole) else ""
         return next((f"in {self._places[name].path!r}" for name in whole if name in self._written), "")
 
     def has(self, name: str) -> bool:

@@ -20,10 +20,12 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.plan import Plan
 from pufferdp.publish.answers.release import Release
-from pufferdp.publish.certificate import REDACTION_SCHEMA, SCHEMA, SERIES_SCHEMA, SealedCertificate
+from pufferdp.publish.certificate import REDACTION_SCHEMA, SCHEMA, SERIES_SCHEMA, TABLE_SCHEMA, SealedCertificate
 from pufferdp.publish.flips.design import FlipDesign, design_flips, flip_bound, flip_chains
 from pufferdp.publish.flips.flip import Flip
 from pufferdp.publish.redaction.result import Redaction, redaction_of
+from pufferdp.publish.tables.plan import TablePlan
+from pufferdp.publish.tables.release import TableRelease
 
 EXACT_UP_TO: Final = 5000
 """Records in a chain up to which a report computes leakage exactly; beyond, the curves have to do."""
@@ -78,11 +80,14 @@ def comparison_of(subject: object) -> Comparison | None:
             None if problem.query.clip else problem.query.name,
             problem.secrets is not None,
         )
+    if isinstance(subject, TablePlan):
+        table = subject.problem
+        return _plain_dp(table.model, table.epsilon, str(table.adversary), table.chains.longest, None, False)
     if isinstance(subject, FlipDesign):
         return _plain_flips(subject.model, subject.epsilon, str(subject.adversary), subject.length)
     if isinstance(subject, Redaction):
         return _only_private_rows(subject)
-    if isinstance(subject, Release | Flip):
+    if isinstance(subject, Release | TableRelease | Flip):
         return _certified(subject.certificate.to_dict())
     if isinstance(subject, SealedCertificate):
         return _certified(subject.to_dict())
@@ -93,12 +98,13 @@ def _certified(certificate: dict[str, Any]) -> Comparison | None:
     schema = certificate.get("schema")
     if schema == REDACTION_SCHEMA:
         return _only_private_rows(redaction_of(certificate))
-    if schema not in (SCHEMA, SERIES_SCHEMA):
+    if schema not in (SCHEMA, SERIES_SCHEMA, TABLE_SCHEMA):
         return None
     model, guarantee = model_from_dict(certificate["model"]), certificate["guarantee"]
     if schema == SERIES_SCHEMA:
         return _plain_flips(model, guarantee["epsilon"], guarantee["adversary"], certificate["channel"]["length"])
-    query = certificate["query"]
+    # Of a table any algorithm will do: what its queries leak together has no closed form.
+    query = certificate.get("query", {"clip": None, "name": None})
     return _plain_dp(
         model,
         guarantee["epsilon"],

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
+from pufferdp.models.base import PAIR_MARK
 
 _MICROSECONDS = {
     "us": 1,
@@ -106,7 +107,53 @@ class Columns:
 
 def option(role: str) -> str:
     """What the column of a role is called by those who name it."""
-    return {"value": "column", "person": "by"}.get(role, role)
+    return {"value": "column", "second_value": "column", "person": "by", "category": "per"}.get(role, role)
+
+
+def column_name(column: str | Sequence[str]) -> str:
+    """The column that is read, as text: its name, or two names with a comma whose states are read as pairs."""
+    if isinstance(column, str):
+        return column
+    names = list(column)
+    if len(names) != 2 or not all(isinstance(name, str) and name and "," not in name for name in names):
+        raise DataError(f"column is {names!r}; it must be a name, or two names without a comma", value=column)
+    return ",".join(names)
+
+
+def column_pair(column: str) -> tuple[str, str] | None:
+    """The two columns of ``a,b``; None for a single column."""
+    if not isinstance(column, str) or "," not in column:
+        return None
+    names = [name.strip() for name in column.split(",")]
+    if len(names) != 2 or not all(names):
+        raise DataError(
+            f"column is {column!r}; it must be one column, or two with a comma between them: a column whose own name "
+            "has a comma must be renamed",
+            value=column,
+        )
+    return names[0], names[1]
+
+
+def refuse_pair(layout: Layout) -> None:
+    """Refuse two columns where a series is written again."""
+    if column_pair(layout.column) is not None:
+        raise DataError(
+            f"column is {layout.column!r}; a series that is written again is one column: name one of them",
+            value=layout.column,
+        )
+
+
+def check_pair_states(column: str, states: Sequence[str]) -> None:
+    """Refuse states that are no pairs where two columns are read as one, and names that run together."""
+    if column_pair(column) is None:
+        return
+    single = next((name for name in states if name.count(PAIR_MARK) != 1), None)
+    if single is not None:
+        raise DataError(
+            f"the columns {column} are read as pairs such as rest{PAIR_MARK}home, and {single!r} is none: the model "
+            f"must be about pairs (fit it with --column {column}), and no value of a column may have a {PAIR_MARK!r}",
+            value=single,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +161,7 @@ class Layout:
     """Where the series is in its table."""
 
     column: str
-    """The column with states or numbers."""
+    """The column with states or numbers; ``a,b`` reads the states of two columns as pairs."""
     order: str | None = None
     """Sort by this column: a number, a date or a time stamp. None: row order, for files and eager frames."""
     by: str | None = None
@@ -132,6 +179,8 @@ class Layout:
     """Read from this place of the order column on, itself included; rows outside are not looked at."""
     last: Place | None = None
     """Read up to this place, itself included: a number, a time, or a date, which is the whole day."""
+    group: str | None = None
+    """A public column that says which group of a table a record is in."""
 
     def __post_init__(self) -> None:
         columns_of(self)
@@ -180,9 +229,13 @@ class Layout:
 
 def columns_of(layout: Layout, rows: bool = False) -> Columns:
     """The columns of a series; with ``rows`` also the number of each row."""
-    others = {"order": layout.order, "person": layout.by}
+    others = {"order": layout.order, "person": layout.by, "category": layout.group}
     named = {role: name for role, name in others.items() if name is not None}
-    roles = {"value": layout.column, **named}
+    pair = column_pair(layout.column)
+    if rows:
+        refuse_pair(layout)
+    value = {"value": layout.column} if pair is None else {"value": pair[0], "second_value": pair[1]}
+    roles = {**value, **named}
     return Columns(roles=roles, key="order", rows=rows, first=layout.first, last=layout.last)
 
 

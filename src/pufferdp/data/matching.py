@@ -11,6 +11,7 @@ from typing import Any
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
+from pufferdp.models.base import PAIR_MARK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +48,27 @@ def comparable(kind: Any, role: str, column: str, what: str) -> Comparable:
     )
 
 
+def pair_of(first: Any, second: Any, names: tuple[str, str]) -> Comparable:
+    """The states of the columns value and second_value as one, first|second; missing where either is."""
+    parts = []
+    for kind, role, name in ((first, "value", names[0]), (second, "second_value", names[1])):
+        if kind.is_float() or kind.is_decimal():
+            raise DataError(
+                f"the column {name!r} holds decimal numbers, and pairs are of states: convert it to integers or text",
+                value=name,
+            )
+        parts.append(comparable(kind, role, name, "states").value.cast(nw.String))
+    return Comparable(value=nw.concat_str(*parts, separator=PAIR_MARK), number=None, text=True)
+
+
 def without_nan(kind: Any, role: str) -> nw.Expr:
     """The column of a role, null where it is not a number: pandas has no other way to say missing."""
     return nw.when(~nw.col(role).is_nan()).then(nw.col(role)) if kind.is_float() else nw.col(role)
 
 
-def person_of(kind: Any) -> nw.Expr:
-    """The column that tells people apart, null where it is missing; categories as text."""
-    person = without_nan(kind, "person")
+def person_of(kind: Any, role: str = "person") -> nw.Expr:
+    """The column that tells people or groups apart, null where it is missing; categories as text."""
+    person = without_nan(kind, role)
     return person.cast(nw.String) if isinstance(kind, (nw.Categorical, nw.Enum)) else person
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
-from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Layout, columns_of
+from pufferdp.data.files import connect, reading
+from pufferdp.data.layout import Coding, Columns, Layout, columns_of, refuse_pair
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.series import Series
@@ -35,6 +35,7 @@ ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 
 def row_codes(source: Source, layout: Layout, coding: Coding) -> Codes:
     """The state of each row that is read; negative where it is missing. A table without row order is sorted first."""
+    refuse_pair(layout)
     by_order = isinstance(source, duckdb.DuckDBPyRelation)
     if layout.is_part and not by_order:
         frame = coded(table_of(open_source(source, columns_of(layout, rows=True)), layout), coding)
@@ -289,6 +290,22 @@ def _hit(connection: duckdb.DuckDBPyConnection, spans: Sequence[Span]) -> str:
         'CREATE TEMP TABLE pufferdp_marked AS SELECT unnest(range("first", "last" + 1)) AS marked FROM pufferdp_spans'
     )
     return "pufferdp_row IN (SELECT marked FROM pufferdp_marked)"
+
+
+def csv_to_parquet(source: Path, types: Mapping[str, str], target: Path) -> None:
+    """Write a CSV file of ours as Parquet, its columns of these types of DuckDB's; an empty field is no value."""
+    columns = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in types.items())
+    scan = f"read_csv({literal(str(source))}, header = true, auto_detect = false, delim = ',', quote = '\"', "
+    with connect() as connection:
+        _copy(connection, f"SELECT * FROM {scan}escape = '\"', nullstr = '', columns = {{{columns}}})", target)
+
+
+@reading("the table")
+def parquet_rows(path: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and the rows of a Parquet file that is small enough to be brought to Python."""
+    with connect() as connection:
+        relation = connection.sql(f"SELECT * FROM read_parquet({literal(str(path))})")
+        return relation.columns, relation.fetchall()
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: Path) -> None:

@@ -30,7 +30,7 @@ from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Counts, Layout, read_distance, shorten
 from pufferdp.data.matching import plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
-from pufferdp.data.sources import Frame, Source, integers, rows
+from pufferdp.data.sources import Frame, Source, arrays, integers, rows
 from pufferdp.data.tables import Table, lost_order, open_table
 
 MOST_STATES = 10_000
@@ -116,7 +116,7 @@ class Series:
             if length > 0:
                 lengths[_name(person)].append((int(length), int(count)))
         out: dict[str, Counts] = {}
-        for person in sorted(tallies, key=_natural):
+        for person in sorted(tallies, key=natural_order):
             tally, mine = tallies[person], tuple(sorted(lengths[person]))
             records = sum(length * count for length, count in mine)
             total = sum(both[1] for code, both in tally.items() if code >= 0)
@@ -183,6 +183,56 @@ class Series:
         )
 
     @reading()
+    def keyed(self, coding: Coding, *, clip: tuple[float, float] | None = None) -> KeyedRecords:
+        """Every record with whose it is, when and in which group, people one after the other and each in order.
+
+        With ``clip`` also its number, clipped. This brings records to Python, as ``states`` does. Only for a coding
+        that was counted: what ``counts`` refuses is not looked for again.
+        """
+        layout, timed = self.table.layout, self.table.ticks in ("us", "ns")
+        self._refuse_no_group()
+        columns = [
+            nw.col("code"),
+            ((nw.col("record") == 1) & (nw.col("start") == 0)).cast(nw.Int64).alias("joined"),
+            nw.col("before").is_null().cast(nw.Int64).alias("first"),
+        ]
+        columns += [nw.col("order").alias("ticks")] if timed else []
+        columns += [] if clip is None else [nw.col("number").clip(*clip).alias("clipped")]
+        columns += [] if layout.group is None else [nw.col("category")]
+        people = [] if layout.by is None else ["person"]
+        links = linked(self.table, coded(self.table, coding), layout.missing == "hole", pieces=True)
+        links = links.filter(nw.col("record") == 1)
+        of = arrays(links.sort(*people, "order").select(*columns))
+        names = [""] if layout.by is None else [_name(name) for (name,) in rows(_first_names(links))]
+        groups, places = _numbered(of["category"]) if layout.group is not None else ([""], np.zeros(0, dtype=np.int64))
+        ((low, high),) = rows(self.table.frame.select(*_ENDS))
+        return KeyedRecords(
+            codes=of["code"].astype(np.int64),
+            joined=of["joined"] == 1,
+            people=tuple(names),
+            persons=np.cumsum(of["first"].astype(np.int64)) - 1,
+            group_names=tuple(groups),
+            groups=places,
+            ticks=of["ticks"].astype(np.int64) if timed else None,
+            ticks_per_second=10**9 if self.table.ticks == "ns" else 10**6,
+            ends=(int(low), int(high)) if timed else (0, 0),
+            numbers=None if clip is None else np.clip(of["clipped"].astype(np.float64), *clip),
+        )
+
+    def _refuse_no_group(self) -> None:
+        """Refuse a row that belongs to no group."""
+        group = self.table.layout.group
+        if group is None:
+            return
+        ((lost,),) = rows(self.table.frame.select(nw.col("category").is_null().cast(nw.Int64).sum()))
+        if lost:
+            raise DataError(
+                f"the column {group!r} is missing in {lost} rows; every row must belong to a group: fill it in or drop "
+                "those rows",
+                value=group,
+            )
+
+    @reading()
     def found_states(self) -> tuple[str, ...]:
         """The distinct values as text, numbers in numeric order."""
         distinct = self.table.frame.filter(~nw.col("value").is_null()).select("value").unique()
@@ -194,7 +244,7 @@ class Series:
             )
         if not values:
             raise self._nothing()
-        return tuple(sorted({plain(value) for (value,) in values}, key=_natural))
+        return tuple(sorted({plain(value) for (value,) in values}, key=natural_order))
 
     @reading()
     def first_values(self, most: int) -> tuple[object, ...]:
@@ -511,6 +561,43 @@ class StatePath:
         return np.asarray(2 * place >= sizes[self.persons], dtype=np.int64)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class KeyedRecords:
+    """The records of all chains with what says which group of a table they are in. Never printed."""
+
+    codes: NDArray[np.int64]
+    """The state of each."""
+    joined: NDArray[np.bool_]
+    """Whether it comes one step after the record before it, in the same chain."""
+    people: tuple[str, ...]
+    """Who has records."""
+    persons: NDArray[np.int64]
+    """Whose it is, as a place among the people."""
+    group_names: tuple[str, ...]
+    """The values of the group column."""
+    groups: NDArray[np.int64]
+    """Which of them it has; empty where there is no such column."""
+    ticks: NDArray[np.int64] | None
+    """When, since 1970, in UTC where the times have a zone; None where the order column holds no times."""
+    ticks_per_second: int
+    ends: tuple[int, int]
+    """The first and the last time of all rows, also of those without a value."""
+    numbers: NDArray[np.float64] | None
+    """Its number, clipped; None where it was not asked for."""
+
+
+def _first_names(links: Frame) -> Frame:
+    """The people in the order in which the engine sorts them."""
+    return links.filter(nw.col("before").is_null()).sort("person").select("person")
+
+
+def _numbered(values: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
+    """The different values by name, and which of them each is."""
+    places: dict[Any, int] = {}
+    which = np.fromiter((places.setdefault(v, len(places)) for v in values.tolist()), np.int64, len(values))
+    return [_name(value) for value in places], which
+
+
 def _name(person: object) -> str:
     """A person by name: text as it is, because 1 and 1.0 may be two people, and numbers as they are written."""
     return person if isinstance(person, str) else plain(person)
@@ -526,7 +613,7 @@ def _unknown(value: object, where: str, coding: Coding) -> str:
     )
 
 
-def _natural(name: str) -> tuple[Any, ...]:
+def natural_order(name: str) -> tuple[Any, ...]:
     """Numbers first and by size; then text, with the numbers inside compared by size: s2 before s10."""
     try:
         return (0, float(name), name)

@@ -71,6 +71,17 @@ def integers(frame: Frame) -> list[NDArray[np.int64]]:
     return [column.to_numpy().astype(np.int64) for column in frame.collect().iter_columns()]
 
 
+def arrays(frame: Frame) -> dict[str, NDArray[Any]]:
+    """Bring whole columns, none of them with a missing value, to Python by name: numbers, or objects for text."""
+    native: Any = frame.to_native()
+    if isinstance(native, duckdb.DuckDBPyRelation):
+        return {name: np.asarray(column) for name, column in native.fetchnumpy().items()}
+    if spark.is_spark(frame):
+        fetched = rows(frame)
+        return {name: np.array([row[n] for row in fetched]) for n, name in enumerate(native.columns)}
+    return {series.name: np.asarray(series.to_numpy()) for series in frame.collect().iter_columns()}
+
+
 def doubles(frame: Frame) -> list[NDArray[np.float64]]:
     """Bring columns of numbers, none of them missing, to Python."""
     native: Any = frame.to_native()

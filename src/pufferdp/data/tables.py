@@ -12,8 +12,8 @@ import narwhals as nw
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Layout, columns_of, duration_text
-from pufferdp.data.matching import comparable, person_of, words
+from pufferdp.data.layout import Layout, column_pair, columns_of, duration_text
+from pufferdp.data.matching import comparable, pair_of, person_of, words
 from pufferdp.data.ranges import Moment, read_last, read_moment
 from pufferdp.data.sources import Frame, Source, open_source
 
@@ -23,8 +23,8 @@ class Table:
     """The columns of one series, ready for the counting expressions."""
 
     frame: Frame
-    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person where the layout has one;
-    row where rows are asked for by their number."""
+    """The columns value; number (Float64) where ``numeric``; order (Int64 or Float64); person and category where the
+    layout has them; row where rows are asked for by their number."""
     layout: Layout
     text: bool
     """The values are compared as text, otherwise as numbers."""
@@ -100,13 +100,19 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     # Wider integers and decimals are sorted as doubles: should two fall together they are refused as duplicates.
     picked = [nw.col(order).cast(nw.Int64 if exact else nw.Float64).alias("order")]
 
-    value = comparable(schema["value"], "value", layout.column, "states")
+    pair = column_pair(layout.column)
+    if pair is None:
+        value = comparable(schema["value"], "value", layout.column, "states")
+        number = nw.col("number") if "number" in schema else value.number
+    else:
+        value, number = pair_of(schema["value"], schema["second_value"], pair), None
     picked.append(value.value.alias("value"))
-    number = nw.col("number") if "number" in schema else value.number
     if number is not None:
         picked.append(number.alias("number"))
     if layout.by is not None:
         picked.append(person_of(schema["person"]).alias("person"))
+    if layout.group is not None:
+        picked.append(person_of(schema["category"], "category").alias("category"))
     if "row" in schema:
         picked.append(nw.col("row").cast(nw.Int64))
     rows = frame.select(*picked)

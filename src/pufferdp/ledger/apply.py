@@ -21,6 +21,7 @@ from pufferdp.ledger.refusals import (
     refuse_other_ranges,
     refuse_other_secrets,
     refuse_other_width,
+    two_budgets,
 )
 from pufferdp.ledger.store.base import Row, Session
 from pufferdp.ledger.sums_table import TableSums
@@ -28,6 +29,8 @@ from pufferdp.ledger.totals import Rule, State
 
 _ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
 _IDENTITY: Final = "INSERT INTO ledger_identities (dataset, position, identity) VALUES (?, ?, ?)"
+_FEW: Final = 10
+"""Whether parts were charged is asked for so many data sets at once; the parts of a fleet have none."""
 _STATE: Final = "UPDATE ledger_datasets SET state = ? WHERE name = ?"
 
 
@@ -75,6 +78,7 @@ def apply_charges(
     charges: Sequence[tuple[str, Charge]],
     identities: Sequence[str],
     find: Callable[[str], Account],
+    charged: Callable[[str], bool],
     stored: set[str],
 ) -> list[Receipt]:
     """Charge all of them, or none.
@@ -84,10 +88,20 @@ def apply_charges(
         charges: pairs of a data set's name and a charge.
         identities: of the charges, one for each.
         find: a data set by name, kept from others until the transaction ends.
+        charged: whether a data set is there and has rows; it is kept from others, too.
         stored: digests of problems that are in the ledger; those that are written here are added.
     """
     # In one order, so that two fleets cannot wait for each other.
-    accounts = {name: find(name) for name in sorted({name for name, _ in charges})}
+    names = {name for name, _ in charges}
+    wholes = {whole for name in names for whole in _wholes(name)} - names
+    accounts = {}
+    for name in sorted(names | wholes):
+        if name in names:
+            accounts[name] = find(name)
+        elif charged(name):
+            raise two_budgets(name, next(part for part in sorted(names) if name in _wholes(part)))
+    if len(names) <= _FEW:
+        refuse_charged_parts(session, names)
     created, rows, receipts = now(), list[Row](), list[Receipt]()
     for (name, charge), identity in zip(charges, identities, strict=True):
         account = accounts[name]
@@ -116,6 +130,21 @@ def apply_charges(
     session.many(_IDENTITY, [(receipt.dataset, receipt.position, receipt.identity) for receipt in receipts])
     session.many(_STATE, [(account.state.to_json(), name) for name, account in accounts.items()])
     return receipts
+
+
+def _wholes(name: str) -> list[str]:
+    """The data sets that one is a part of by its name: of a/b/c these are a and a/b."""
+    return [name[:at] for at, sign in enumerate(str(name)) if sign == "/" and at]
+
+
+def refuse_charged_parts(session: Session, names: set[str]) -> None:
+    """Refuse data sets of which parts, such as the people of a fleet, have charges of their own."""
+    for name in sorted(names):
+        begins = f"{name}/"
+        sql = "SELECT name, state FROM ledger_datasets WHERE substr(name, 1, ?) = ? ORDER BY name"
+        for part, state in session.rows(sql, len(begins), begins):
+            if part not in names and State.from_json(state).position:
+                raise two_budgets(name, part)
 
 
 def adopt(session: Session, name: str, state: State, model: str) -> Receipt:

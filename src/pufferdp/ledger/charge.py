@@ -37,6 +37,10 @@ KINDS: Final = {
     kind.name: kind
     for kind in (
         Kind(name="additive", charges="the Lipschitz constant of the query over the noise scale"),
+        Kind(name="table", charges="the sum over its queries of their DP losses, once: its groups share no record"),
+        Kind(
+            name="measurement", charges="the loss, and the delta if any, that the map of an OpenDP measurement states"
+        ),
         Kind(name="fit", charges="4 over the scale of the noise on transition counts: its --dp-epsilon"),
         Kind(name="flip", charges="the largest log-ratio inside a column of its channel, for each record"),
         Kind(name="noise-chain", charges="the largest log-ratio of two paths of its noise that differ once"),

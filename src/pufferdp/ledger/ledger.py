@@ -235,7 +235,12 @@ class Ledger:
                 self._stored.clear()
             identities = row_identities(token, len(charges))
             return earlier or apply_charges(
-                session, charges, identities, lambda name: self._account(session, name), self._stored
+                session,
+                charges,
+                identities,
+                lambda name: self._account(session, name),
+                lambda name: self._has_rows(session, name),
+                self._stored,
             )
 
         try:
@@ -255,6 +260,11 @@ class Ledger:
         definition, state = self._find(session, name, lock=True)
         self._refuse_older(session, name, state)
         return Account(name, definition, state, self._rule(session, definition, state))
+
+    def _has_rows(self, session: Session, name: str) -> bool:
+        """Whether a data set is there and has rows; nobody else can charge it until the transaction ends."""
+        sql = f"SELECT state FROM ledger_datasets WHERE name = ?{self.store.locked}"
+        return any(State.from_json(state).position for (state,) in session.rows(sql, name))
 
     def _refuse_older(self, session: Session, name: str, state: State) -> None:
         """A ledger without a charge that was acknowledged here is an older copy of itself."""

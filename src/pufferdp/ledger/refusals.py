@@ -26,6 +26,16 @@ def refuse_other_width(name: str, state: State, charge: Charge) -> None:
         )
 
 
+def two_budgets(whole: str, part: str) -> RefusedError:
+    """Records that would be charged on two budgets, neither of which says what they have spent."""
+    return RefusedError(
+        f"by its name data set {part!r} is a part of {whole!r}, and the same records would be charged on two budgets, "
+        f"so that neither says what a record has spent: charge {whole!r} alone, where release --per person has a row "
+        f"for each person, or choose a name that does not begin with {whole + '/'!r}",
+        value=part,
+    )
+
+
 def refuse_other_model(
     name: str, definition: dict[str, Any], state: State, model: str | None, adversary: str | None
 ) -> None:
@@ -204,7 +214,8 @@ def over_budget(
     fits = fitting(rule, charge, left)
     if fits is not None:
         epsilon, mechanism = fits
-        parts.append(f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}")
+        alone = f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}"
+        parts.append(f"--epsilon {epsilon:.10g} would fit" if charge.kind == "table" else alone)
     if charge.kind == "flip":
         others = len(charge.facts["channel"]) - 1
         parts.append(f"records that change with a probability of {up(others / (others + math.exp(left)))} would fit")
@@ -213,7 +224,7 @@ def over_budget(
 
 def fitting(rule: Rule, charge: Charge, left: float) -> tuple[float, str] | None:
     """An epsilon and a mechanism whose DP loss is no more than ``left``, for a release like this one."""
-    if charge.kind != "additive" or left > LARGEST:
+    if charge.kind not in ("additive", "table") or left > LARGEST:
         return None
     return _largest_promise(rule.curve(charge.longest, charge.width is not None), left)
 

@@ -36,6 +36,8 @@ Lengths = tuple[tuple[int, int], ...]
 LayoutOptions = Mapping[str, "str | float | None"]
 """How rows are laid out: ``order``, ``by`` and ``restart``, each None where it was not given."""
 
+PAIR_MARK: Final = "|"
+"""Stands between the two states of a pair, where a record is read from two columns, as in rest|home."""
 MOST_OUTCOMES: Final = 2**20
 """Tables of outcomes are never larger than this."""
 _MOST_CELLS: Final = 2**26

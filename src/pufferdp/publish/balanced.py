@@ -36,6 +36,8 @@ from pufferdp.basics.errors import ParameterError
 
 Draw = Callable[[int, float], list[int]]
 """So many independent draws of discrete Laplace noise of a scale."""
+_AT_ONCE: Final = 4096
+"""Histograms whose noise is drawn by one call of a sampler."""
 LARGEST_SCALE: Final = 2.0**53
 """In counts. Samplers draw 64-bit integers; noise of a larger scale could leave them."""
 _NO_NOISE: Final = 350.0
@@ -145,18 +147,22 @@ class BalancedLaw:
         All numbers but the last are drawn, and the last makes up for them. Its weight is exp(−|last|/s), which is, up
         to a constant factor, the probability that one more draw is |last| or larger.
         """
+        return self.draw_many(1, independent)[0]
+
+    def draw_many(self, count: int, independent: Draw) -> list[list[int]]:
+        """Noise for so many histograms, each on its own; drawn together, because a call of a sampler has its price."""
         k = self.coordinates
         if k == 2:
-            (first,) = independent(1, self.scale / 2)
-            return [first, -first]
-        tries = 4 * math.isqrt(k) + 4  # one in about 4·√k is accepted
-        while True:
-            drawn = independent(tries * k, self.scale)
-            for at in range(0, tries * k, k):
-                noise, more = drawn[at : at + k - 1], drawn[at + k - 1]
-                last = -sum(noise)
-                if more >= abs(last):
-                    return [*noise, last]
+            return [[first, -first] for first in independent(count, self.scale / 2)]
+        out: list[list[int]] = []
+        while len(out) < count:
+            tries = (4 * math.isqrt(k) + 4) * min(count - len(out), _AT_ONCE)  # one in about 4·√k is accepted
+            drawn = np.array(independent(tries * k, self.scale), dtype=np.int64).reshape(tries, k)
+            last = -drawn[:, : k - 1].sum(axis=1)
+            accepted = drawn[:, k - 1] >= np.abs(last)
+            drawn[:, k - 1] = last
+            out += drawn[accepted].tolist()
+        return out[:count]
 
     def _log_one_less(self, power: int) -> float:
         """The log of (1−x)^power."""

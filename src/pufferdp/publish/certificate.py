@@ -20,8 +20,10 @@ KINDS: Final = "pufferdp.kinds"
 """The entry points under which kinds of publications are registered."""
 SCHEMA: Final = "pufferdp-certificate/1"
 FLOW_SCHEMA: Final = "pufferdp-flow-certificate/1"
+MEASUREMENT_SCHEMA: Final = "pufferdp-measurement-certificate/1"
 REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
 SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
+TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )

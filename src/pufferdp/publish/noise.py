@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -194,6 +195,9 @@ class Sampler(Protocol):
     def discrete_gaussian(self, exact: list[int], scale: float) -> list[int]:
         """Whole numbers plus discrete Gaussian noise."""
 
+    def noisy_least(self, scores: list[int], scale: float) -> int:
+        """The place of a small score: of the least one after each was lowered by exponential noise of this scale."""
+
     def bytes(self, count: int) -> bytes:
         """Uniform random bytes, ``count`` of them: what flips and redactions are drawn from."""
 
@@ -224,6 +228,10 @@ class SystemSampler:
     def discrete_gaussian(self, exact: list[int], scale: float) -> list[int]:
         """Whole numbers plus discrete Gaussian noise."""
         return [int(v) for v in _gaussian_measurement(scale, whole=True)([int(v) for v in exact])]
+
+    def noisy_least(self, scores: list[int], scale: float) -> int:
+        """OpenDP's noisy max turned round, which is permute-and-flip (McKenna & Sheldon 2020)."""
+        return int(_selection_measurement(scale)([int(score) for score in scores]))
 
     def bytes(self, count: int) -> bytes:
         """Straight from the operating system."""
@@ -263,6 +271,11 @@ class SeededSampler:
                     break
             out.append(int(value) + noise)
         return out
+
+    def noisy_least(self, scores: list[int], scale: float) -> int:
+        """The place of the least score after exponential noise."""
+        noise = self._generator.exponential(scale, len(scores))
+        return int(np.argmin(np.asarray(scores, dtype=float) - noise))
 
     def bytes(self, count: int) -> bytes:
         """Bytes that anyone can repeat."""
@@ -451,6 +464,24 @@ def _gaussian_measurement(scale: float, whole: bool) -> Any:
     domains, metrics, measurements = _opendp()
     atom = domains.atom_domain(T="i64") if whole else domains.atom_domain(T=float, nan=False)
     return measurements.make_gaussian(domains.vector_domain(atom), metrics.l2_distance(T=float), scale=scale)
+
+
+def selection_scale(loss: float, move: int) -> float:
+    """The least scale, rounded up, at which OpenDP's map allows a DP loss where one record moves scores so far."""
+    scale, step = 2 * move / loss, 2.0**-52
+    while float(_selection_measurement(scale).map(move)) > loss:
+        scale, step = scale * (1 + step), 2 * step
+    return scale
+
+
+@lru_cache(maxsize=64)
+def _selection_measurement(scale: float) -> Any:
+    """OpenDP's choice of a small score among whole numbers; kept, because a table asks for one a group."""
+    domains, metrics, measurements = _opendp()
+    from opendp.measures import max_divergence
+
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    return measurements.make_noisy_max(domain, metrics.linf_distance(T="i64"), max_divergence(), scale, negate=True)
 
 
 def _opendp() -> tuple[Any, Any, Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Layout, Place
+from pufferdp.data.layout import Layout, Place, check_pair_states
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
@@ -92,6 +92,7 @@ class Reading:
             if place is not None:
                 layout[name] = str(place)
         check_reading(model, layout, self.missing, self.id)
+        check_pair_states(self.column, model.labels)
         return self.layout
 
     def check_unit(self, unit: Unit | None) -> None:

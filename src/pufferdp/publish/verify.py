@@ -10,6 +10,7 @@ from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import SealedCertificate
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.signatures import Key, signer_of
+from pufferdp.publish.tables.table import ReleasedTable
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,18 @@ def verify(
     head: str | None = None,
     signature: object = None,
     signer: Key | None = None,
+    table: ReleasedTable | None = None,
 ) -> Verification:
     """Recompute every field of a certificate but those that nobody can (see docs/guide/certificate.md). Opens no file.
 
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``. ``signature`` is what stands beside a signed
     certificate, and must hold; with ``signer``, a file with a public key, it must have been made with that key.
+    A table that is too large for its certificate is compared with it where it is handed over (``read_released``).
     """
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
-    problems, warnings = kind_of(raw.get("schema")).verify(raw, head, query=query)
+    more = {"query": query} if table is None else {"query": query, "table": table}
+    problems, warnings = kind_of(raw.get("schema")).verify(raw, head, **more)
     signed_by = None
     if signature is not None:
         try:

@@ -8,24 +8,37 @@ from typing import Any
 from pufferdp.assess.comparison import Comparison
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import page_maker
-from pufferdp.publish.certificate import FLOW_SCHEMA, REDACTION_SCHEMA, SCHEMA, SERIES_SCHEMA
+from pufferdp.publish.certificate import (
+    FLOW_SCHEMA,
+    MEASUREMENT_SCHEMA,
+    REDACTION_SCHEMA,
+    SCHEMA,
+    SERIES_SCHEMA,
+    TABLE_SCHEMA,
+)
 from pufferdp.report.page import Block, Page
 from pufferdp.report.pages.answers import answer_page, answer_promise
 from pufferdp.report.pages.flips import flip_promise, series_page
 from pufferdp.report.pages.flows import flow_page, flow_promise
+from pufferdp.report.pages.measurements import measurement_certificate_page, measurement_promise
 from pufferdp.report.pages.redaction import redaction_certificate_page, redaction_promise
+from pufferdp.report.pages.tables import table_page, table_promise
 
 _PAGES: dict[str, Callable[[dict[str, Any], Any], Page]] = {
     SCHEMA: answer_page,
     SERIES_SCHEMA: series_page,
     FLOW_SCHEMA: flow_page,
     REDACTION_SCHEMA: redaction_certificate_page,
+    MEASUREMENT_SCHEMA: measurement_certificate_page,
+    TABLE_SCHEMA: table_page,
 }
 _PROMISES: dict[str, Callable[[dict[str, Any]], tuple[Block, ...]]] = {
     SCHEMA: answer_promise,
     SERIES_SCHEMA: flip_promise,
     FLOW_SCHEMA: flow_promise,
     REDACTION_SCHEMA: redaction_promise,
+    MEASUREMENT_SCHEMA: measurement_promise,
+    TABLE_SCHEMA: table_promise,
 }
 
 

@@ -184,7 +184,7 @@ MODELS = [
 ]
 
 QUERIES = [
-    case("query unknown", but(PLAN, query="median"), "median", "histogram"),
+    case("query unknown", but(PLAN, query="mode"), "mode", "histogram"),
     case("query empty", [*but(PLAN, query=None), "--query", ""], "query", "histogram"),
     case("count without state", but(PLAN, query="count"), "count", "count:STATE"),
     case("count: without state", but(PLAN, query="count:"), "count:", "count:STATE"),

@@ -24,7 +24,9 @@ Data = Annotated[
         help="CSV or Parquet file, a folder or pattern of them, FILE.sqlite::TABLE, or postgresql://…?table=NAME."
     ),
 ]
-Column = Annotated[str, typer.Option("--column", help="Column with states or numbers.")]
+Column = Annotated[
+    str, typer.Option("--column", help="Column with states or numbers; a,b reads two as pairs (fit, release).")
+]
 Order = Annotated[
     str | None, typer.Option("--order", help="Column to sort by; without it a file is taken in row order.")
 ]
@@ -63,6 +65,21 @@ Last = Annotated[
     typer.Option("--to", help="Read only up to this place of --order, itself included; a date is the whole day."),
 ]
 Missing = Annotated[str, typer.Option("--missing", help="refuse, or hole: the chain goes on behind a missing value.")]
+Queries = Annotated[
+    list[str],
+    typer.Option(
+        "--query",
+        help="count:STATE, histogram, frequency, sum, mean, quantile:.5,.9, median, min, max, transitions or cross; "
+        "several make a table.",
+    ),
+]
+Per = Annotated[
+    list[str] | None,
+    typer.Option("--per", help="A row for each person of --by, value of a public column, day, hour or week."),
+]
+Split = Annotated[
+    str | None, typer.Option("--split", help="How several queries share the DP loss: 2,1,1. Equally by default.")
+]
 Bins = Annotated[
     str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
 ]
@@ -126,6 +143,11 @@ def number(name: str, value: str) -> float:
         return float(value)
     except ValueError:
         raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+
+
+def numbers(name: str, value: str) -> list[float]:
+    """Numbers with commas from the command line."""
+    return [number(name, part) for part in value.split(",")]
 
 
 def epsilon_of(

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 def plan(
     model: Annotated[str, typer.Argument(help="Model file (JSON).")],
-    query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum, mean or flow.")],
+    queries: Annotated[
+        list[str],
+        typer.Option("--query", help="count:STATE, histogram, frequency, sum, mean or flow; several make a table."),
+    ],
     epsilon: Annotated[
         str | None, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon. Not for a flow.")
     ] = None,
@@ -39,6 +42,8 @@ def plan(
     unit: options.UnitName = None,
     secret: options.SecretText = None,
     adversary: options.AdversaryName = "bdp",
+    per: options.Per = None,
+    split: options.Split = None,
     clip: options.Clip = None,
     secrets: options.SecretsFile = None,
     delta: options.Delta = None,
@@ -62,10 +67,12 @@ def plan(
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan as make_plan
+    from pufferdp.publish.answers.queries import asks_table
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.report.page import Words
     from pufferdp.report.text import blocks_text
 
+    query, asked = queries[0], queries if len(queries) > 1 else queries[0]
     if (ledger is None) != (dataset is None) or (ledger is None and (first is not None or last is not None)):
         raise ParameterError("--ledger and --dataset go together, and --from and --to with them")
     if ledger is not None and query == "flow":
@@ -88,6 +95,41 @@ def plan(
         sources={"the model": model, "the secrets": secrets},
         overwrite=overwrite,
     )
+    if query != "flow" and asks_table(asked, per):
+        from pufferdp.publish.tables.plan import plan_table
+
+        others = {"secrets": secrets, "delta": delta, "ledger": ledger, "figure": figure}
+        for name, value in others.items():
+            if value is not None:
+                raise ParameterError(
+                    f"--{name} goes with the plan of one query, not with that of a table: leave it out"
+                )
+        with options.progress() as progress:
+            progress("reading the model")
+            table = plan_table(
+                load_model(model),
+                asked,
+                epsilon=options.number("epsilon", epsilon or ""),
+                length=None if length is None else _whole(length),
+                lengths=several,
+                per=per,
+                split=None if split is None else options.numbers("split", split),
+                adversary=adversary,
+                beta=options.number("beta", beta),
+                clip=options.pair(clip),
+                part=part,
+                holes=holes,
+                progress=progress,
+            )
+            content = table.to_dict()
+            with outputs.delivery(content) as delivery:
+                delivery.show(content, lambda: str(table), as_json)
+                delivery.report(table)
+        return
+    if split is not None and len(queries) == 1:
+        raise ParameterError("--split shares the DP loss among several queries, and there is one: leave it out")
+    if len(queries) > 1 or per:
+        raise ParameterError("--per and several --query make a table, and a flow is none: plan it alone")
     if query == "flow":
         from pufferdp.publish.flows.flow import plan_flow
 

@@ -6,13 +6,17 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pufferdp.apps.cli import options
 from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pufferdp.publish.signatures import Signer
+    from pufferdp.publish.tables.release import TableRelease
 
 
 def release_each(
@@ -55,7 +59,7 @@ def release_each(
 def release(
     data: options.Data,
     column: options.Column,
-    query: Annotated[str, typer.Option("--query", help="count:STATE, histogram, frequency, sum or mean.")],
+    query: options.Queries,
     epsilon: options.Epsilon,
     model: Annotated[str | None, typer.Option("--model", help="Model file (JSON).")] = None,
     models: Annotated[
@@ -78,12 +82,20 @@ def release(
     ] = None,
     secrets: options.SecretsFile = None,
     clip: options.Clip = None,
+    per: options.Per = None,
+    groups: Annotated[
+        str | None, typer.Option("--groups", help="The rows of --per person or COLUMN: a,b,c or a file of names.")
+    ] = None,
+    split: options.Split = None,
     mechanism: options.MechanismName = None,
     beta: options.Beta = "0.05",
     delta: options.Delta = None,
     ledger: options.LedgerPlace = None,
     dataset: options.DatasetName = None,
-    out: Annotated[str | None, typer.Option("--out", help="Write answer and certificate to this JSON file.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", help="Write answer and certificate to this JSON file; a table also to .csv or .parquet."),
+    ] = None,
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
@@ -93,12 +105,17 @@ def release(
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Release one answer with the noise that keeps the promise, and its certificate; with --models one a person."""
+    """Release an answer with the noise that keeps the promise, and its certificate; with --models one a person.
+
+    Several --query, or --per, make a table: one promise for all its rows and columns.
+    """
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import load_model
-    from pufferdp.publish.answers.release import release as make_release
+    from pufferdp.publish.answers.queries import asks_table
     from pufferdp.publish.answers.secrets import load_secrets
+    from pufferdp.publish.release import release as make_release
     from pufferdp.publish.signatures import Signer
+    from pufferdp.publish.tables.release import TableRelease
 
     if (model is None) == (models is None):
         raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
@@ -112,12 +129,19 @@ def release(
             "--figure": figure,
             "--report": report,
             "--sign": sign,
+            "--per": per or None,
+            "--groups": groups,
+            "--split": split,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
-    request = {
+        if len(query) > 1:
+            raise ParameterError(
+                "several queries make a table, which has one model for all its people: use --model, or ask one query"
+            )
+    request: dict[str, Any] = {
         "column": column,
-        "query": query,
+        "query": query[0],
         "epsilon": options.epsilon_of(epsilon, ledger, dataset, first, last),
         "adversary": adversary,
         "order": order,
@@ -137,16 +161,24 @@ def release(
     if models is not None:
         return release_each(data, models, request, out, overwrite, as_json)
     assert model is not None
+    own = None if secrets is None else load_secrets(secrets)
+    asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": per or None, "groups": groups}
+    asked |= {"split": options.numbers("split", split)} if split is not None else {}
     # A release that cannot be kept is not made.
+    places = {"out": out, "figure": figure, "report": report}
+    parted = out is not None and asks_table(asked["query"], per) and certificate_file(out) is not None
+    places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
-        {"out": out, "figure": figure, "report": report},
+        places,
         sources={"the data": data, "the model": model, "the secrets": secrets, "the key": sign},
         ledger=ledger,
         overwrite=overwrite,
+        whole=("out", "certificate") if parted else ("out",),
+        together=parted,
     )
     signer = None if sign is None else Signer(sign)
-    believed, own = load_model(model), None if secrets is None else load_secrets(secrets)
-    with options.progress(scanned) as progress:
+    believed = load_model(model)
+    with options.progress(scanned) as progress, outputs.rooms("out") as room:
         result = outputs.make(
             lambda: make_release(
                 data,
@@ -156,14 +188,72 @@ def release(
                 secrets=own,
                 delta=0.0 if delta is None else options.number("delta", delta),
                 unit=unit,
-                **request,
+                room=room,
+                **{**request, **asked},
                 progress=progress,
             )
         )
-        options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)
+        if isinstance(result, TableRelease):
+            deliver_table(result, outputs, progress, (ledger, dataset), out, as_json, signer)
+        else:
+            options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:
     from pufferdp.report.pages.answers import release_chart
 
     release_chart(certificate).save(path)
+
+
+def certificate_file(out: str) -> str | None:
+    """Where the certificate of a table goes that is written as CSV or Parquet; None: JSON has both."""
+    ending = os.path.splitext(out)[1].lower()
+    if ending in ("", ".json"):
+        return None
+    if ending not in (".csv", ".parquet"):
+        raise ParameterError(f"out is {out!r}; a table is written to a .csv, .parquet or .json file", value=out)
+    return f"{os.path.splitext(out)[0]}.certificate.json"
+
+
+def deliver_table(
+    result: TableRelease,
+    outputs: Outputs,
+    progress: options.Progress,
+    account: tuple[str | None, str | None],
+    out: str | None,
+    as_json: bool,
+    signer: Signer | None,
+) -> None:
+    """Bring a table to its owner: the files first, then what is shown, then the figure and the report."""
+    progress("writing the table")
+    certificate = None if out is None else certificate_file(out)
+    content = result.to_dict()
+    signed: dict[str, Any] = {"certificate": content["certificate"]}
+    if signer is not None:
+        content["signature"] = signed["signature"] = signer.sign(content["certificate"])
+    with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
+        if out is not None and certificate is not None:
+            ending = os.path.splitext(out)[1].lower()
+            delivery.write("out", lambda path: result.table.write(path, ending))
+            delivery.json("certificate", content["certificate"] if signer is None else signed)
+        else:
+            delivery.json("out", content)
+
+        def text() -> str:
+            where = "Keep the table and its certificate with --out FILE."
+            if out is not None:
+                shown = {"out": f"Table: {out}", "certificate": f"Certificate: {certificate}"}
+                where = "\n".join(line for name, line in shown.items() if delivery.has(name))
+            return f"{result}\n{options.balance_text(*account)}{where}".rstrip()
+
+        delivery.show(content, text, as_json)
+        progress("drawing")
+        delivery.write("figure", lambda path: _draw_table(content, path))
+        progress("writing the report")
+        delivery.report(result)
+
+
+def _draw_table(content: dict[str, Any], path: Path) -> None:
+    from pufferdp.report.pages.tables import table_chart
+
+    table_chart(content["certificate"], content["table"]["rows"]).save(path)

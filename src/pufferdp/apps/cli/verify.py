@@ -18,19 +18,28 @@ def verify(
     signer: Annotated[
         str | None, typer.Option("--signer", help="Public key (PEM) that must have signed it; without it any may have.")
     ] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="The table that it must be of: CSV, Parquet or JSON, as released.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
-    from pufferdp.basics.errors import RefusedError
-    from pufferdp.publish.certificate import read_signed
+    from pufferdp.basics.errors import ParameterError, RefusedError
+    from pufferdp.publish.certificate import TABLE_SCHEMA, read_signed
+    from pufferdp.publish.tables.table import read_released, released_with
     from pufferdp.publish.verify import verify as check
     from pufferdp.report.registry import promise_of
     from pufferdp.report.text import blocks_text
 
     raw, signature = read_signed(certificate)
+    is_table = raw["schema"] == TABLE_SCHEMA
+    if table is not None and not is_table:
+        raise ParameterError("--table is for certificates of tables, and this is of another kind: leave it out")
+    # JSON holds the table beside its certificate, and then both must agree.
+    released = read_released(table) if table is not None else released_with(certificate) if is_table else None
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw, head=head, signature=signature, signer=signer)
+        result = check(raw, head=head, table=released, signature=signature, signer=signer)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(blocks_text(promise_of(raw)))

@@ -65,10 +65,10 @@ def _box(values: Floats, total: float, extent: Floats) -> Floats:
     return np.asarray(np.clip(values - amount, low, high))
 
 
-def simplex(values: Floats, total: float) -> Floats:
+def simplex(values: Floats, total: float | Floats) -> Floats:
     """Euclidean projection onto {v ≥ 0, Σv = total}: lower all by one amount, cut at 0 (Held, Wolfe & Crowder 1974).
 
-    Along the last axis: one vector, or many at once.
+    Along the last axis: one vector, or many at once, each with a total of its own above 0.
     """
     ordered = np.sort(values, axis=-1)[..., ::-1]
     excess = np.cumsum(ordered, axis=-1) - total

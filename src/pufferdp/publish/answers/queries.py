@@ -230,6 +230,13 @@ class Query:
         return min(values), max(values)
 
 
+def asks_table(query: object, per: object) -> bool:
+    """Whether these queries of these groups make a table, and not one answer: see ``publish/tables``."""
+    if per or not isinstance(query, (str, Query)):
+        return True
+    return isinstance(query, str) and query.partition(":")[0] not in list(QueryKind)
+
+
 def state_values(model: Model) -> tuple[float, ...] | None:
     """The number each state stands for: the model's values, or 0..k-1 for states without names and bins."""
     if model.values is not None:

@@ -16,7 +16,7 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Coding, Counts, Place
+from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_name, column_pair
 from pufferdp.data.series import Series, open_series
 from pufferdp.models.ar1 import Ar1
 from pufferdp.models.bins import parse_bins
@@ -75,7 +75,7 @@ class Fit(Paged):
 def fit(
     data: object,
     *,
-    column: str,
+    column: str | Sequence[str],
     order: str | None = None,
     by: str | None = None,
     restart: str | float | None = None,
@@ -103,7 +103,7 @@ def fit(
 
     Args:
         data: a file or a frame, as for a release.
-        column: the column with states or numbers.
+        column: the column with states or numbers; ``"a,b"`` or two names read the states of both as pairs.
         order: the column to sort by.
         by: the column that tells people apart.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
@@ -130,7 +130,7 @@ def fit(
         progress: called with a few words before each step.
     """
     reading = Reading(
-        column=column,
+        column=column_name(column),
         order=order,
         by=by,
         restart=restart,
@@ -243,7 +243,12 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 parse_bins(self.bins)  # a bare width would take its range from the data
         elif self.account.has_ledger:
             raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
-        _ = self.reading.layout
+        layout = self.reading.layout
+        if column_pair(layout.column) is not None and self.bins is not None:
+            raise ParameterError(
+                f"column is {layout.column!r} and bins are given; pairs are of states: leave one of them out",
+                value=self.bins,
+            )
 
     def _check_clock(self) -> None:
         """Refuse a clock that cannot be fitted."""
@@ -289,6 +294,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             coding = Coding(labels=bin_names(edges), bins=edges)
         else:
             coding = Coding(labels=self._found_states(series) if self.states is None else tuple(self.states))
+            check_pair_states(layout.column, coding.labels)
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         moves = np.array(counts.transitions, dtype=np.int64)
         by_slot = None if self.clock is None else self._by_slot(series, coding, layout.step)

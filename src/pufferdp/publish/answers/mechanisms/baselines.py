@@ -8,7 +8,7 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, Absent, Curve, curve, secret_curve
+from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Absent, Curve, curve, lowest, secret_curve
 from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
 
@@ -93,6 +93,19 @@ def problem_curve(name: str, problem: Problem) -> Curve:
         return curve(name, problem.model, None, problem.adversary)
     length = problem.longest if name in _READ_ALONE else problem.series_length
     return curve(name, problem.model, length, problem.adversary)
+
+
+def curve_of_every_algorithm(problem: Problem) -> Curve:
+    """The lowest curve that holds for every algorithm.
+
+    No other lies below the tight one, but for group privacy over a short part of a series, which counts its records.
+    """
+    tight = problem_curve("tight", problem)
+    if tight.applies and not problem.endless:
+        return tight
+    names = ("tight", "general") if tight.applies else CURVES
+    candidates = {name: problem_curve(name, problem) for name in names}
+    return lowest({name: other for name, other in candidates.items() if other.holds_for == EVERY_ALGORITHM})
 
 
 class CurveNoise(Mechanism):

@@ -11,9 +11,8 @@ import math
 from typing import Final
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, lowest
 from pufferdp.leakage.tight.approximate import ZCdpBudget, largest_zcdp
-from pufferdp.publish.answers.mechanisms.baselines import problem_curve
+from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm
 from pufferdp.publish.answers.problem import (
     Approximation,
     Calibrated,
@@ -51,7 +50,7 @@ class GaussianTight(Mechanism):
             raise NotApplicableError("keeps a promise with a delta: give one with --delta, for example 1e-6")
         if problem.model.real_valued:
             raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
-        budget = largest_zcdp(_best_curve(problem), problem.epsilon, problem.delta)
+        budget = largest_zcdp(curve_of_every_algorithm(problem), problem.epsilon, problem.delta)
         if budget is None:
             raise NotApplicableError(f"is above {problem.epsilon:g} however little DP loss is spent")
         bound = problem.bound
@@ -78,19 +77,6 @@ class GaussianTight(Mechanism):
                 move=move * bound.unit,
             ),
         )
-
-
-def _best_curve(problem: Problem) -> Curve:
-    """The lowest curve that holds for every algorithm.
-
-    No other lies below the tight one, but for group privacy over a short part of a series, which counts its records.
-    """
-    tight = problem_curve("tight", problem)
-    if tight.applies and not problem.endless:
-        return tight
-    names = ("tight", "general") if tight.applies else CURVES
-    candidates = {name: problem_curve(name, problem) for name in names}
-    return lowest({name: other for name, other in candidates.items() if other.holds_for == EVERY_ALGORITHM})
 
 
 def _move(problem: Problem) -> float:

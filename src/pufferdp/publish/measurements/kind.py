@@ -1,0 +1,266 @@
+"""A measurement from outside as a kind of publication: its stated DP loss, and what that leaks by a curve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.errors import CertificateError, NotApplicableError
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.ranges import EVERYTHING, Ranges
+from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.leakage.tight.approximate import Approximate, approximate_leakage
+from pufferdp.ledger.charge import Charge
+from pufferdp.models.base import Lengths, Model
+from pufferdp.models.chain import series_of
+from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.publish.answers.certificate import public_facts, secrets_text, statement
+from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.certificate import MEASUREMENT_SCHEMA
+from pufferdp.publish.kind import (
+    UNPROVABLE,
+    Claims,
+    Exact,
+    Includes,
+    Kind,
+    Made,
+    Near,
+    Stated,
+    data_claims,
+    model_claims,
+    stated_lengths,
+    stated_ranges,
+)
+from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
+from pufferdp.publish.measurements.outside import MEASURES, MOVES
+from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.reading import believing, moves_fact
+
+CURVE: Final = "curve-"
+"""What mechanisms that are curves begin with."""
+FROM_STATES: Final = "the value of its state"
+FROM_DATA: Final = "the number in the data, clipped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasurementProblem:
+    """A DP algorithm with the pair that its map states, on chains of a model."""
+
+    model: Model
+    lengths: Lengths
+    adversary: Adversary
+    metric: str
+    measure: str
+    dp_loss: float
+    dp_delta: float
+    clip: tuple[float, float] | None = None
+    """The range of numbers that are read from the data; None where each record has the value of its state."""
+    part: bool = False
+    holes: bool = False
+    curve: str | None = None
+    """By name, as a certificate states it; None: the lowest."""
+    ranges: Ranges = EVERYTHING
+
+    @cached_property
+    def chains(self) -> Problem:
+        """The same chains as a problem of answers, which knows how long a series may be."""
+        return Problem(
+            model=self.model,
+            query=Query.parse("histogram"),
+            lengths=self.lengths,
+            epsilon=1.0,
+            adversary=self.adversary,
+            part=self.part,
+            holes=self.holes,
+        )
+
+    @property
+    def within_bins(self) -> bool:
+        """Whether numbers are read of which the model knows no more than their bins."""
+        return self.clip is not None and self.model.bins is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Carried:
+    """What the pair leaks, and by which curve."""
+
+    curve: str
+    theorem: str
+    epsilon: float
+    delta: float
+
+
+def check_series(model: Model) -> None:
+    """Refuse a model that is no series of states."""
+    if series_of(model) is None:
+        raise NotApplicableError(
+            "a measurement needs a series of states (a chain, a clock, a hidden chain or a class of them): for records "
+            "of other models no curve says what every algorithm leaks"
+        )
+
+
+def problem_curve_of(problem: MeasurementProblem) -> Curve:
+    """The lowest curve that holds for every algorithm, or the one that is named."""
+    check_series(problem.model)
+    if problem.curve is None:
+        return curve_of_every_algorithm(problem.chains)
+    named = problem_curve(problem.curve, problem.chains) if problem.curve in CURVES else None
+    if named is None or not named.applies or named.holds_for != EVERY_ALGORITHM:
+        raise NotApplicableError(f"the {problem.curve} curve does not bound every algorithm here", value=problem.curve)
+    return named
+
+
+class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate]):
+    """OpenDP measurements."""
+
+    schema = MEASUREMENT_SCHEMA
+    certificate = MeasurementCertificate
+    ledger_kinds = ("measurement",)
+    released = "answer"
+    unprovable: ClassVar[Mapping[str, str]] = {
+        **UNPROVABLE,
+        "answer": "what the measurement returned",
+        "measurement": "what its map states; the promise must follow from it",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
+        "dp_loss": "what the map of the measurement states",
+        "dp_delta": "what the map of the measurement states",
+        "facts.lengths": "how many chains were read; the longest must be the one charged for",
+        "facts.metric": "of the measurement",
+        "facts.measure": "of the measurement",
+    }
+    row_words: ClassVar[Mapping[str, str]] = {
+        "epsilon": "a measurement promises {stated}; recomputed it is {true}",
+    }
+
+    def problem(self, certificate: MeasurementCertificate, **more: Any) -> MeasurementProblem:
+        """What was measured."""
+        c = certificate
+        model, lengths, stated = model_from_dict(c.model), stated_lengths(c.data.lengths), c.measurement
+        if MOVES.get(stated.metric) != stated.moves or stated.measure not in MEASURES:
+            raise CertificateError(f"measurement has the metric {stated.metric!r} and the measure {stated.measure!r}")
+        if (stated.values == FROM_DATA) != (stated.clip is not None) or len(stated.clip or [0, 1]) != 2:
+            raise CertificateError("measurement.values and measurement.clip do not go together")
+        Reading.stated(c.data).check_stated(model, lengths)
+        return MeasurementProblem(
+            model=model,
+            lengths=lengths,
+            adversary=checks.adversary(c.guarantee.adversary),
+            metric=stated.metric,
+            measure=stated.measure,
+            dp_loss=stated.dp_loss,
+            dp_delta=stated.dp_delta,
+            clip=None if stated.clip is None else (stated.clip[0], stated.clip[1]),
+            part=c.data.part is True,
+            holes=c.data.dropped + (c.data.holes or 0) > 0,
+            curve=c.mechanism.name.removeprefix(CURVE),
+            ranges=stated_ranges(c.data),
+        )
+
+    def solve(self, problem: MeasurementProblem, progress: Progress) -> Carried:
+        """What the pair leaks by the curve."""
+        progress("carrying the DP loss over")
+        curve = problem_curve_of(problem)
+        return carried_by(curve, approximate_leakage(curve, problem.dp_loss, problem.dp_delta))
+
+    def claims(self, problem: MeasurementProblem, solution: Carried, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+        chains = problem.chains
+        # In words it is the promise that is stated, which must be near ours: rounding must not decide a sentence.
+        stated = {} if made.stated is None else made.stated["guarantee"]
+        epsilon = stated.get("epsilon", solution.epsilon)
+        delta = (stated.get("delta") or 0.0) if stated else solution.delta
+        words = statement(replace(chains, epsilon=epsilon), delta)
+        return {
+            **self.head_claims(made),
+            "guarantee": {
+                "adversary": Exact(str(problem.adversary)),
+                "knows": Exact(problem.adversary.knows),
+                "epsilon": Near(solution.epsilon),
+                **({"delta": Near(solution.delta, rel=1e-6)} if solution.delta else {}),
+                "secrets": Exact(secrets_text(chains)),
+                "framework": Exact(None),
+                "statement": Exact(words + believing(made.data)),
+            },
+            **model_claims(problem.model),
+            "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
+            "measurement": {
+                "metric": Stated(problem.metric),
+                "moves": Stated(MOVES[problem.metric]),
+                "measure": Stated(problem.measure),
+                "dp_loss": Stated(problem.dp_loss),
+                "dp_delta": Stated(problem.dp_delta),
+                "values": Stated(FROM_STATES if problem.clip is None else FROM_DATA),
+                "clip": Stated(None if problem.clip is None else [float(end) for end in problem.clip]),
+            },
+            "data": data_claims(made.data, problem.lengths, problem.model, within_bins=problem.within_bins),
+            "public": Exact([*public_facts(chains), *moves_fact(made.data, problem.model)]),
+            "answer": Stated(made.released),
+            "warnings": Includes(list(made.warnings), must=[AUTHOR], never=[]),
+            "ledger": self.row_claims(problem, solution, made),
+        }
+
+    def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
+        """With the promise of the certificate."""
+        promise = stated["guarantee"]
+        return replace(solution, epsilon=promise["epsilon"], delta=promise.get("delta") or 0.0)
+
+    def charge(self, problem: MeasurementProblem, solution: Carried) -> Charge:
+        """The pair that its map states, on every record that was read."""
+        endless = problem.part or problem.holes
+        return Charge(
+            kind="measurement",
+            dp_loss=problem.dp_loss,
+            dp_delta=problem.dp_delta,
+            longest=MOST_RECORDS if endless else problem.chains.longest,
+            epsilon=solution.epsilon,
+            delta=solution.delta,
+            facts={
+                "metric": problem.metric,
+                "measure": problem.measure,
+                "mechanism": f"{CURVE}{solution.curve}",
+                "lengths": [list(pair) for pair in problem.lengths],
+                **({"part": True} if problem.part else {}),
+                **({"holes": True} if problem.holes else {}),
+            },
+            model=model_digest(problem.model),
+            adversary=str(problem.adversary),
+            ranges=problem.ranges,
+        )
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """The promise that follows from the pair of a charge."""
+        if model is None:
+            return None
+        facts = charge.facts
+        problem = MeasurementProblem(
+            model=model,
+            lengths=tuple((a, b) for a, b in facts["lengths"]),
+            adversary=checks.adversary(charge.adversary),
+            metric=facts["metric"],
+            measure=facts["measure"],
+            dp_loss=charge.dp_loss,
+            dp_delta=charge.dp_delta,
+            part=facts.get("part") is True,
+            holes=facts.get("holes") is True,
+            curve=facts["mechanism"].removeprefix(CURVE),
+            ranges=charge.ranges,
+        )
+        return self.charge(problem, self.solve(problem, silent))
+
+
+KIND: Final = MeasurementKind()
+
+
+def carried_by(curve: Curve, leaked: Approximate) -> Carried:
+    """What is leaked, with the name of the curve that decides."""
+    decisive = curve.which(leaked.dp_loss) if isinstance(curve, Lowest) else curve
+    return Carried(curve=decisive.name, theorem=decisive.theorem, epsilon=leaked.epsilon, delta=leaked.delta)

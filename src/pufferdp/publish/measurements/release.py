@@ -1,0 +1,250 @@
+"""Values of a column + an OpenDP measurement → its answer and a certificate. The values never leave this module."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.layout import Place, column_name
+from pufferdp.data.ranges import EVERYTHING, Ranges
+from pufferdp.data.series import open_series
+from pufferdp.models.base import Lengths, Model
+from pufferdp.models.bins import with_bins
+from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
+from pufferdp.publish.measurements.kind import (
+    KIND,
+    Carried,
+    MeasurementProblem,
+    carried_by,
+    check_series,
+    problem_curve_of,
+)
+from pufferdp.publish.measurements.outside import (
+    ColumnValues,
+    Output,
+    StatedLoss,
+    check_size,
+    column_values,
+    run,
+    stated_loss,
+)
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.reading import check_moves, check_people, coding_of, exact_of
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasurementRelease(Paged):
+    """What a measurement returned, with its certificate."""
+
+    answer: Output
+    certificate: MeasurementCertificate
+    """What was promised and how, for anyone to verify without the data."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer and the certificate."""
+        return {"answer": self.answer, "certificate": self.certificate.to_dict()}
+
+
+def release_measurement(
+    data: object,
+    *,
+    measurement: Any,
+    model: Model,
+    column: str,
+    epsilon: float,
+    delta: float = 0.0,
+    adversary: str = "bdp",
+    order: str | None = None,
+    by: str | None = None,
+    restart: str | float | None = None,
+    missing: str = "refuse",
+    independent: bool = False,
+    first: Place | None = None,
+    last: Place | None = None,
+    bins: str | None = None,
+    clip: tuple[float, float] | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+) -> MeasurementRelease:
+    """Release what an OpenDP measurement returns, with the promise that its stated DP loss makes here.
+
+    Args:
+        data: a file, a table or a frame, as for ``release``.
+        measurement: an OpenDP measurement on a vector of the column's values.
+        model: a chain, a clock, a hidden chain or a class of them.
+        column: the column with states or numbers.
+        epsilon: the most that may be promised; refused where the measurement leaks more.
+        delta: the most that may be promised beside it.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        order: the column to sort by; without it a file is taken in row order.
+        by: the column that tells people apart: one independent chain each.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
+        first: read only the records from this place of ``order`` on, itself included.
+        last: read only those up to this place, itself included; a date is the whole day.
+        bins: edges that turn numbers into states, where the model has none.
+        clip: the measurement gets the numbers of the data, clipped to this range, where the states have none.
+        ledger: where it is charged before it is run: a Ledger, its file or its URL.
+        dataset: which data set of the ledger.
+        progress: called with a few words before each step.
+    """
+    check_series(model)
+    binned = with_bins(model, bins)
+    clipped = None if clip is None else checks.clip_range(*clip)
+    return MeasurementPublication(
+        data=data,
+        model=binned,
+        reading=Reading(
+            column=column_name(column),
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=model,
+            first=first,
+            last=last,
+        ),
+        measurement=measurement,
+        stated=stated_loss(measurement),
+        values=column_values(measurement, binned, clipped),
+        epsilon=checks.epsilon(epsilon),
+        delta=checks.delta(delta),
+        adversary=checks.adversary(adversary),
+        account=Account(ledger, dataset),
+        progress=progress or silent,
+    ).publish()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExactValues:
+    """What was read. Never printed: ``facts`` alone is public."""
+
+    codes: npt.NDArray[np.int64]
+    """The state of each record, in numbers of the model's."""
+    numbers: npt.NDArray[np.float64] | None
+    lengths: Lengths
+    histogram: tuple[int, ...]
+    holes: bool
+    facts: dict[str, Any]
+    """How the data was read: public."""
+    ranges: Ranges
+
+    def __repr__(self) -> str:
+        return f"ExactValues({self.facts})"
+
+    def values(self, column: ColumnValues) -> list[Any]:
+        """What the measurement gets, a value for each record."""
+        if column.of_state is None:
+            assert self.numbers is not None
+            return [float(number) for number in self.numbers]
+        return [column.of_state[code] for code in self.codes.tolist()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValues, MeasurementRelease]):
+    """A measurement on its way out."""
+
+    model: Model
+    reading: Reading
+    measurement: Any
+    stated: StatedLoss
+    values: ColumnValues
+    epsilon: float
+    delta: float
+    adversary: Adversary
+
+    kind = KIND
+
+    def check(self) -> None:
+        """Refuse a way of reading, a size or a loss that cannot be, also on the shortest series."""
+        self.reading.check(self.model)
+        self._carried(((1, 1),))
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must be for this model and this adversary."""
+        ledger.expect(dataset, model=self.model, adversary=self.adversary, delta=self.delta)
+
+    def read(self) -> ExactValues:
+        """The value of each record; they stay inside the publication."""
+        self.progress("reading")
+        layout, coding = self.reading.layout, coding_of(self.model)
+        clip = self.values.clip if self.values.of_state is None else None
+        series = open_series(self.data, layout)
+        counts = series.counts(coding, clip=clip, ranges=True)
+        exact = exact_of(self.model, counts, layout)
+        check_people(self.model, series, counts.records)
+        check_moves(self.model, series)
+        check_size(self.measurement, counts.records)
+        keyed = series.keyed(coding, clip=clip)
+        places = [self.model.labels.index(name) if name in self.model.labels else -1 for name in coding.labels]
+        return ExactValues(
+            codes=np.array(places, dtype=np.int64)[keyed.codes],
+            numbers=keyed.numbers,
+            lengths=exact.lengths,
+            histogram=exact.histogram,
+            holes=exact.holes,
+            facts=exact.facts,
+            ranges=exact.ranges,
+        )
+
+    def problem(self, exact: ExactValues) -> MeasurementProblem:
+        """With the pair of the measurement's profile that leaks least on the chains that were read."""
+        problem = self._carried(exact.lengths, exact.holes, exact.ranges)
+        # It must run and return what a certificate can hold; what it gets here is not the data.
+        run(self.measurement, [self.values.possible[0]] * len(exact.codes), "records that all have one value")
+        return problem
+
+    def _carried(self, lengths: Lengths, holes: bool = False, ranges: Ranges = EVERYTHING) -> MeasurementProblem:
+        """The problem, with its pair; refused where the pair leaks more than may be promised."""
+        blank = MeasurementProblem(
+            model=self.model,
+            lengths=lengths,
+            adversary=self.adversary,
+            metric=self.stated.metric,
+            measure=self.stated.measure,
+            dp_loss=0.0,
+            dp_delta=0.0,
+            clip=self.values.clip if self.values.of_state is None else None,
+            part=self.reading.is_part,
+            holes=holes,
+            ranges=ranges,
+        )
+        curve = problem_curve_of(blank)
+        leaked = self.stated.carried(curve, self.delta)
+        if leaked.epsilon > self.epsilon or leaked.delta > self.delta:
+            promised, allowed = (
+                f"{epsilon:g}" + (f" with a delta of {delta:g}" if leaked.delta else "")
+                for epsilon, delta in ((leaked.epsilon, leaked.delta), (self.epsilon, self.delta))
+            )
+            pair = f"({leaked.dp_loss:g}, {leaked.dp_delta:g})" if leaked.dp_delta else f"{leaked.dp_loss:g}"
+            raise NotApplicableError(
+                f"the measurement's map states a DP loss of {pair}, which leaks {promised} here, and at most {allowed} "
+                f"may be promised: a loss of {curve.inverse(self.epsilon):.6g} would fit",
+                value=leaked.epsilon,
+            )
+        decisive = carried_by(curve, leaked).curve
+        return replace(blank, dp_loss=leaked.dp_loss, dp_delta=leaked.dp_delta, curve=decisive)
+
+    def draw(
+        self, problem: MeasurementProblem, solution: Carried, exact: ExactValues, charged: Charged
+    ) -> MeasurementRelease:
+        """Run the measurement, once."""
+        self.progress("measuring")
+        answer = run(self.measurement, exact.values(self.values), "the data")
+        made = self.made(self.model, exact.facts, exact.histogram, charged, answer, [AUTHOR])
+        return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))

@@ -1,0 +1,210 @@
+"""One verb for one answer, for a table and for a measurement: what is asked says which it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, overload
+
+from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.progress import Progress
+from pufferdp.data.layout import Place, column_name
+from pufferdp.models.base import Model
+from pufferdp.models.units import Unit
+from pufferdp.publish.answers.queries import Query, asks_table
+from pufferdp.publish.answers.release import Release
+from pufferdp.publish.answers.release import release as release_answer
+from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.measurements.release import MeasurementRelease, release_measurement
+from pufferdp.publish.noise import Sampler
+from pufferdp.publish.tables.questions import Question
+from pufferdp.publish.tables.release import Room, TableRelease, release_table
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.ledger import Ledger
+
+Asked = str | Query | Question
+Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
+
+
+class Request(TypedDict, total=False):
+    """What a release takes besides the data, the query and the groups; see ``release``."""
+
+    model: Required[Model]
+    column: Required[str | Sequence[str]]
+    epsilon: Required[float]
+    adversary: str
+    order: str | None
+    by: str | None
+    restart: str | float | None
+    missing: str
+    independent: bool
+    first: Place | None
+    last: Place | None
+    bins: str | None
+    id: str | None
+    secrets: Secrets | None
+    clip: tuple[float, float] | None
+    mechanism: str | None
+    beta: float
+    delta: float
+    unit: str | int | Unit | None
+    sampler: Sampler | None
+    ledger: Ledger | str | os.PathLike[str] | None
+    dataset: str | None
+    room: Room | None
+    progress: Progress | None
+
+
+@overload
+def release(data: object, *, measurement: object, **request: Unpack[Request]) -> MeasurementRelease: ...
+@overload
+def release(data: object, *, query: str | Query, per: None = None, **request: Unpack[Request]) -> Release: ...
+@overload
+def release(
+    data: object,
+    *,
+    query: Listed | Question,
+    per: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    **request: Unpack[Request],
+) -> TableRelease: ...
+@overload
+def release(
+    data: object,
+    *,
+    query: Asked | Sequence[Asked],
+    per: str | Sequence[str],
+    groups: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    **request: Unpack[Request],
+) -> TableRelease: ...
+def release(
+    data: object,
+    *,
+    model: Model,
+    column: str | Sequence[str],
+    query: Asked | Sequence[Asked] | None = None,
+    epsilon: float,
+    measurement: object | None = None,
+    per: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    adversary: str = "bdp",
+    order: str | None = None,
+    by: str | None = None,
+    restart: str | float | None = None,
+    missing: str = "refuse",
+    independent: bool = False,
+    first: Place | None = None,
+    last: Place | None = None,
+    bins: str | None = None,
+    id: str | None = None,
+    secrets: Secrets | None = None,
+    clip: tuple[float, float] | None = None,
+    mechanism: str | None = None,
+    beta: float = 0.05,
+    delta: float = 0.0,
+    unit: str | int | Unit | None = None,
+    sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    room: Room | None = None,
+    progress: Progress | None = None,
+) -> Release | TableRelease | MeasurementRelease:
+    """Release one answer, a table of answers, or what a DP algorithm of one's own returns.
+
+    One query of all records together is an answer, made by the best mechanism for it. Several queries (a list), a query
+    of each group (``per``) or one that tables alone have make a table, for one promise. An OpenDP measurement
+    (``measurement``) is run on the values of the column, and what its map states is carried over by a leakage curve.
+
+    Args:
+        data: a CSV or Parquet file, a folder or pattern of them, the URL of a PostgreSQL table, a SQLite table
+            (``FILE::TABLE``), or a pandas, polars, pyarrow, DuckDB or Spark frame.
+        model: the model or class the guarantee is for.
+        column: the column with states or numbers; ``"a,b"`` or two names read the states of both as pairs.
+        query: a Query, its name as on the command line, or a list of them.
+        epsilon: the promise, of a table for all of it; with a measurement the most that may be promised.
+        measurement: in place of a query, an OpenDP measurement on a vector of the column's values.
+        per: a row for each ``person`` of ``by``, each value of a public column, each ``day``, ``hour`` or ``week``, or
+            for each of one of the first two and a period.
+        groups: the people or values that get a row; by default those in the data.
+        split: the weight of each query of a table in its DP loss; all the same by default.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        order: the column to sort by; without it a file is taken in row order.
+        by: the column that tells people apart: one independent chain each.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
+            number in its unit. Without it the chain goes on behind every gap.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
+        first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
+        last: read only those up to this place, itself included; a date is the whole day. With either, the series goes
+            on before and after what is read, and the promise is for all of it.
+        bins: edges that turn numbers into states, where the model has none.
+        id: for models that are not chains, the column that says which record a row is.
+        secrets: of one answer: secrets of one's own and their pairs; by default every record's value is a secret.
+        clip: range of the numbers of a sum or mean.
+        mechanism: of one answer: a mechanism by name; the best that applies by default.
+        beta: accuracy is certified at probability 1−beta.
+        delta: of one answer: what the promise may add to every probability; above 0 it lets Gaussian noise take part.
+        unit: of one answer: a period whose records are one secret together: hour, day, week, a duration, or a number of
+            records.
+        sampler: where noise comes from; the operating system by default.
+        ledger: where the release is charged before its noise is drawn: a Ledger, its file or its URL.
+        dataset: which data set of the ledger.
+        room: called with about how many bytes a table has as CSV, before it is charged; may refuse.
+        progress: called with a few words before each step.
+    """
+    request: dict[str, Any] = {
+        "model": model,
+        "column": column_name(column),
+        "epsilon": epsilon,
+        "adversary": adversary,
+        "order": order,
+        "by": by,
+        "restart": restart,
+        "missing": missing,
+        "independent": independent,
+        "first": first,
+        "last": last,
+        "bins": bins,
+        "clip": clip,
+        "beta": beta,
+        "sampler": sampler,
+        "ledger": ledger,
+        "dataset": dataset,
+        "progress": progress,
+    }
+    if (query is None) == (measurement is None):
+        raise ParameterError("give either a query or a measurement")
+    if query is None:
+        others: dict[str, Any] = {
+            "per": per,
+            "groups": groups,
+            "split": split,
+            "id": id,
+            "secrets": secrets,
+            "mechanism": mechanism,
+            "unit": unit,
+        }
+        for name, value in {**others, "sampler": sampler}.items():
+            if value is not None:
+                raise ParameterError(f"{name} does not go with a measurement, which draws its own noise: leave it out")
+        for name in ("beta", "sampler"):
+            del request[name]
+        return release_measurement(data, measurement=measurement, delta=delta, **request)
+    for_answers: dict[str, Any] = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta, "unit": unit}
+    if not asks_table(query, per):
+        assert isinstance(query, (str, Query))
+        if groups is not None or split is not None:
+            raise ParameterError(
+                "groups and split go with a table: say what its groups are with --per, or ask several queries"
+            )
+        return release_answer(data, query=query, **request, **for_answers)
+    for name, value in for_answers.items():
+        if value:
+            raise ParameterError(
+                f"{name} goes with one query of all records together, not with a table: leave it out", value=value
+            )
+    return release_table(data, query=query, per=per, groups=groups, split=split, room=room, **request)

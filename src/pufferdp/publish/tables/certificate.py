@@ -1,0 +1,141 @@
+"""The certificate of a table, and its words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from pufferdp.publish.answers.certificate import public_facts as chain_facts
+from pufferdp.publish.certificate import (
+    GOES_ON,
+    CertificatePart,
+    DataPart,
+    Guarantee,
+    LedgerPart,
+    MechanismPart,
+    SealedCertificate,
+)
+from pufferdp.publish.reading import believing, moves_fact
+from pufferdp.publish.tables.problem import TableProblem
+
+MOST_CELLS: Final = 10_000
+"""A certificate has the numbers of a table with up to so many cells, and of a larger one their hash."""
+
+
+class QuestionNoisePart(CertificatePart):
+    """The noise of one question, before anything is divided by the records of a group."""
+
+    kind: str
+    scale: float
+    balanced: bool = Field(description="whether the noise of the numbers of one group adds up to 0")
+    divided: bool = Field(description="whether answer, scale and alpha are divided by the records of the group")
+
+
+class QuestionAccuracyPart(CertificatePart):
+    """With probability 1−beta every number of one group's answer errs by less than alpha."""
+
+    alpha: float
+    beta: float
+    about: str = Field(description="what alpha is measured in")
+
+
+class QuestionPart(CertificatePart):
+    """A question, its share of the DP loss and its noise."""
+
+    name: str
+    clip: list[float] | None
+    share: float = Field(description="of the DP loss of the table")
+    dp_loss: float = Field(description="of each record of a group, by this question")
+    labels: list[str]
+    noise: QuestionNoisePart
+    accuracy: QuestionAccuracyPart
+    theorem: str
+
+
+class GroupsPart(CertificatePart):
+    """What tells groups apart. Which group a record is in is public."""
+
+    per: list[str]
+    keys: list[str] = Field(description="the columns of the table that say which group a row is")
+    named: bool = Field(description="whether somebody has listed the groups; otherwise they are those of the data")
+    count: int = Field(ge=1)
+
+
+class TablePart(CertificatePart):
+    """The released table, or of a large one its hash alone."""
+
+    columns: list[str]
+    rows: list[list[str | int | float | None]] | None
+    sha256: str = Field(description="SHA-256 of the table as CSV")
+
+
+class TableCertificate(SealedCertificate):
+    """Everything needed to check a table later, without the data."""
+
+    schema_: Literal["pufferdp-table-certificate/1"] = Field(alias="schema")
+    pufferdp: str = Field(description="package version")
+    created: str
+    guarantee: Guarantee
+    model: dict[str, Any] = Field(description="the model or class by value, as in a model file")
+    model_sha256: str
+    mechanism: MechanismPart = Field(description="the leakage curve that says how large the DP loss may be")
+    dp_loss: float = Field(description="of the whole table, for each record")
+    questions: list[QuestionPart]
+    groups: GroupsPart
+    data: DataPart
+    public: list[str]
+    table: TablePart
+    warnings: list[str]
+    ledger: LedgerPart | None = Field(description="null where no budget was kept")
+    sha256: str = Field(description="SHA-256 over the canonical JSON of everything else")
+
+
+def statement(problem: TableProblem, facts: Mapping[str, Any]) -> str:
+    """The promise of a table, what it takes to be public, and what it believes."""
+    several = "" if problem.model.single else ", whichever model of the class is true"
+    factor = math.exp(problem.epsilon) if problem.epsilon < 700 else math.inf
+    sentences = [
+        f"Whoever believes the model{several}, knows {problem.adversary.knows} and sees this whole table can shift "
+        f"their odds between two values of any one record by a factor of at most e^{problem.epsilon:g} = {factor:.4g}."
+    ]
+    if problem.part:
+        sentences.append(GOES_ON)
+    grouping = problem.grouping
+    if grouping.column is not None:
+        sentences.append(
+            f"Which value of {grouping.column!r} a record has is taken to be public, and to say nothing of the records "
+            "that the model does not say."
+        )
+    if grouping.per:
+        sentences.append("How many records each group has is public.")
+    return " ".join(sentences) + believing(facts)
+
+
+def public_facts(problem: TableProblem, facts: Mapping[str, Any]) -> list[str]:
+    """What a table takes to be known to everyone."""
+    grouping, model = problem.grouping, problem.model
+    out = chain_facts(problem.chains)
+    if grouping.per:
+        out.append("which group each record is in, and so how many records each group has")
+    if (grouping.person or grouping.column is not None) and grouping.named is None:
+        out.append(f"which values of {(facts['by'] if grouping.person else grouping.column)!r} are in the data")
+    if grouping.period is not None:
+        zone = "in UTC" if _is_utc(facts) else "as times are written"
+        out.append(f"the first and the last {grouping.period} ({zone})")
+    if within_bins(problem):
+        out.append("given its state, a number is taken to be independent of all other records")
+    return [*out, *moves_fact(facts, model)]
+
+
+def within_bins(problem: TableProblem) -> bool:
+    """Whether numbers are released of which the model knows no more than their bins."""
+    reads = any(question.reads_numbers(problem.model) for question in problem.questions)
+    return reads and problem.model.bins is not None
+
+
+def _is_utc(facts: Mapping[str, Any]) -> bool:
+    ranges = facts.get("ranges")
+    return ranges is not None and ranges["unit"] == "utc"

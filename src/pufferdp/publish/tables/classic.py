@@ -1,0 +1,194 @@
+"""Counts, histograms, frequencies, sums and means as questions of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pufferdp.basics.errors import QueryError
+from pufferdp.models.base import Model
+from pufferdp.publish.answers.denoise import simplex
+from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
+from pufferdp.publish.balanced import LARGEST_SCALE
+from pufferdp.publish.noise import NoiseLaw, Sampler, draw
+from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
+
+_THEOREM: Final = "Laplace noise of scale L/tau (Dwork, McSherry, Nissim & Smith 2006, Proposition 1)"
+_MOST_DRAWS: Final = 1_000_000
+"""So many draws for noise that adds up to 0 take about ten seconds."""
+_HISTOGRAMS: Final = (QueryKind.HISTOGRAM, QueryKind.FREQUENCY)
+
+
+@dataclass(frozen=True)
+class ClassicQuestion(Question):
+    """A query of ``publish/answers``, asked of each group with Laplace noise."""
+
+    query: Query
+    independent: bool = False
+    """Whether each number of a histogram has noise of its own also where three or more could add up: of very many
+    groups, whose noise would take long to draw otherwise."""
+
+    def __post_init__(self) -> None:
+        if self.query.kind in (QueryKind.FUNCTION, QueryKind.FLOW):
+            raise QueryError(
+                f"{self.query.name} cannot be a question of a table; it must be count:STATE, histogram, frequency, sum "
+                "or mean",
+                value=self.query.name,
+            )
+
+    @property
+    def name(self) -> str:
+        """The command line's spelling."""
+        return self.query.name
+
+    @property
+    def clip(self) -> tuple[float, float] | None:
+        """The range of a sum or mean."""
+        return self.query.clip
+
+    def reads_numbers(self, model: Model) -> bool:
+        """Whether a sum or mean is of the numbers in the data."""
+        return self.query.reads_numbers(model)
+
+    def check(self, model: Model) -> None:
+        """As for a query."""
+        self._bound(model)
+
+    def labels(self, model: Model) -> tuple[str, ...]:
+        """The states that are counted, or the name of the query."""
+        return self._bound(model).labels
+
+    def noise(self, model: Model, dp_loss: float, beta: float) -> QuestionNoise:
+        """Noise of scale L/tau, rounded up."""
+        bound = self._bound(model)
+        law = self._law(bound, scale_of(bound.lipschitz, dp_loss))
+        return QuestionNoise(
+            kind=str(law.kind),
+            scale=law.scale,
+            alpha=float(law.accuracy(beta).alpha),
+            beta=beta,
+            about="counts" if self.query.counts_states else "values",
+            theorem=_THEOREM,
+            balanced=law.balanced,
+            divided=self.query.divided is not None,
+        )
+
+    def measure(self, model: Model, group: GroupRecords, noise: QuestionNoise, sampler: Sampler) -> Row:
+        """One group; of many see ``measure_each``."""
+        return self.measure_each(model, [group], noise, sampler)[0]
+
+    def measure_each(
+        self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
+    ) -> list[Row]:
+        """One draw for all groups, whose noise is independent."""
+        law, sizes = self._law(self._bound(model), noise.scale), [group.size for group in groups]
+        if self.query.kind in _HISTOGRAMS:
+            exact = np.array([group.histogram for group in groups]).reshape(len(groups), -1)
+            noisy = noisy_rows(law, exact, sampler)
+            return [self._divide(row, size) for row, size in zip(noisy, sizes, strict=True)]
+        if self.query.kind is QueryKind.COUNT:
+            state = model.labels.index(self.query.state or "")
+            return [(v,) for v in draw(law, [int(group.histogram[state]) for group in groups], sampler)]
+        sums = [_sum(group) for group in groups]
+        low, high = self._bound(model).range or (0.0, 1.0)
+        # Sums are rounded to doubles, and what that can add to a move is added to the noise.
+        ulp = math.ulp(max(abs(low), abs(high)) * max([1, *sizes]))
+        wider = NoiseLaw(kind=law.kind, scale=law.scale * (1 + 6 * ulp / (high - low)), coordinates=1)
+        return [self._divide((v,), size) for v, size in zip(draw(wider, sums, sampler), sizes, strict=True)]
+
+    def for_groups(self, model: Model, groups: int) -> Question:
+        """With noise that can be drawn for so many groups."""
+        histogram = self.query.kind in _HISTOGRAMS
+        return replace(self, independent=histogram and takes_long(len(self.labels(model)), groups))
+
+    def stated(self, balanced: bool) -> Question:
+        """With the noise that a certificate states."""
+        return replace(self, independent=self.query.kind in _HISTOGRAMS and not balanced)
+
+    def estimate_each(self, model: Model, sizes: Sequence[int], answers: Sequence[Row]) -> list[Row]:
+        """Counts between 0 and the records of a group, histograms that add up to them, sums and means in range."""
+        share = self.query.divided is not None
+        present = [n for n, size in enumerate(sizes) if size or not share]
+        values = np.array([answers[n] for n in present], dtype=float).reshape(len(present), -1)
+        records = np.array([sizes[n] for n in present], dtype=float)[:, np.newaxis]
+        total = np.ones_like(records) if share else records
+        if self.query.kind in _HISTOGRAMS:
+            nearest = np.where(total > 0, simplex(values, total), 0.0)
+        elif self.query.kind is QueryKind.COUNT:
+            nearest = np.clip(values, 0, records)
+        else:
+            low, high = self._bound(model).range or (0.0, 1.0)
+            nearest = np.clip(values, low * total, high * total)
+        out = list(answers)
+        for n, row in zip(present, nearest.tolist(), strict=True):
+            out[n] = tuple(row)
+        return out
+
+    def check_answer(self, model: Model, records: int, answer: Row) -> None:
+        """Counts are whole, and balanced ones add up; means and shares of nobody are not there."""
+        super().check_answer(model, records, answer)
+        if self.query.divided is not None and not records:
+            if any(value is not None for value in answer):
+                raise QueryError(f"a group without records has a {self.name}; there is none")
+            return
+        if any(value is None for value in answer):
+            raise QueryError(f"the answer to {self.name} is missing in a group with records")
+        whole = self.query.kind in (QueryKind.COUNT, QueryKind.HISTOGRAM)
+        if any(isinstance(value, int) != whole for value in answer):
+            raise QueryError(f"the answer to {self.name} must be {'whole' if whole else 'decimal'} numbers")
+
+    def adds_up(self, records: int, answer: Row) -> bool:
+        """Whether balanced noise could have made these numbers; shares are rounded one by one."""
+        numbers = [value for value in answer if value is not None]
+        total = records if self.query.kind is QueryKind.HISTOGRAM else float(bool(records))
+        return math.isclose(math.fsum(numbers), total, rel_tol=1e-9)
+
+    def _bound(self, model: Model) -> BoundQuery:
+        """The query before it is divided by the records of a group: as if there were one."""
+        return self.query.on(model, 1)
+
+    def _law(self, bound: BoundQuery, scale: float) -> NoiseLaw:
+        law = NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels))
+        if not bound.balanced or self.independent or law.counts_scale > LARGEST_SCALE:
+            return law
+        return NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels), balanced=True)
+
+    def _divide(self, numbers: Row, size: int) -> Row:
+        if self.query.divided is None:
+            return numbers
+        return tuple(None if value is None or not size else value / size for value in numbers)
+
+
+def scale_of(lipschitz: float, dp_loss: float) -> float:
+    """L/tau, rounded up until it costs no more than tau."""
+    scale = lipschitz / dp_loss
+    while Fraction(lipschitz) > Fraction(scale) * Fraction(dp_loss):
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def _sum(group: GroupRecords) -> float:
+    """The sum of a group's numbers, correctly rounded: neither their order nor their rounding shows in it."""
+    assert group.numbers is not None
+    return math.fsum(group.numbers.tolist())
+
+
+def takes_long(numbers: int, groups: int) -> bool:
+    """Whether noise that adds up to 0 takes long to draw: rejection takes some 4·√k tries for k numbers."""
+    return numbers > 2 and groups * 4 * math.sqrt(numbers) * numbers > _MOST_DRAWS
+
+
+def noisy_rows(law: NoiseLaw, exact: NDArray[np.int64], sampler: Sampler) -> list[Row]:
+    """Noisy counts, a row for each group."""
+    states = exact.shape[1]
+    if not law.balanced:
+        flat = sampler.discrete_laplace([int(v) for v in exact.ravel()], law.counts_scale)
+        return [tuple(flat[at : at + states]) for at in range(0, len(flat), states)]
+    noise = law.in_counts.draw_many(len(exact), lambda count, scale: sampler.discrete_laplace([0] * count, scale))
+    return [tuple(row) for row in (exact + np.array(noise, dtype=np.int64)).tolist()]

@@ -1,0 +1,300 @@
+"""A table as a kind of publication: its noise, what it promises and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from pufferdp.basics import checks
+from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.errors import CertificateError, PufferdpError
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.ledger.charge import Charge
+from pufferdp.models.base import Model
+from pufferdp.models.files.json import model_digest, model_from_dict
+from pufferdp.publish.certificate import SECRETS, TABLE_SCHEMA
+from pufferdp.publish.kind import (
+    UNPROVABLE,
+    Claims,
+    Exact,
+    Includes,
+    Kind,
+    Made,
+    Near,
+    Stated,
+    data_claims,
+    model_claims,
+    stated_lengths,
+    stated_ranges,
+)
+from pufferdp.publish.pipeline import Reading
+from pufferdp.publish.tables.certificate import (
+    MOST_CELLS,
+    TableCertificate,
+    public_facts,
+    statement,
+    within_bins,
+)
+from pufferdp.publish.tables.groups import Grouping
+from pufferdp.publish.tables.parsing import parse_question
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, solve_table
+from pufferdp.publish.tables.questions import Question, QuestionNoise
+from pufferdp.publish.tables.table import RECORDS, ReleasedTable
+
+CURVE: Final = "curve-"
+"""What mechanisms that are curves begin with."""
+
+
+class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
+    """Tables: several questions of every group."""
+
+    schema = TABLE_SCHEMA
+    certificate = TableCertificate
+    ledger_kinds = ("table",)
+    released = "table"
+    unprovable: ClassVar[Mapping[str, str]] = {
+        **UNPROVABLE,
+        "table": "the released numbers; where they are there, their hash must be theirs and they must be possible",
+        "groups.count": "of a table that is not in the certificate: how many groups there are",
+        "groups.named": "whether somebody has listed the groups; what is public must follow from it",
+    }
+    row_unprovable: ClassVar[Mapping[str, str]] = {
+        "ranges": "which records were read",
+        "facts.per": "disjoint groups cost what one costs, whatever tells them apart",
+        "facts.queries": "all queries together have the same loss, whatever they are",
+        "facts.clip": "the loss does not depend on it",
+        "facts.split": "the loss is that of all queries together",
+        "facts.lengths": "how many chains were read; the longest must be the one charged for",
+    }
+    row_words: ClassVar[Mapping[str, str]] = {
+        "dp_loss": "a table was charged {stated}; recomputed it is {true}",
+        **dict.fromkeys(("longest", "width", "epsilon"), "the facts of a table do not go with its length or promise"),
+    }
+
+    def problem(self, certificate: TableCertificate, **more: Any) -> TableProblem:
+        """What was asked."""
+        c = certificate
+        model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
+        if not c.questions:
+            raise CertificateError("questions is empty; a table has at least one")
+        Reading.stated(c.data).check_stated(model, lengths)
+        grouping = Grouping.of_words(c.groups.per)
+        if grouping.person and c.data.by is None:
+            raise CertificateError("groups.per is person, and data.by names no column that tells people apart")
+        if c.groups.named:
+            grouping = replace(grouping, named=_stated_names(c, grouping))
+        return TableProblem(
+            model=model,
+            questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
+            grouping=grouping,
+            split=tuple(q.share for q in c.questions),
+            lengths=lengths,
+            epsilon=c.guarantee.epsilon,
+            adversary=checks.adversary(c.guarantee.adversary),
+            part=c.data.part is True,
+            holes=c.data.dropped + (c.data.holes or 0) > 0,
+            beta=c.questions[0].accuracy.beta,
+            curve=c.mechanism.name.removeprefix(CURVE),
+            ranges=stated_ranges(c.data),
+        )
+
+    def solve(self, problem: TableProblem, progress: Progress) -> TableNoise:
+        """The DP loss that the promise allows, and the noise of each question."""
+        progress("calibrating")
+        return solve_table(problem)
+
+    def claims(self, problem: TableProblem, solution: TableNoise, made: Made) -> Claims:
+        """Every field of the certificate, in its order."""
+        facts, grouping, stated = made.data, problem.grouping, made.stated
+        table = None if made.released["rows"] is None else _table(made.released)
+        columns = (*grouping.keys(facts["by"]), RECORDS, *problem.columns())
+        if table is not None:
+            check_rows(problem, solution, table, facts["records"])
+        count = len(table.rows) if table is not None else made.released.get("count")
+        count = stated["groups"]["count"] if table is None and stated is not None else count
+        cells = (count or 1) * len(columns)
+        if (table is None) != (cells > MOST_CELLS) and stated is not None:
+            raise CertificateError(
+                f"a table of {cells:,} cells is in its certificate up to {MOST_CELLS:,}, or its hash"
+            )
+        return {
+            **self.head_claims(made),
+            "guarantee": {
+                "adversary": Exact(str(problem.adversary)),
+                "knows": Exact(problem.adversary.knows),
+                "epsilon": Exact(problem.epsilon),
+                "secrets": Exact(SECRETS),
+                "framework": Exact(None),
+                "statement": Exact(statement(problem, facts)),
+            },
+            **model_claims(problem.model),
+            "mechanism": {"name": Exact(f"{CURVE}{solution.curve}"), "theorem": Exact(solution.theorem)},
+            "dp_loss": Near(solution.dp_loss),
+            "questions": Near([_question(problem, solution, n) for n in range(len(problem.questions))]),
+            "groups": {
+                "per": Exact(grouping.per),
+                "keys": Exact(list(grouping.keys(facts["by"]))),
+                "named": Stated(grouping.named is not None),
+                "count": Stated(count) if table is None else Exact(count),
+            },
+            "data": data_claims(facts, problem.chains.lengths, problem.model, within_bins=within_bins(problem)),
+            "public": Exact(public_facts(problem, facts)),
+            "table": {
+                "columns": Exact(list(columns)),
+                "rows": Stated(made.released["rows"]),
+                "sha256": Stated(made.released["sha256"]) if table is None else Exact(table.sha256),
+            },
+            "warnings": Includes(list(made.warnings), must=[], never=[]),
+            "ledger": self.row_claims(problem, solution, made),
+        }
+
+    def verify(
+        self, raw: dict[str, Any], head: str | None = None, *, table: ReleasedTable | None = None, **more: Any
+    ) -> tuple[list[str], list[str]]:
+        """As every kind; a table that is handed over must be the one of the certificate."""
+        problems, warnings = super().verify(raw, head, **more)
+        if table is None or problems:
+            return problems, warnings
+        if table.sha256 != raw["table"]["sha256"]:
+            return ["the table is not the one of the certificate: its hash differs"], warnings
+        try:
+            problem = self.problem(TableCertificate.model_validate(raw))
+            check_rows(problem, self.solve(problem, silent), table, raw["data"]["records"])
+            if len(table.rows) != raw["groups"]["count"]:
+                problems.append(f"groups.count is {raw['groups']['count']}; the table has {len(table.rows)} rows")
+        except PufferdpError as error:
+            problems.append(str(error))
+        return problems, warnings
+
+    def as_stated(self, solution: TableNoise, stated: Mapping[str, Any]) -> TableNoise:
+        """With the DP loss of the certificate."""
+        return replace(solution, dp_loss=stated["dp_loss"])
+
+    def charge(self, problem: TableProblem, solution: TableNoise) -> Charge:
+        """Its DP loss on every record that was read, once: groups share none."""
+        endless = problem.part or problem.holes
+        return Charge(
+            kind="table",
+            dp_loss=solution.dp_loss,
+            longest=MOST_RECORDS if endless else problem.chains.longest,
+            epsilon=problem.epsilon,
+            facts={
+                "per": problem.grouping.per,
+                "queries": [question.name for question in problem.questions],
+                "clip": [_listed(question.clip) for question in problem.questions],
+                "split": list(problem.split),
+                "mechanism": f"{CURVE}{solution.curve}",
+                "epsilon": problem.epsilon,
+                "lengths": [list(pair) for pair in problem.lengths],
+                **({"part": True} if problem.part else {}),
+                **({"holes": True} if problem.holes else {}),
+            },
+            model=model_digest(problem.model),
+            adversary=str(problem.adversary),
+            ranges=problem.ranges,
+        )
+
+    def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
+        """From the questions, the curve and the promise of a charge."""
+        if model is None:
+            return None
+        facts = charge.facts
+        clips = [_clip(clip) for clip in facts["clip"]]
+        problem = TableProblem(
+            model=model,
+            questions=tuple(parse_question(q, clip=clip) for q, clip in zip(facts["queries"], clips, strict=True)),
+            grouping=Grouping.of_words(facts["per"]),
+            split=tuple(facts["split"]),
+            lengths=tuple((a, b) for a, b in facts["lengths"]),
+            epsilon=facts["epsilon"],
+            adversary=checks.adversary(charge.adversary),
+            part=facts.get("part") is True,
+            holes=facts.get("holes") is True,
+            curve=facts["mechanism"].removeprefix(CURVE),
+            ranges=charge.ranges,
+        )
+        return self.charge(problem, self.solve(problem, silent))
+
+
+KIND: Final = TableKind()
+
+
+def check_rows(problem: TableProblem, noise: TableNoise, table: ReleasedTable, records: int) -> None:
+    """Refuse a table that no release could have made: other columns, sizes that do not add up, impossible numbers."""
+    by = problem.ranges.by
+    keys, columns = len(problem.grouping.per), problem.columns()
+    if table.columns[keys:] != (RECORDS, *columns):
+        raise CertificateError("the columns of the table are not those of its groups and questions")
+    if any(len(row) != len(table.columns) for row in table.rows):
+        raise CertificateError("a row of the table does not have one cell for each column")
+    names = [row[:keys] for row in table.rows]
+    if len(set(names)) < len(names) or not all(isinstance(name, str) for row in names for name in row):
+        raise CertificateError("two rows of the table are of one group, or one has no name")
+    sizes = [row[keys] for row in table.rows]
+    if not all(type(size) is int and size >= 0 for size in sizes) or sum(map(_whole, sizes)) != records:
+        raise CertificateError(f"the records of the groups of {by!r} do not add up to {records}")
+    at = keys + 1
+    for question, law in zip(problem.questions, noise.questions, strict=True):
+        width = len(question.labels(problem.model))
+        for row, size in zip(table.rows, map(_whole, sizes), strict=True):
+            _check_answer(problem.model, question, law, size, row[at : at + width])
+        at += width
+
+
+def _check_answer(model: Model, question: Question, noise: QuestionNoise, size: int, cells: Sequence[Any]) -> None:
+    numbers = tuple(cells)
+    if any(isinstance(cell, (str, bool)) for cell in numbers):
+        raise CertificateError(f"the answer to {question.name} is no number")
+    try:
+        question.check_answer(model, size, numbers)
+    except PufferdpError as error:
+        raise CertificateError(str(error)) from None
+    if noise.balanced and not question.adds_up(size, numbers):
+        raise CertificateError(f"an answer to {question.name} does not add up, as its noise makes it do")
+
+
+def _question(problem: TableProblem, solution: TableNoise, n: int) -> dict[str, Any]:
+    question, noise = problem.questions[n], solution.questions[n]
+    return {
+        "name": question.name,
+        "clip": _listed(question.clip),
+        "share": problem.split[n],
+        "dp_loss": solution.losses[n],
+        "labels": list(question.labels(problem.model)),
+        "noise": {
+            "kind": noise.kind,
+            "scale": noise.scale,
+            "balanced": noise.balanced,
+            "divided": noise.divided,
+        },
+        "accuracy": {"alpha": noise.alpha, "beta": noise.beta, "about": noise.about},
+        "theorem": noise.theorem,
+    }
+
+
+def _table(released: Mapping[str, Any]) -> ReleasedTable:
+    return ReleasedTable(tuple(released["columns"]), tuple(tuple(row) for row in released["rows"]))
+
+
+def _stated_names(certificate: TableCertificate, grouping: Grouping) -> tuple[str, ...]:
+    """The named groups of a certificate: those of its rows, or a stand-in where it has none."""
+    rows = certificate.table.rows
+    names = ["hidden"] if rows is None else [str(row[0]) for row in rows if row]
+    return tuple(dict.fromkeys(names))
+
+
+def _clip(clip: Sequence[float] | None) -> tuple[float, float] | None:
+    if clip is None:
+        return None
+    if len(clip) != 2:
+        raise CertificateError("a clip must be two numbers")
+    return clip[0], clip[1]
+
+
+def _listed(clip: tuple[float, float] | None) -> list[float] | None:
+    return None if clip is None else [float(end) for end in clip]
+
+
+def _whole(size: Any) -> int:
+    return int(size)

@@ -1,0 +1,67 @@
+"""Questions by name, as the command line and certificates spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pufferdp.basics.errors import QueryError
+from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.tables.classic import ClassicQuestion
+from pufferdp.publish.tables.cross import CrossQuestion
+from pufferdp.publish.tables.quantiles import KINDS, QuantileQuestion
+from pufferdp.publish.tables.questions import Question
+from pufferdp.publish.tables.transitions import TransitionsQuestion
+
+Clip = tuple[float, float] | None
+_CLASSIC: Final = ("count", "histogram", "frequency", "sum", "mean")
+
+
+def _classic(text: str, clip: Clip) -> Question:
+    kind = text.partition(":")[0]
+    numbers = kind in (QueryKind.SUM, QueryKind.MEAN)
+    return ClassicQuestion(Query.parse(text, clip=clip if numbers else None))
+
+
+PARSERS: Final[dict[str, Callable[[str, Clip], Question]]] = {
+    **dict.fromkeys(_CLASSIC, _classic),
+    **dict.fromkeys(KINDS, QuantileQuestion.parse),
+    "transitions": TransitionsQuestion.parse,
+    "cross": CrossQuestion.parse,
+}
+"""By the part of a name before its colon. A parser gets the whole name and the clipping range, and refuses either."""
+
+
+def parse_question(text: str, *, clip: Clip = None) -> Question:
+    """The question of this name; ``clip`` is for those that read numbers."""
+    kind = text.partition(":")[0]
+    if kind not in PARSERS:
+        raise QueryError(
+            f"query is {text!r}; it must be one of count:STATE, {', '.join(PARSERS)}, flow".replace(" count,", ""),
+            value=text,
+        )
+    return PARSERS[kind](text, clip)
+
+
+def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = None) -> tuple[Question, ...]:
+    """All questions of a table; refuses none, the same twice, and a range that none of them uses."""
+    questions = tuple(
+        parse_question(name, clip=clip)
+        if isinstance(name, str)
+        else ClassicQuestion(name)
+        if isinstance(name, Query)
+        else name
+        for name in names
+    )
+    if not questions:
+        raise QueryError("there is no query; a table needs at least one")
+    listed = [question.name for question in questions]
+    twice = next((name for name in listed if listed.count(name) > 1), None)
+    if twice is not None:
+        raise QueryError(f"{twice} is asked twice; ask once, with a larger share of --split", value=twice)
+    if clip is not None and all(question.clip is None for question in questions):
+        raise QueryError(f"clip is for numbers, and {', '.join(listed)} reads none; leave it out", value=clip)
+    ranges = {question.clip for question in questions if question.clip is not None}
+    if len(ranges) > 1:
+        raise QueryError("two queries have other clipping ranges; a table has one")
+    return questions

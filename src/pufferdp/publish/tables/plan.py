@@ -1,0 +1,132 @@
+"""Before a table is released: the noise of each question, from their one budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from pufferdp.basics import checks
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.layout import read_distance
+from pufferdp.models.base import Lengths, Model
+from pufferdp.publish.answers.plan import count_lengths
+from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.tables.groups import PERIODS, Grouping
+from pufferdp.publish.tables.parsing import parse_questions
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, shares_of, solve_table
+from pufferdp.publish.tables.questions import Question
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePlan(Paged):
+    """How accurate every question of a table will be."""
+
+    problem: TableProblem
+    noise: TableNoise
+    group_records: int | None
+    """Records of a group, of the smallest where they differ; None where nobody knows before the data is read."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp plan --json`` prints of a table."""
+        p = self.problem
+        return {
+            "per": p.grouping.per,
+            "records": p.records,
+            "longest_chain": p.chains.longest,
+            "group_records": self.group_records,
+            "epsilon": p.epsilon,
+            **({"part": True} if p.part else {}),
+            **({"holes": True} if p.holes else {}),
+            "adversary": str(p.adversary),
+            "mechanism": f"curve-{self.noise.curve}",
+            "dp_loss": self.noise.dp_loss,
+            "queries": [self._question(n) for n in range(len(p.questions))],
+        }
+
+    def _question(self, n: int) -> dict[str, Any]:
+        question, noise, p = self.problem.questions[n], self.noise.questions[n], self.problem
+        over = 1 if not noise.divided else self.group_records
+        return {
+            "query": question.name,
+            "share": p.split[n],
+            "dp_loss": self.noise.losses[n],
+            "noise": noise.kind,
+            "balanced": noise.balanced,
+            "scale": None if over is None else noise.scale / over,
+            "accuracy": {
+                "alpha": None if over is None else noise.alpha / over,
+                "beta": noise.beta,
+                "about": noise.about,
+            },
+            **({"undivided": {"scale": noise.scale, "alpha": noise.alpha}} if noise.divided else {}),
+        }
+
+
+def plan_table(
+    model: Model,
+    query: str | Query | Question | Sequence[str | Query | Question],
+    *,
+    epsilon: float,
+    length: int | None = None,
+    lengths: Sequence[int] | Lengths | None = None,
+    per: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    adversary: str = "bdp",
+    beta: float = 0.05,
+    clip: tuple[float, float] | None = None,
+    part: bool = False,
+    holes: bool = False,
+    progress: Progress | None = None,
+) -> TablePlan:
+    """Plan a table: all its questions together, on one budget.
+
+    Args:
+        model: a chain, a clock, a hidden chain or a class of them.
+        query: one question or several, by name as on the command line.
+        epsilon: the promise of the whole table.
+        length: records in one chain; or
+        lengths: records in each of several independent chains.
+        per: ``person``, a public column, ``day``, ``hour`` or ``week``, as for a release.
+        split: the weight of each question in the DP loss; all the same by default.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        beta: accuracy is shown at probability 1−beta.
+        clip: range of the numbers of sums and means.
+        part: whether the chains are parts of series that go on before and after them.
+        holes: whether records are missing between those that will be read.
+        progress: called with a few words before each step.
+    """
+    several = [query] if isinstance(query, (str, Query, Question)) else list(query)
+    questions = parse_questions(several, clip=clip)
+    problem = TableProblem(
+        model=model,
+        questions=questions,
+        grouping=Grouping.parse(per, "person"),
+        split=shares_of(split or (), len(questions)),
+        lengths=count_lengths(model, length, lengths),
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+        part=part,
+        holes=holes,
+        beta=beta,
+    )
+    problem.columns()
+    (progress or silent)("calibrating")
+    return TablePlan(problem=problem, noise=solve_table(problem), group_records=_group_records(problem))
+
+
+def _group_records(problem: TableProblem) -> int | None:
+    """Records of a group as far as they are known: of people those of the shortest chain, of periods by the step."""
+    grouping, step = problem.grouping, problem.model.step
+    if grouping.column is not None:
+        return None
+    if grouping.period is None:
+        return min(length for length, _ in problem.lengths) if grouping.person else problem.records
+    if not grouping.person and sum(count for _, count in problem.lengths) > 1:
+        return None
+    distance = None if step is None else read_distance(step, "step")
+    if distance is None or not distance.is_duration:
+        return None
+    return int(Fraction(PERIODS[grouping.period] * 10**6) / distance.amount) or None

@@ -1,0 +1,174 @@
+"""A table as a problem: which questions, of which groups, for which promise, and the noise that keeps it.
+
+Every question is an algorithm with a DP loss of its own for each record of its group, and groups share no record. So
+the whole table is one algorithm whose DP loss for each record is the sum over its questions, and the lowest leakage
+curve that holds for every algorithm says how large that sum may be (docs/guide/tables.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Final
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.checks import LARGEST
+from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.data.ranges import EVERYTHING, Ranges
+from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.models.base import Lengths, Model
+from pufferdp.models.chain import series_of
+from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve
+from pufferdp.publish.answers.problem import Problem
+from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.tables.groups import Grouping
+from pufferdp.publish.tables.questions import Question, QuestionNoise
+
+_NO_SERIES: Final = (
+    "a table needs a series of states (a chain, a clock, a hidden chain or a class of them): for records of other "
+    "models no one curve says what every question together leaks; release one query at a time"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableProblem:
+    """A table that is asked for. Nothing of it is secret."""
+
+    model: Model
+    questions: tuple[Question, ...]
+    grouping: Grouping = field(default_factory=Grouping)
+    split: tuple[float, ...] = ()
+    """The share of each question in the DP loss of the table; they add up to 1. Without any all have the same."""
+    lengths: Lengths
+    epsilon: float
+    adversary: Adversary = Adversary.BDP
+    part: bool = False
+    """Whether the records are a part of a series that goes on."""
+    holes: bool = False
+    """Whether records are missing inside chains."""
+    beta: float = 0.05
+    curve: str | None = None
+    """The leakage curve by name, as a certificate states it; None: the lowest."""
+    ranges: Ranges = EVERYTHING
+    """Which records were read."""
+
+    def __post_init__(self) -> None:
+        check_model(self.model)
+        if not self.split:
+            object.__setattr__(self, "split", shares_of((), len(self.questions)))
+        if shares_of(self.split, len(self.questions)) and not math.isclose(math.fsum(self.split), 1, rel_tol=1e-9):
+            raise ParameterError(f"the shares add up to {math.fsum(self.split):g}; it must be 1", value=self.split)
+        object.__setattr__(self, "beta", checks.probability(self.beta, "beta"))
+        # What a problem of answers refuses of an epsilon, an adversary and lengths is refused here.
+        object.__setattr__(self, "epsilon", self.chains.epsilon)
+        for question in self.questions:
+            question.check(self.model)
+
+    @cached_property
+    def chains(self) -> Problem:
+        """The same chains and the same promise as a problem of answers, which knows how long a series may be."""
+        return Problem(
+            model=self.model,
+            query=Query.parse("histogram"),
+            lengths=self.lengths,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            part=self.part,
+            holes=self.holes,
+        )
+
+    @property
+    def records(self) -> int:
+        """Records of all groups together."""
+        return self.chains.records
+
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the released numbers; refuses two of the same name."""
+        names = [name for question in self.questions for name in question.columns(self.model)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ParameterError(f"two queries both release {twice}; ask for it once", value=twice)
+        return tuple(names)
+
+    def losses(self, dp_loss: float) -> tuple[float, ...]:
+        """The DP loss of each question: its share of that of the table, rounded down, so that they never exceed it."""
+        whole = sum(map(Fraction, self.split))
+        return tuple(_down(Fraction(dp_loss) * Fraction(weight) / whole) for weight in self.split)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableNoise:
+    """The DP loss of a table and the noise of each of its questions."""
+
+    curve: str
+    theorem: str
+    """Of the curve."""
+    dp_loss: float
+    """Of the whole table, for each record."""
+    losses: tuple[float, ...]
+    """Of each question; they add up to at most that of the table."""
+    questions: tuple[QuestionNoise, ...]
+
+
+def solve_table(problem: TableProblem) -> TableNoise:
+    """The largest DP loss that the promise allows, shared among the questions."""
+    curve = _curve(problem)
+    dp_loss = curve.inverse(min(problem.epsilon, LARGEST))
+    losses = problem.losses(dp_loss)
+    if min(losses) <= 0:
+        raise NotApplicableError(
+            f"no noise keeps a promise of epsilon {problem.epsilon:g} here: what every question together leaks is "
+            "above it however little DP loss is spent"
+        )
+    decisive = curve.which(dp_loss) if isinstance(curve, Lowest) else curve
+    return TableNoise(
+        curve=decisive.name,
+        theorem=decisive.theorem,
+        dp_loss=dp_loss,
+        losses=losses,
+        questions=tuple(
+            question.noise(problem.model, loss, problem.beta)
+            for question, loss in zip(problem.questions, losses, strict=True)
+        ),
+    )
+
+
+def _curve(problem: TableProblem) -> Curve:
+    """The lowest curve that holds for every algorithm, or the one that is named."""
+    if problem.curve is None:
+        return curve_of_every_algorithm(problem.chains)
+    if problem.curve not in CURVES:
+        raise NotApplicableError(f"curve {problem.curve!r} is not known to this version", value=problem.curve)
+    named = problem_curve(problem.curve, problem.chains)
+    if not named.applies or named.holds_for != EVERY_ALGORITHM:
+        raise NotApplicableError(f"the {problem.curve} curve does not bound every algorithm here", value=problem.curve)
+    return named
+
+
+def check_model(model: Model) -> None:
+    """Refuse a model that is no series of states."""
+    if series_of(model) is None:
+        raise NotApplicableError(_NO_SERIES)
+
+
+def shares_of(weights: Sequence[float], questions: int) -> tuple[float, ...]:
+    """The shares of questions with these weights; all the same where there are none."""
+    numbers = tuple(float(weight) for weight in weights) or (1.0,) * questions
+    if len(numbers) != questions:
+        raise ParameterError(
+            f"split has {len(numbers)} numbers for {questions} queries; it must have one for each", value=weights
+        )
+    if not all(math.isfinite(weight) and weight > 0 for weight in numbers):
+        raise ParameterError("split must be numbers above 0, one for each query, such as 2,1,1", value=weights)
+    whole = math.fsum(numbers)
+    return tuple(weight / whole for weight in numbers)
+
+
+def _down(value: Fraction) -> float:
+    """The largest double that is not above."""
+    near = float(value)
+    return near if Fraction(near) <= value else math.nextafter(near, 0.0)

@@ -1,0 +1,310 @@
+"""Exact records + calibration + noise → a table and its certificate. Exact numbers never leave this module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pufferdp.basics import checks
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress, silent
+from pufferdp.data.layout import Place
+from pufferdp.data.ranges import Ranges
+from pufferdp.data.series import KeyedRecords, open_series
+from pufferdp.models.base import Lengths, Model
+from pufferdp.models.bins import with_bins
+from pufferdp.publish.answers.queries import Query, state_values
+from pufferdp.publish.noise import Sampler, SystemSampler
+from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.reading import check_moves, check_people, coding_of, exact_of
+from pufferdp.publish.tables.certificate import MOST_CELLS, TableCertificate
+from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records
+from pufferdp.publish.tables.kind import KIND
+from pufferdp.publish.tables.parsing import parse_questions
+from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, shares_of
+from pufferdp.publish.tables.questions import Number, Question
+from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
+
+if TYPE_CHECKING:
+    from pufferdp.ledger.ledger import Ledger
+
+Room = Callable[[int], object]
+"""Keeps room on disk for so many bytes; called before the charge, and refuses where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRelease(Paged):
+    """A released table with its certificate."""
+
+    table: ReleasedTable
+    """A row for each group: its names, its records, and the released numbers of every question."""
+    certificate: TableCertificate
+    """What was promised and how, for anyone to verify without the data."""
+    questions: tuple[Question, ...] = field(repr=False)
+    """What was asked, in the order of the columns."""
+    model: Model = field(repr=False)
+    """What was believed."""
+
+    @cached_property
+    def estimate(self) -> ReleasedTable:
+        """The table with the nearest numbers that could be true; follows from the table and what is public."""
+        at = self.table.columns.index(RECORDS) + 1
+        sizes = [int(size or 0) for size in self.table.column(RECORDS)]
+        columns: list[Sequence[tuple[Cell, ...]]] = [[row[:at] for row in self.table.rows]]
+        for question in self.questions:
+            width = len(question.labels(self.model))
+            answers = [tuple(_number(cell) for cell in row[at : at + width]) for row in self.table.rows]
+            columns.append(question.estimate_each(self.model, sizes, answers))
+            at += width
+        rows = tuple(tuple(cell for part in parts for cell in part) for parts in zip(*columns, strict=True))
+        return ReleasedTable(self.table.columns, rows)
+
+    def to_frame(self, *, estimate: bool = False, backend: str | None = None) -> Any:
+        """The released numbers as a pandas or polars frame, or the nearest that could be true."""
+        return (self.estimate if estimate else self.table).to_frame(backend)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``pufferdp release --json`` prints of a table."""
+        return {
+            "table": self.table.to_dict(),
+            "estimate": self.estimate.to_dict(),
+            "certificate": self.certificate.to_dict(),
+        }
+
+
+def release_table(
+    data: object,
+    *,
+    model: Model,
+    column: str,
+    query: str | Query | Question | Sequence[str | Query | Question],
+    epsilon: float,
+    per: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    split: Sequence[float] | None = None,
+    adversary: str = "bdp",
+    order: str | None = None,
+    by: str | None = None,
+    restart: str | float | None = None,
+    missing: str = "refuse",
+    independent: bool = False,
+    first: Place | None = None,
+    last: Place | None = None,
+    bins: str | None = None,
+    clip: tuple[float, float] | None = None,
+    beta: float = 0.05,
+    sampler: Sampler | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    dataset: str | None = None,
+    room: Room | None = None,
+    progress: Progress | None = None,
+) -> TableRelease:
+    """Release the answers to one or several questions for every group, as one table.
+
+    Args:
+        data: a file, a table or a frame, as for ``release``.
+        model: a chain, a clock, a hidden chain or a class of them.
+        column: the column with states or numbers.
+        query: one question or several, by name as on the command line.
+        epsilon: the promise of the whole table.
+        per: ``person``, a public column, ``day``, ``hour`` or ``week``, or one of the first two and a period.
+        groups: the people or the values of the column that get a row; without them those in the data do.
+        split: the weight of each question in the DP loss; all the same by default.
+        adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
+        order: the column to sort by; without it a file is taken in row order.
+        by: the column that tells people apart: one independent chain each.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
+        first: read only the records from this place of ``order`` on, itself included.
+        last: read only those up to this place, itself included; a date is the whole day.
+        bins: edges that turn numbers into states, where the model has none.
+        clip: range of the numbers of sums and means.
+        beta: accuracy is certified at probability 1−beta.
+        sampler: where noise comes from; the operating system by default.
+        ledger: where the table is charged before its noise is drawn: a Ledger, its file or its URL.
+        dataset: which data set of the ledger.
+        room: called with about how many bytes the table has as CSV, before it is charged; may refuse.
+        progress: called with a few words before each step.
+    """
+    several = [query] if isinstance(query, (str, Query, Question)) else list(query)
+    return TablePublication(
+        data=data,
+        model=with_bins(model, bins),
+        reading=Reading(
+            column=column,
+            order=order,
+            by=by,
+            restart=restart,
+            missing=missing,
+            independent=independent,
+            model=model,
+            first=first,
+            last=last,
+        ),
+        questions=parse_questions(several, clip=clip),
+        grouping=Grouping.parse(per, by, groups),
+        split=shares_of(split or (), len(several)),
+        epsilon=epsilon,
+        adversary=checks.adversary(adversary),
+        beta=beta,
+        account=Account(ledger, dataset),
+        sampler=sampler or SystemSampler(),
+        keep_room=room or (lambda size: None),
+        progress=progress or silent,
+    ).publish()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExactTable:
+    """What was read. Never printed: ``facts`` alone is public."""
+
+    groups: Groups
+    lengths: Lengths
+    histogram: tuple[int, ...]
+    holes: bool
+    facts: dict[str, Any]
+    """How the data was read: public."""
+    ranges: Ranges
+
+    def __repr__(self) -> str:
+        return f"ExactTable({self.facts})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRelease]):
+    """A table on its way out."""
+
+    model: Model
+    reading: Reading
+    questions: tuple[Question, ...]
+    grouping: Grouping
+    split: tuple[float, ...]
+    epsilon: float
+    adversary: Adversary
+    beta: float = 0.05
+    keep_room: Room = field(default=lambda size: None)
+
+    kind = KIND
+
+    def check(self) -> None:
+        """Refuse questions, groups, a promise or a way of reading that do not go with the model."""
+        check_model(self.model)
+        names = (*self.grouping.keys(self.reading.by), RECORDS, *self._columns())
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ParameterError(f"the table would have two columns {twice!r}; rename the one in the data", value=twice)
+        check_period(self.grouping, self.reading.order)
+        self.reading.check(self.model)
+        replace(self.reading.layout, group=self.grouping.column)
+
+    def expect(self, ledger: Ledger, dataset: str) -> None:
+        """The data set must be for this model and this adversary."""
+        ledger.expect(dataset, model=self.model, adversary=self.adversary)
+
+    def read(self) -> ExactTable:
+        """The records of each group; they stay inside the publication."""
+        self.progress("reading")
+        layout = replace(self.reading.layout, group=self.grouping.column)
+        series, coding, clip = open_series(self.data, layout), coding_of(self.model), self._data_clip
+        counts = series.counts(coding, clip=clip, ranges=True)
+        exact = exact_of(self.model, counts, layout)
+        check_people(self.model, series, counts.records)
+        check_moves(self.model, series)
+        self.progress("grouping")
+        keyed = self._in_states(series.keyed(coding, clip=clip))
+        values = None if clip is not None else state_values(self.model)
+        range_ = next((question.clip for question in self.questions if question.clip is not None), None)
+        if values is not None and range_ is not None:
+            values = tuple(min(max(value, range_[0]), range_[1]) for value in values)
+        return ExactTable(
+            groups=group_records(self.grouping, keyed, len(self.model.labels), values),
+            lengths=exact.lengths,
+            histogram=exact.histogram,
+            holes=exact.holes,
+            facts=exact.facts,
+            ranges=exact.ranges,
+        )
+
+    @property
+    def _data_clip(self) -> tuple[float, float] | None:
+        """The range of numbers that are read from the data; None where no question reads any."""
+        return next((q.clip for q in self.questions if q.reads_numbers(self.model)), None)
+
+    def _in_states(self, keyed: KeyedRecords) -> KeyedRecords:
+        """The records in numbers of the model's states; a state that it leaves out was refused."""
+        names = coding_of(self.model).labels
+        if names == self.model.labels:
+            return keyed
+        place = np.array([self.model.labels.index(n) if n in self.model.labels else -1 for n in names], dtype=np.int64)
+        return replace(keyed, codes=place[keyed.codes])
+
+    def problem(self, exact: ExactTable) -> TableProblem:
+        """For the chains that were read."""
+        questions = tuple(q.for_groups(self.model, len(exact.groups.keys)) for q in self.questions)
+        return replace(self._problem_for(exact.lengths, exact.holes), questions=questions, ranges=exact.ranges)
+
+    def _problem_for(self, lengths: Lengths, holes: bool = False) -> TableProblem:
+        return TableProblem(
+            model=self.model,
+            questions=self.questions,
+            grouping=self.grouping,
+            split=self.split,
+            lengths=lengths,
+            epsilon=self.epsilon,
+            adversary=self.adversary,
+            part=self.reading.is_part,
+            holes=holes,
+            beta=self.beta,
+        )
+
+    def room(self, exact: ExactTable) -> AbstractContextManager[object]:
+        """About what the table needs as CSV."""
+        self.keep_room(24 * len(exact.groups.keys) * (len(self.grouping.per) + 1 + len(self._columns())) + 65_536)
+        return nullcontext()
+
+    def _columns(self) -> tuple[str, ...]:
+        return self._problem_for(((1, 1),)).columns()
+
+    def draw(self, problem: TableProblem, solution: TableNoise, exact: ExactTable, charged: Charged) -> TableRelease:
+        """The noisy answers of all groups with their certificate."""
+        self.progress("drawing noise")
+        groups = exact.groups
+        answers = [
+            question.measure_each(self.model, groups.records, noise, self.sampler)
+            for question, noise in zip(problem.questions, solution.questions, strict=True)
+        ]
+        columns = (*self.grouping.keys(self.reading.by), RECORDS, *problem.columns())
+        table = ReleasedTable(columns, _rows(groups, answers))
+        inline = len(table.rows) * len(columns) <= MOST_CELLS
+        released = {
+            "columns": list(columns),
+            "rows": [list(row) for row in table.rows] if inline else None,
+            "sha256": table.sha256,
+            "count": len(table.rows),
+        }
+        self.progress("certifying")
+        made = self.made(self.model, exact.facts, exact.histogram, charged, released)
+        certificate = self.kind.certify(problem, solution, made)
+        return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
+
+
+def _rows(groups: Groups, answers: Sequence[Sequence[Sequence[Cell]]]) -> tuple[tuple[Cell, ...], ...]:
+    """A row for each group from the answers of each question."""
+    return tuple(
+        (*key, size, *(number for numbers in of_group for number in numbers))
+        for key, size, *of_group in zip(groups.keys, groups.sizes, *answers, strict=True)
+    )
+
+
+def _number(cell: Cell) -> Number:
+    assert not isinstance(cell, str)
+    return cell

@@ -1,0 +1,143 @@
+"""A table of released numbers: its columns, its rows, and the bytes that its hash is over."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pufferdp.basics.errors import CertificateError, ParameterError
+from pufferdp.data.rewrite import csv_to_parquet, parquet_rows
+
+Cell = str | int | float | None
+"""The name of a group, or a number; None where there is no such number."""
+_BACKENDS: Final = ("pandas", "polars", "pyarrow")
+RECORDS: Final = "records"
+"""The column that says how many records a group has."""
+
+
+@dataclass(frozen=True)
+class ReleasedTable:
+    """A row for each group: what it is called, how many records it has, and the released numbers."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    def to_csv(self) -> bytes:
+        """The one spelling that is hashed: comma separated, numbers with all their digits, nothing where none is."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows([_spelled(cell) for cell in row] for row in self.rows)
+        return text.getvalue().encode("utf-8", "surrogatepass")
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its spelling as CSV."""
+        return hashlib.sha256(self.to_csv()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"columns": list(self.columns), "rows": [list(row) for row in self.rows]}
+
+    def column(self, name: str) -> list[Cell]:
+        """The cells of a column."""
+        at = self.columns.index(name)
+        return [row[at] for row in self.rows]
+
+    def to_frame(self, backend: str | None = None) -> Any:
+        """A pandas or polars frame; of the library that is named, or that is there."""
+        import narwhals as nw
+
+        if backend is not None and backend not in _BACKENDS:
+            raise ParameterError(f"backend is {backend!r}; it must be one of {', '.join(_BACKENDS)}", value=backend)
+        for name in _BACKENDS if backend is None else (backend,):
+            try:
+                frame = nw.from_dict({column: self.column(column) for column in self.columns}, backend=name)
+            except ImportError:
+                continue
+            return frame.to_native()
+        raise ParameterError("a frame needs pandas or polars; install one with: pip install 'pufferdp[frames]'")
+
+    def write(self, path: str | os.PathLike[str], ending: str) -> None:
+        """Write the table as CSV or as Parquet."""
+        if ending == ".csv":
+            Path(path).write_bytes(self.to_csv())
+            return
+        _write_parquet(self, Path(path))
+
+
+def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
+    """A table as a release wrote it: CSV, Parquet, or the JSON that also has the certificate."""
+    name = str(path)
+    try:
+        if not name.lower().endswith((".csv", ".parquet")):
+            raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            table = raw["table"]
+            return ReleasedTable(tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]))
+        if name.lower().endswith(".parquet"):
+            return _read_parquet(name)
+        lines = list(csv.reader(io.StringIO(Path(path).read_bytes().decode("utf-8-sig", "surrogatepass"))))
+    except OSError as error:
+        raise CertificateError(f"table {name!r} cannot be read: {error.strerror}", value=path) from None
+    except (ValueError, KeyError, TypeError, csv.Error):
+        raise CertificateError(f"{name!r} is no table as a release writes it", value=path) from None
+    if not lines:
+        raise CertificateError(f"table {name!r} is empty", value=path)
+    head, *rows = lines
+    keys = head.index(RECORDS) if RECORDS in head else len(head)
+    cells = tuple((*row[:keys], *(_number(text) for text in row[keys:])) for row in rows)
+    return ReleasedTable(tuple(head), cells)
+
+
+def released_with(path: str | os.PathLike[str]) -> ReleasedTable | None:
+    """The table that stands beside its certificate in one JSON file; None where there is none."""
+    try:
+        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return read_released(path) if isinstance(raw, dict) and "table" in raw and "certificate" in raw else None
+
+
+def _spelled(cell: Cell) -> str:
+    return "" if cell is None else cell if isinstance(cell, str) else repr(cell)
+
+
+def _number(text: str) -> Cell:
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _write_parquet(table: ReleasedTable, path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="pufferdp-") as folder:
+        source, target = Path(folder) / "table.csv", Path(folder) / "table.parquet"
+        source.write_bytes(table.to_csv())
+        csv_to_parquet(source, {name: _kind(table.column(name)) for name in table.columns}, target)
+        shutil.copyfile(target, path)
+
+
+def _kind(cells: Sequence[Cell]) -> str:
+    """DuckDB's type of a column."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    return "VARCHAR" if str in kinds else "BIGINT" if kinds <= {int} and kinds else "DOUBLE"
+
+
+def _read_parquet(name: str) -> ReleasedTable:
+    columns, rows = parquet_rows(Path(name))
+    return ReleasedTable(tuple(columns), tuple(rows))

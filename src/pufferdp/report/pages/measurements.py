@@ -1,0 +1,78 @@
+"""What there is to say of the release of a measurement from outside."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pufferdp.assess.comparison import PlainDp
+from pufferdp.basics.words import number
+from pufferdp.report.page import Block, Page, Section, Words
+from pufferdp.report.pages.common import approximate_promise, charge_sentences, made_by, plain_dp, promise
+
+if TYPE_CHECKING:
+    from pufferdp.publish.measurements.release import MeasurementRelease
+
+
+def measurement_page(release: MeasurementRelease, comparison: PlainDp | None = None) -> Page:
+    """What was released, what it promises and why."""
+    return measurement_certificate_page(release.certificate.to_dict(), comparison)
+
+
+def measurement_certificate_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+    """The release of a measurement, from its certificate."""
+    guarantee, data = certificate["guarantee"], certificate["data"]
+    epsilon, delta, sees = guarantee["epsilon"], guarantee.get("delta") or 0.0, "this answer"
+    shown = (
+        approximate_promise(epsilon, delta, guarantee["knows"], sees)
+        if delta
+        else promise(epsilon, guarantee["knows"], sees)
+    )
+    return Page(
+        title=f"Release: a measurement of {data['column']}",
+        lead=f"{data['records']:,} records, epsilon {number(epsilon)}, {certificate['created'][:10]}",
+        opening=(_answer(certificate), *_sentences(certificate)),
+        sections=(
+            Section(title="The promise", blocks=(shown,)),
+            Section(title="The accuracy", blocks=(Words(("The author of the measurement knows how exact it is.",)),)),
+            *plain_dp(comparison, epsilon, "this release"),
+        ),
+        words=(guarantee["statement"], *(f"Taken to be public: {fact}." for fact in certificate["public"])),
+        facts=(
+            *made_by(certificate),
+            ("adversary", f"{guarantee['adversary']}: knows {guarantee['knows']}"),
+            ("measurement", f"{certificate['measurement']['metric']} to {certificate['measurement']['measure']}"),
+        ),
+        warnings=tuple(certificate["warnings"]),
+        data=certificate,
+        certified=True,
+    )
+
+
+def measurement_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a measurement promises."""
+    return (Words(_sentences(certificate)),)
+
+
+def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        certificate["guarantee"]["statement"],
+        _carried(certificate),
+        *charge_sentences(certificate.get("ledger")),
+        *(f"Warning: {warning}." for warning in certificate["warnings"]),
+    )
+
+
+def _answer(certificate: dict[str, Any]) -> str:
+    answer = json.dumps(certificate["answer"], ensure_ascii=False)
+    return f"Answer: {answer if len(answer) <= 400 else f'{answer[:400]}…'}"
+
+
+def _carried(certificate: dict[str, Any]) -> str:
+    measured, guarantee = certificate["measurement"], certificate["guarantee"]
+    beside = f" and a delta of {number(measured['dp_delta'])}" if measured["dp_delta"] else ""
+    becomes = f" and a delta of {number(guarantee['delta'])}" if guarantee.get("delta") else ""
+    return (
+        f"The measurement's map states a DP loss of {number(measured['dp_loss'])}{beside} for one record that changes; "
+        f"by {certificate['mechanism']['name']} that is an epsilon of {number(guarantee['epsilon'])}{becomes} here."
+    )

@@ -1,0 +1,291 @@
+"""What there is to say of a released table and of the plan of one."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, Final
+
+from pufferdp.basics.words import number
+from pufferdp.models.base import PAIR_MARK
+from pufferdp.publish.tables.cross import cross_table
+from pufferdp.publish.tables.transitions import ARROW
+from pufferdp.report.charts import Axis, Bars, Chart, Layer, Range, Rule
+from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
+from pufferdp.report.pages.common import charge_sentences, made_by, odds, plain_dp, promise
+
+if TYPE_CHECKING:
+    from pufferdp.assess.comparison import PlainDp
+    from pufferdp.publish.tables.plan import TablePlan
+    from pufferdp.publish.tables.release import TableRelease
+
+MOST_ROWS: Final = 12
+"""Of a longer table the first rows are shown."""
+MOST_COLUMNS: Final = 20
+"""Of a wider one the first columns; in a terminal as many as fit."""
+_WIDTH: Final = 96
+"""Signs in a line of a terminal."""
+_LONGEST: Final = 40
+"""Signs of a name."""
+_MOST_STATES: Final = 8
+"""Columns of a table of pairs."""
+_DRAWN: Final = 30
+"""Groups in a figure."""
+_PAIRS: Final = {"transitions": (ARROW, "from \\ to"), "cross": (PAIR_MARK, "")}
+"""Questions whose numbers are about pairs: what stands between the two names, and what the corner says."""
+
+
+def table_release_page(release: TableRelease, comparison: PlainDp | None = None) -> Page:
+    """A released table, with its rows also where its certificate has their hash alone."""
+    content = release.certificate.to_dict()
+    return _page(content, {**content["table"], "rows": release.table.rows}, comparison)
+
+
+def table_page(certificate: dict[str, Any], comparison: PlainDp | None = None) -> Page:
+    """A released table, from its certificate."""
+    return _page(certificate, certificate["table"], comparison)
+
+
+def table_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
+    """What the certificate of a table promises."""
+    return (Words(_sentences(certificate)),)
+
+
+def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
+    """The first number of the first question for the first groups, with the range in which each true one lies."""
+    table, question = certificate["table"], certificate["questions"][0]
+    rows = table["rows"] if rows is None else rows
+    keys = len(certificate["groups"]["keys"])
+    column = table["columns"][keys + 1]
+    drawn = [row for row in rows or () if row[keys + 1] is not None][:_DRAWN]
+    values = tuple(float(row[keys + 1]) for row in drawn)
+    alpha = question["accuracy"]["alpha"]
+    alphas = [alpha / row[keys] if question["noise"]["divided"] else alpha for row in drawn]
+    names = tuple(" ".join(map(str, row[:keys])) or "all" for row in drawn)
+    places = tuple(float(n) for n in range(len(drawn)))
+    layers: list[Layer] = [Rule(at=0.0)]
+    in_ranks = question["accuracy"]["about"] == "ranks"
+    if drawn and in_ranks:  # how far off such a number is depends on how close records are
+        layers = [Bars(at=places, values=values, kind="pale"), *layers]
+    elif drawn:
+        low = tuple(value - a for value, a in zip(values, alphas, strict=True))
+        high = tuple(value + a for value, a in zip(values, alphas, strict=True))
+        layers = [Bars(at=places, values=values, kind="pale"), Range(at=places, low=low, high=high), *layers]
+    sure = f"{1 - question['accuracy']['beta']:.4g}"
+    title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
+    title += "" if in_ranks else f"; whiskers: {sure} sure for each group"
+    spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names, values, strict=True))
+    return Chart(
+        title=title,
+        x=Axis(scale="names", names=names),
+        y=Axis(name=column),
+        layers=tuple(layers),
+        alt=f"The released {column} of {len(drawn)} of {certificate['groups']['count']} groups: {spoken}.",
+        width=min(max(5.0, 1.6 + 0.5 * len(drawn)), 11.0),
+        height=4.0,
+    )
+
+
+def _page(certificate: dict[str, Any], table: dict[str, Any], comparison: PlainDp | None) -> Page:
+    g, data = certificate["guarantee"], certificate["data"]
+    rows, asked = table["rows"], ", ".join(question["name"] for question in certificate["questions"])
+    per = certificate["groups"]["per"]
+    figure = Figure(
+        make=lambda: table_chart(certificate, rows),
+        caption="The first numbers of the table and the range of the true ones.",
+    )
+    shown: tuple[Block, ...] = ()
+    if rows is not None:
+        keys = len(certificate["groups"]["keys"])
+        alone = not keys and len(rows) == 1
+        of_rows = _one_group(certificate["questions"], rows[0]) if alone else _shown(table["columns"], rows, keys)
+        shown = (*of_rows, figure)
+    return Page(
+        title=f"Private table: {asked} of {data['column']}" + (f" per {', '.join(per)}" if per else ""),
+        lead=f"{data['records']:,} records in {certificate['groups']['count']:,} groups, epsilon "
+        f"{number(g['epsilon'])}, {certificate['created'][:10]}",
+        sections=(
+            Section(title="The promise", blocks=(promise(g["epsilon"], g["knows"], "the whole table"),)),
+            Section(title="The table", blocks=shown),
+            Section(title="The accuracy", blocks=(_questions(certificate["questions"]),)),
+            Section(title="In the words of the certificate", blocks=(Words(_sentences(certificate), Medium.TERMINAL),)),
+            *plain_dp(comparison, g["epsilon"], "this table"),
+        ),
+        words=(
+            g["statement"],
+            f"Protected: {g['secrets']}.",
+            *(f"Taken to be public: {fact}." for fact in certificate["public"]),
+        ),
+        facts=(
+            *made_by(certificate),
+            ("adversary", f"{g['adversary']}: knows {g['knows']}"),
+            ("DP loss of each record", number(certificate["dp_loss"])),
+            ("table", f"SHA-256 {certificate['table']['sha256']}"),
+        ),
+        warnings=tuple(certificate["warnings"]),
+        data=certificate,
+        certified=True,
+    )
+
+
+def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
+    """The numbers of all records together, question by question; those about pairs as tables of their own."""
+    blocks, lines, at = [], [], 1
+    for question in questions:
+        labels, name = question["labels"], question["name"]
+        numbers = row[at : at + len(labels)]
+        at += len(labels)
+        if name in _PAIRS:
+            mark, first = _PAIRS[name]
+            columns, cells = cross_table(labels, numbers, mark)
+            body = [(before, *map(_cell, cells[before])) for before in list(cells)[:MOST_ROWS]]
+            more_rows, more_columns = len(cells) - MOST_ROWS, len(columns) - _MOST_STATES
+            left_out = [f"{more_rows:,} more rows"] * (more_rows > 0)
+            left_out += [f"{more_columns:,} more columns"] * (more_columns > 0)
+            blocks.append(
+                Table(
+                    caption=f"The released {name}",
+                    head=(first, *columns[:_MOST_STATES]),
+                    rows=tuple(line[: _MOST_STATES + 1] for line in body),
+                    below=f"… and {' and '.join(left_out)}" if left_out else "",
+                )
+            )
+        else:
+            lines += [
+                (name if len(labels) == 1 else f"{name.partition(':')[0]} {label}", _cell(cell))
+                for label, cell in zip(labels, numbers, strict=True)
+            ]
+    if lines:
+        head, more = ("query", "answer"), len(lines) - 2 * MOST_ROWS
+        below = f"… and {more:,} more numbers" if more > 0 else ""
+        shown = tuple(lines[: 2 * MOST_ROWS])
+        blocks.insert(0, Table(caption="The released numbers", head=head, rows=shown, below=below))
+    return tuple(blocks)
+
+
+def _shown(columns: list[str], rows: Any, keys: int) -> tuple[Table, Table]:
+    """The first rows, with as many columns as fit: a terminal is narrow."""
+    cells = [tuple(_cell(cell) for cell in row) for row in rows[:MOST_ROWS]]
+    names = [_cut(name) for name in columns]
+    widths = [max(len(name), *(len(row[n]) for row in cells)) + 2 for n, name in enumerate(names)]
+    fits = max(1, sum(total <= _WIDTH + 2 for total in itertools.accumulate(widths)))
+    return _first(names, cells, len(rows), keys, fits, Medium.TERMINAL), _first(
+        names, cells, len(rows), keys, MOST_COLUMNS, Medium.PAGES
+    )
+
+
+def _first(names: list[str], cells: list[tuple[str, ...]], rows: int, keys: int, most: int, medium: Medium) -> Table:
+    """So many columns of the first rows, and how many there are besides."""
+    more_rows, more_columns = rows - len(cells), len(names) - most
+    left_out = [f"{more_rows:,} more rows"] * (more_rows > 0) + [f"{more_columns:,} more columns"] * (more_columns > 0)
+    return Table(
+        caption="The released numbers, a row for each group",
+        head=tuple(names[:most]),
+        rows=tuple(row[:most] for row in cells),
+        media=medium,
+        left=min(keys, most),
+        below=f"… and {' and '.join(left_out)}" if left_out else "",
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+
+
+def _cell(cell: Any) -> str:
+    return "" if cell is None else _cut(cell) if isinstance(cell, str) else number(cell)
+
+
+def _questions(questions: list[dict[str, Any]]) -> Table:
+    """The share and the noise of each question."""
+    rows = [
+        (
+            question["name"],
+            f"{100 * question['share']:.4g} %",
+            number(question["dp_loss"]),
+            _over(question, question["noise"]["scale"]),
+            _over(question, question["accuracy"]["alpha"]),
+        )
+        for question in questions
+    ]
+    sure = f"{100 * (1 - questions[0]['accuracy']['beta']):.4g} %: errs by less than"
+    caption = "What each question spends, its noise, and how far all its numbers of a group are off at most"
+    return Table(caption=caption, head=("query", "share", "DP loss", "noise scale", sure), rows=tuple(rows))
+
+
+def _over(question: dict[str, Any], value: float) -> str:
+    unit = " ranks" if question["accuracy"]["about"] == "ranks" else ""
+    return f"{number(value)}/records" if question["noise"]["divided"] else f"{number(value)}{unit}"
+
+
+def _sentences(certificate: dict[str, Any]) -> tuple[str, ...]:
+    several = len(certificate["questions"]) > 1
+    together = ", all its queries together," if several else ""
+    return (
+        certificate["guarantee"]["statement"],
+        f"The table{together} spends a DP loss of {number(certificate['dp_loss'])} on each record, by "
+        f"{certificate['mechanism']['name']}; its groups share no record.",
+        *charge_sentences(certificate.get("ledger")),
+        *(f"Warning: {warning}." for warning in certificate["warnings"]),
+    )
+
+
+def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
+    """The plan of a table: before any data is read."""
+    content = plan.to_dict()
+    per = f" per {', '.join(content['per'])}" if content["per"] else ""
+    rows = tuple(
+        (
+            query["query"],
+            f"{100 * query['share']:.4g} %",
+            number(query["dp_loss"]),
+            _planned(query, "scale"),
+            _planned(query, "alpha"),
+        )
+        for query in content["queries"]
+    )
+    beta = content["queries"][0]["accuracy"]["beta"]
+    table = Table(
+        caption="What each question spends, its noise, and how far all its numbers of a group are off at most",
+        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} %: errs by less than"),
+        rows=rows,
+    )
+    size = content["group_records"]
+    over = "" if size is None else f" Shares and means are those of a group of {size:,} records."
+    divided = any("undivided" in query for query in content["queries"])
+    words = (
+        f"All queries together spend a DP loss of {number(content['dp_loss'])} on each record, by "
+        f"{content['mechanism']}; groups share no record, so any number of them costs the same.{over * divided}",
+    )
+    return Page(
+        title=f"Plan of a table: {', '.join(query['query'] for query in content['queries'])}{per}",
+        lead=f"{content['records']:,} records, epsilon {number(content['epsilon'])}; no data was read",
+        opening=(
+            f"Table{per}, {content['records']:,} records, epsilon {number(content['epsilon'])}, adversary "
+            f"{content['adversary']}",
+        ),
+        sections=(
+            Section(
+                title="The promise",
+                blocks=(promise(plan.problem.epsilon, plan.problem.adversary.knows, "a table released by this plan"),),
+            ),
+            Section(title="The accuracy", blocks=(table, Words(words))),
+            *plain_dp(comparison, plan.problem.epsilon, "a table by this plan"),
+        ),
+        words=(
+            f"A table by this plan bounds the shift of odds by a factor of at most {odds(plan.problem.epsilon)}, for "
+            f"whoever believes the model and knows {plan.problem.adversary.knows}. The certificate of the release has "
+            "the exact words; a plan promises nothing yet.",
+        ),
+        facts=(
+            ("adversary", f"{content['adversary']}: knows {plan.problem.adversary.knows}"),
+            ("mechanism", content["mechanism"]),
+            ("rests on", plan.noise.theorem),
+        ),
+        data=content,
+    )
+
+
+def _planned(query: dict[str, Any], name: str) -> str:
+    value = query["scale"] if name == "scale" else query["accuracy"]["alpha"]
+    unit = " ranks" if query["accuracy"]["about"] == "ranks" else ""
+    return f"{number(value)}{unit}" if value is not None else f"{number(query['undivided'][name])}/records"

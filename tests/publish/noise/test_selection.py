@@ -1,0 +1,59 @@
+"""A noisy choice of a small score: OpenDP's law is the one that accuracy is proven for, and its map has the loss."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pufferdp.publish.noise import SeededSampler, SystemSampler, selection_scale
+from tests.oracles.selection import choice_law
+from tests.strategies import examples
+
+SCORES = [0, 2, 5, 5, 1, 30]
+
+
+def test_law_of_oracle_by_every_permutation():
+    scale, scores = 3.0, [4, 0, 1, 7]
+    weights = [math.exp(-score / scale) for score in scores]
+    tally = np.zeros(4)
+    for order in itertools.permutations(range(4)):
+        left = 1 / 24
+        for i in order:
+            tally[i] += left * weights[i]
+            left *= 1 - weights[i]
+    assert choice_law(scores, scale) == pytest.approx(tally, rel=1e-13)
+
+
+@pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(5)], ids=["system", "seeded"])
+def test_both_samplers_have_the_law(sampler):
+    draws, scale = 4_000, 2.5
+    law = choice_law(SCORES, scale)
+    counts = np.bincount([sampler.noisy_least(SCORES, scale) for _ in range(draws)], minlength=len(SCORES))
+    # Pearson's statistic with 5 degrees of freedom is above 55 with probability 1.3e-10.
+    assert ((counts - draws * law) ** 2 / (draws * law)).sum() < 55
+
+
+@settings(max_examples=examples(60))
+@given(st.floats(1e-6, 50.0), st.integers(1, 10**6))
+def test_scale_is_the_least_whose_map_allows_the_loss(loss, move):
+    scale = selection_scale(loss, move)
+    assert scale >= 2 * move / loss * (1 - 1e-15)
+    assert scale <= 2 * move / loss * (1 + 1e-12)
+
+
+def test_loss_of_a_choice_is_reached_and_not_passed():
+    # Many candidates get better by 1 while a lone one gets worse by 1: the worst that scores can do.
+    loss = 1.3
+    scale = selection_scale(loss, 1)
+    before, after = [3, *[4] * 400], [4, *[3] * 400]
+
+    def spent(by: float) -> float:
+        return float(np.abs(np.log(choice_law(before, by) / choice_law(after, by))).max())
+
+    assert 0.99 * loss < spent(scale) <= loss
+    assert spent(0.9 * scale) > loss
