@@ -258,6 +258,22 @@ def written_columns(source: Source, layout: Layout, keep: Sequence[str] = ()) ->
     return tuple(name for name in names if name in wanted)
 
 
+def key_columns(source: Source, names: Sequence[str]) -> dict[str, list[str | None]]:
+    """Some columns of a file or a frame as text, in the order of its rows."""
+    if not names:
+        return {}
+    if isinstance(source, (str, os.PathLike)):
+        parts, connection = find_parts(Path(source)), files.connect()
+        scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
+        picked = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
+        with files.reading():
+            cells = connection.execute(f"SELECT {picked} FROM {scan}").fetchall()
+        return {name: [row[n] for row in cells] for n, name in enumerate(names)}
+    frame: Any = nw.from_native(source)
+    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {name: frame[name].cast(nw.String).to_list() for name in names}
+
+
 def rewrite_file(
     source: str | os.PathLike[str],
     column: str,
