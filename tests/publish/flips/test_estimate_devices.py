@@ -241,6 +241,26 @@ def test_the_series_stands_beside_its_times(devices: list[tuple[Path, dict[str, 
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 201
 
 
+def test_people_in_one_file_are_chains_of_their_own(tmp_path: Path) -> None:
+    rows = [(f"p{n % 2}", n // 2, MODEL.labels[n % 3 == 0]) for n in range(60)]
+    frame = pd.DataFrame(rows, columns=["who", "t", "state"]).sample(frac=1, random_state=1)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    how: dict[str, Any] = {"model": MODEL, "column": "state", "epsilon": 4.0, "order": "t", "by": "who"}
+    made = pufferdp.flip(tmp_path / "in.csv", out=tmp_path / "out.csv", independent=True, **how)
+    found = pufferdp.estimate(tmp_path / "out.csv", made.certificate, series=True).to_frame(series=True)
+    sent = pd.read_csv(tmp_path / "out.csv").sort_values(["who", "t"])
+    assert found["published"].tolist() == sent["state"].tolist()
+    assert found["who"].tolist() == sent["who"].tolist()
+    assert found["t"].astype(int).tolist() == sent["t"].tolist()
+    for _, part in found.groupby("who"):
+        (own,) = [  # each person alone
+            p
+            for p in pufferdp.denoise_flips(tmp_path / "out.csv", made.certificate)
+            if p[0, 0] == part["P(rest)"].iloc[0]
+        ]
+        assert part["P(rest)"].to_numpy() == pytest.approx(own[:, 0])
+
+
 def test_holes_and_missing_values_are_no_records(tmp_path: Path) -> None:
     values = ["rest", "active", "", "rest", "rest", "active", "rest", "rest"]
     (tmp_path / "in.csv").write_text("state\n" + "".join(f"{v}\n" if v else '""\n' for v in values))

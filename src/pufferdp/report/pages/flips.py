@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
+from pufferdp.models.files.json import model_from_dict
+from pufferdp.publish.flips.design import ConstantAnswer, flippable
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promise
@@ -77,6 +79,7 @@ def _design(certificate: dict[str, Any]) -> dict[str, Any]:
         "mechanism": certificate["mechanism"]["name"],
         "epsilon": guarantee["epsilon"],
         "adversary": guarantee["adversary"],
+        "constant": vars(ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))),
         **{name: channel[name] for name in ("loss", "expected_noise", "dp_loss")},
     }
 
@@ -119,7 +122,10 @@ def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) 
     knows = Adversary(design["adversary"]).knows
     return (
         Section(title="The promise", blocks=(promise(design["epsilon"], knows, sees),)),
-        Section(title="The accuracy", blocks=(Words((changes,), Medium.PAGES), *_channel(design), shades)),
+        Section(
+            title="The accuracy",
+            blocks=(Words((changes, *_constant(design)), Medium.PAGES), *_channel(design), shades),
+        ),
         *(() if comparison is None else (_otherwise(design, comparison),)),
     )
 
@@ -137,7 +143,19 @@ def _channel(design: dict[str, Any]) -> tuple[Block, ...]:
         f"change. DP loss of each record: {number(design['dp_loss'])}."
     )
     caption = "Probability of each published state, given the true one"
-    return Table(caption=caption, head=head, rows=tuple(rows)), Words((leaks,), Medium.TERMINAL)
+    words = Words((leaks, *_constant(design)), Medium.TERMINAL)
+    return Table(caption=caption, head=head, rows=tuple(rows)), words
+
+
+def _constant(design: dict[str, Any]) -> tuple[str, ...]:
+    """What to do instead, where flips change more records than one state for all of them would be wrong about."""
+    state, error = design["constant"]["state"], design["constant"]["error"]
+    if not design["expected_noise"] > error:
+        return ()
+    return (
+        f"One word would do better: {state!r} for every record is wrong for {100 * error:.4g} % of them, and leaks "
+        "nothing. Publish that, or allow a larger epsilon; flips are worth it where shares or changes are estimated.",
+    )
 
 
 def _channel_map(labels: list[str], matrix: list[list[float]]) -> Chart:
