@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         FlipEstimate as FlipEstimate,
         Interval as Interval,
         denoise_flips as denoise_flips,
+        estimate as estimate,
         estimate_flips as estimate_flips,
         estimate_series as estimate_series,
     )

@@ -18,6 +18,7 @@ from pufferdp.data.series import open_series
 
 TEXT = 'when,who,"what, and ""how"""\n2024-01-01 00:05,b,x\n2024-01-01 00:00,a,NA\n2024-01-01 01:00,b,"y, z"\n'
 COLUMN = 'what, and "how"'
+NAMES = ["when", "who", COLUMN]
 LAYOUT = Layout(column=COLUMN, order="when", by="who", restart="10min", missing="hole")
 CODING = Coding(labels=("x", "y, z"))
 
@@ -41,8 +42,8 @@ def test_tabs_separate_where_the_name_says_so() -> None:
 
 def test_it_is_written_as_a_file_is(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(TEXT)
-    rewrite_file(tmp_path / "a.csv", COLUMN, [(1, 1), (3, 3)], "*", str(tmp_path / "b.csv"))
-    marked = rewrite_frame(MemoryFile("a.csv", TEXT.encode()), COLUMN, [(1, 1), (3, 3)], "*")
+    rewrite_file(tmp_path / "a.csv", COLUMN, [(1, 1), (3, 3)], "*", str(tmp_path / "b.csv"), NAMES)
+    marked = rewrite_frame(MemoryFile("a.csv", TEXT.encode()), COLUMN, [(1, 1), (3, 3)], "*", NAMES)
     read = [open_series(f, Layout(column=COLUMN, order="when")) for f in (marked, tmp_path / "b.csv")]
     assert read[0].found_states() == read[1].found_states() == ("*",)
     header, *rows = marked.content.decode().splitlines()
@@ -54,7 +55,7 @@ def test_no_disk_sees_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     open_series(MemoryFile("a.csv", TEXT.encode()), LAYOUT).counts(CODING)
-    rewrite_frame(MemoryFile("a.csv", TEXT.encode()), COLUMN, [(1, 1)], "*")
+    rewrite_frame(MemoryFile("a.csv", TEXT.encode()), COLUMN, [(1, 1)], "*", NAMES)
     assert list(tmp_path.iterdir()) == []
 
 

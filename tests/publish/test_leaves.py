@@ -147,7 +147,7 @@ def test_every_leaf_of_a_certificate(name: str) -> None:
             passed.add(path)
     # The list is what it says: some of it did pass, and it is short.
     assert {"pufferdp", "created", "data.column"} <= passed
-    assert len(kind.unprovable) <= 20
+    assert len(kind.unprovable) <= 21
 
 
 def test_every_kind_of_certificate_is_here() -> None:

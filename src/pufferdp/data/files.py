@@ -113,6 +113,13 @@ def memory_columns(source: MemoryFile) -> list[str]:
         return _column_names(connection, csv_scan(parts), parts)
 
 
+def file_columns(path: Path) -> list[str]:
+    """The columns of a file, a folder or a pattern."""
+    parts = find_parts(path)
+    with connect() as connection:
+        return _column_names(connection, csv_scan(parts) if parts.text else parquet_scan(parts, {}), parts)
+
+
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:
     """The columns of files, read once into the table ``series`` of a database of its own."""
     connection, scan, parts = _scan(path, columns)

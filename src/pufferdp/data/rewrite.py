@@ -20,7 +20,7 @@ from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import connect, reading
-from pufferdp.data.layout import Coding, Columns, Layout, columns_of, refuse_pair
+from pufferdp.data.layout import Coding, Columns, Layout, check_columns, columns_of, refuse_pair
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
 from pufferdp.data.series import Series
@@ -202,6 +202,13 @@ class Placement:
         return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(chains)), positions=tuple(positions))
 
     @reading()
+    def rows_between(self, first: str, last: str) -> list[int]:
+        """The rows of the source in a stretch of the order, both ends included; a date is the whole day."""
+        table = self.series.table
+        (rows,) = integers(table.frame.filter(table.inside(first, last)).select("row"))
+        return sorted(rows.tolist())
+
+    @reading()
     def states_at(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
         """Rows and states, as positions among the labels, of some stretches of the series, one after the other."""
         if not spans:
@@ -233,37 +240,86 @@ MOST_SPANS: Final = 200
 """More spans than this are looked up in a table; fewer are spelled out."""
 
 
+def written_columns(source: Source, layout: Layout, keep: Sequence[str] = ()) -> tuple[str, ...]:
+    """The columns of a rewritten source, in its order: the column, those that say whose and when, and those to keep.
+
+    Others could give a value away, so they are left out. Refuses a column that is not there.
+    """
+    if isinstance(source, MemoryFile):
+        names = files.memory_columns(source)
+    elif isinstance(source, (str, os.PathLike)):
+        names = files.file_columns(Path(source))
+    else:
+        frame: Any = nw.from_native(source)
+        names = frame.collect_schema().names()
+    check_columns(names, columns_of(layout))
+    for name in keep:
+        check_columns(names, Columns(roles={"column to keep": name}, key="order"))
+    wanted = {layout.column, layout.order, layout.by, *keep}
+    return tuple(name for name in names if name in wanted)
+
+
+def key_columns(source: Source, names: Sequence[str]) -> dict[str, list[str | None]]:
+    """Some columns of a file or a frame as text, in the order of its rows."""
+    if not names:
+        return {}
+    if isinstance(source, (str, os.PathLike)):
+        parts, connection = find_parts(Path(source)), files.connect()
+        scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
+        picked = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
+        with files.reading():
+            cells = connection.execute(f"SELECT {picked} FROM {scan}").fetchall()
+        return {name: [row[n] for row in cells] for n, name in enumerate(names)}
+    frame: Any = nw.from_native(source)
+    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {name: frame[name].cast(nw.String).to_list() for name in names}
+
+
 def rewrite_file(
-    source: str | os.PathLike[str], column: str, spans: Sequence[Span], mark: str, out: str | Path
+    source: str | os.PathLike[str],
+    column: str,
+    spans: Sequence[Span],
+    mark: str,
+    out: str | Path,
+    columns: Sequence[str],
 ) -> None:
-    """Copy a file, with the mark for the values of one column in these rows."""
+    """Copy some columns of a file, with the mark for the values of one of them in these rows."""
     parts, connection = find_parts(Path(source)), files.connect()
     scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
     # NULL is written as an empty field, which reads as missing again.
     with files.reading():
-        _copy(connection, _query(connection, scan, column, spans, mark), Path(out))
+        _copy(connection, _query(connection, scan, column, spans, mark, columns), Path(out))
 
 
-def _query(connection: duckdb.DuckDBPyConnection, scan: str, column: str, spans: Sequence[Span], mark: str) -> str:
+def _query(
+    connection: duckdb.DuckDBPyConnection,
+    scan: str,
+    column: str,
+    spans: Sequence[Span],
+    mark: str,
+    columns: Sequence[str],
+) -> str:
     value = f"CASE WHEN {_hit(connection, spans)} THEN {literal(mark)} ELSE CAST({identifier(column)} AS VARCHAR) END"
-    query = f"SELECT * EXCLUDE (pufferdp_row) REPLACE ({value} AS {identifier(column)}) "
-    query += f"FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
+    picked = [f"{value} AS {identifier(name)}" if name == column else identifier(name) for name in columns]
+    query = f"SELECT {', '.join(picked)} FROM (SELECT *, row_number() OVER () AS pufferdp_row FROM {scan})"
     # Few spans are looked at row by row, as they stream by; a table of them is joined, which may change the order.
     return query + (" ORDER BY pufferdp_row" if len(spans) > MOST_SPANS else "")
 
 
 @files.reading()
-def _rewrite_memory(source: MemoryFile, column: str, spans: Sequence[Span], mark: str) -> MemoryFile:
+def _rewrite_memory(
+    source: MemoryFile, column: str, spans: Sequence[Span], mark: str, columns: Sequence[str]
+) -> MemoryFile:
     with source.parts() as parts, files.connect() as connection:
         scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
-        result = connection.execute(_query(connection, scan, column, spans, mark))
+        result = connection.execute(_query(connection, scan, column, spans, mark, columns))
         return source.written([name for name, *_ in result.description or ()], iter(result.fetchall()))
 
 
-def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str) -> Any:
-    """A frame of the same kind with the mark in these rows; the column becomes text."""
+def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str, columns: Sequence[str]) -> Any:
+    """A frame of the same kind with some columns, and the mark in these rows of one of them; that one becomes text."""
     if isinstance(source, MemoryFile):
-        return _rewrite_memory(source, column, spans, mark)
+        return _rewrite_memory(source, column, spans, mark, columns)
     frame: Any = nw.from_native(source)
     if isinstance(frame, nw.LazyFrame):
         frame = nw.from_native(frame.to_native().with_row_index("pufferdp_row"))
@@ -277,7 +333,7 @@ def rewrite_frame(source: Source, column: str, spans: Sequence[Span], mark: str)
     else:
         hit = row.is_in([n for first, last in spans for n in range(first, last + 1)])
     value = nw.when(hit).then(nw.lit(mark)).otherwise(nw.col(column).cast(nw.String))
-    return frame.with_columns(value.alias(column)).drop("pufferdp_row").to_native()
+    return frame.with_columns(value.alias(column)).select(*columns).to_native()
 
 
 def _hit(connection: duckdb.DuckDBPyConnection, spans: Sequence[Span]) -> str:

@@ -138,14 +138,24 @@ class Series:
 
         With ``pieces`` a chain is cut at its holes, so that neighbours are one step apart.
         """
+        codes, starts = integers(self._records(coding, pieces).select("code", "start"))
+        return np.split(codes, np.flatnonzero(starts)[1:])
+
+    @reading()
+    def rows_of_states(self, coding: Coding) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """As ``states`` with pieces, each with the rows of its records in the source: opened with their numbers."""
+        row = "row" if self.table.layout.order is not None or self.table.layout.by is not None else "order"
+        codes, starts, rows = integers(self._records(coding, pieces=True).select("code", "start", row))
+        cuts = np.flatnonzero(starts)[1:]
+        return list(zip(np.split(rows, cuts), np.split(codes, cuts), strict=True))
+
+    def _records(self, coding: Coding, pieces: bool) -> Frame:
         frame, tally, *_ = self._tally(coding, None)
         missing = tally.get(MISSING, 0)
         if not self._is_one_chain(missing):
             self._lengths(frame, missing > 0)  # refuses duplicates, which have no order
         people = [] if self.table.layout.by is None else ["person"]
-        records = linked(self.table, frame, missing > 0, pieces).filter(nw.col("record") == 1).sort(*people, "order")
-        codes, starts = integers(records.select("code", "start"))
-        return np.split(codes, np.flatnonzero(starts)[1:])
+        return linked(self.table, frame, missing > 0, pieces).filter(nw.col("record") == 1).sort(*people, "order")
 
     @reading()
     def path(self, coding: Coding, *, numbers: bool = False) -> StatePath:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Any
@@ -36,6 +36,12 @@ class Table:
     """Whether the time stamps had a time zone."""
     exact: bool
     """Whether order is an integer."""
+
+    def inside(self, first: Any, last: Any) -> nw.Expr:
+        """Whether a row has a place in a stretch of the order, both ends included."""
+        return _inside(replace(self.layout, first=first, last=last), self.ticks, self.aware, self.exact) & ~lost_order(
+            self.exact
+        )
 
     @property
     def unit(self) -> str:

@@ -338,9 +338,18 @@ def beliefs(facts: Mapping[str, Any], series: SeriesModel | Ar1 | None, within_b
     if series is not None and facts.get("step") is None:
         apart = "at least one step" if series.real_valued else "one step"
         out.append(f"rows that follow each other are {apart} of the model apart")
+    if facts.get("kept"):
+        tell = "tell" if len(facts["kept"]) > 1 else "tells"
+        out.append(f"the kept {columns_text(facts['kept'])} {tell} nothing about {facts['column']!r}")
     if within_bins:
         out.append("given the bins, where a number lies inside its bin is independent of everything else")
     return out
+
+
+def columns_text(names: Sequence[str]) -> str:
+    """Columns in words: columns 'lat' and 'lon'."""
+    *others, last = map(repr, names)
+    return f"columns {', '.join(others)} and {last}" if others else f"column {last}"
 
 
 def moves_fact(facts: Mapping[str, Any], model: Model) -> list[str]:

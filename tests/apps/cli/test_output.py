@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import pufferdp
-from pufferdp.apps.cli.app import command_line
+from pufferdp.apps.verbs import command_line
 from pufferdp.publish import noise
 from tests.apps.cli.conftest import CHAIN, Run, write
 
 VERBS = (
-    "plan", "release", "flip", "redact", "flow", "verify", "leakage", "robustness", "attack", "audit", "fit",
-    "reproduce", "serve", "demo",
+    "plan", "release", "flip", "estimate", "redact", "flow", "verify", "leakage", "robustness", "attack", "audit",
+    "fit", "reproduce", "serve", "demo",
 )  # fmt: skip
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""

@@ -50,7 +50,7 @@ def test_data_is_redacted_and_certified(run: Run, folder: Path) -> None:
     done = run(*DATA, *files, "--figure", "f.png", "--seed", "1", "--json")
     assert (done.code, done.err) == (0, "")
     rows = (folder / "o.csv").read_text().splitlines()
-    assert rows[6].split(",")[2] == "*"
+    assert rows[6] == "*"
     assert len(rows) == 13
     assert json.loads((folder / "r.json").read_text())["mark"] == "*"
     assert run("verify", "c.json").code == 0
@@ -95,6 +95,22 @@ def test_order_people_and_a_ledger_on_the_command_line(run: Run, folder: Path) -
     assert listing(folder) == before
 
 
+def test_times_and_kept_columns(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN, "d.csv": series()})
+    usual = ["redact", "d.csv", *DATA[2:6], "--epsilon", "1", "--method", "window", "--order", "time"]
+    hour = ["--private", "2024-01-01T00:04..2024-01-01T00:05", "--private", "9"]
+    done = run(*usual, *hour, "--keep", "steps", "--out", "o.csv", "--certificate", "c.json", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert (done.json["private"], done.json["kept"]) == ([5, 6, 9], ["steps"])
+    head, *lines = (folder / "o.csv").read_text().splitlines()
+    assert head == "time,activity,steps"
+    assert [lines[n].split(",")[1] for n in (4, 5, 8)] == ["*", "*", "*"]
+    assert "the kept column 'steps' tells nothing about 'activity'" in " ".join(run("verify", "c.json").out.split())
+    shown = run(*usual, "--private", "2024-01-01T00:04", "--out", "p.csv")
+    assert "Writes the columns 'time' and 'activity'." in shown.out
+    assert (folder / "p.csv").read_text().splitlines()[0] == "time,activity"
+
+
 @pytest.mark.slow
 def test_rows_may_be_given_as_a_range(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})
@@ -122,6 +138,11 @@ def test_long_series_list_only_what_is_not_released(run: Run, folder: Path) -> N
         ([*DESIGN, "--method", "3r-relaxed"], 3, "knows no record"),
         ([*DESIGN, "--known", "4"], 2, "who may know any: leave them out"),
         ([*DESIGN, "--known", "1"], 2, "private and known"),
+        ([*DESIGN, "--private", "2024-01-01"], 2, "a design reads no data"),
+        ([*DESIGN, "--keep", "steps"], 2, "--keep steps needs data"),
+        ([*DATA, "--keep", "step", "--out", "o.csv"], 2, "did you mean 'steps'?"),
+        ([*DATA, "--private", "2024-01-01", "--out", "o.csv"], 2, "name it with --order"),
+        ([*DATA, "--private", "2024-01-02", "--order", "time", "--out", "o.csv"], 2, "no row has 'time' there"),
         (DATA, 2, "name one with --out"),
         ([*DATA, "--out", "d.csv"], 2, "the data itself"),
         ([*DATA, "--out", "o.csv", "--mark", "rest"], 2, "which is a state"),

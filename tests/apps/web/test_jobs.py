@@ -210,7 +210,12 @@ def test_the_commands_of_the_other_tabs_are_right(served: Served, run: Run) -> N
 
 @pytest.mark.slow
 def test_a_redacted_file_is_the_file_with_marks(served: Served) -> None:
-    made = served.done("redact", model="wearer", data="week", column="activity", private=[500], epsilon=1.0)
+    asked = {"model": "wearer", "data": "week", "column": "activity", "private": [500], "epsilon": 1.0}
+    alone = served.done("redact", **asked)
+    assert httpx.get(f"{served.url}api/made/{alone['made']['key']}/redacted-week.csv").text.startswith("activity\n")
+    made = served.done("redact", **asked, keep=["time"])
+    assert "--keep time" in made["commands"]["shell"] and "keep=['time']" in made["commands"]["python"]
+    assert "the kept column 'time' tells nothing" in made["certificate"]["guarantee"]["statement"]
     sent = httpx.get(f"{served.url}api/made/{made['made']['key']}/redacted-week.csv").text.splitlines()
     original = (DEMO / "week.csv").read_text().splitlines()
     differ = [n for n, (a, b) in enumerate(zip(original, sent, strict=True)) if a != b]

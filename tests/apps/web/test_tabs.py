@@ -168,6 +168,7 @@ def test_a_record_is_hidden_by_a_click(page: Any, pictures: Path) -> None:
     page.locator("#redact input[type=range]").fill("-0.5")
     page.wait_for_function("() => document.querySelector('#redact .headline').innerText.includes('e^0.32')")
     page.select_option("#redact select:has(option[value=series])", "series")
+    page.check("#redact input[type=checkbox][value=time]")
     page.click("#redact button.main")
     page.wait_for_selector("#redact .downloads")
     assert "Charged to series" in page.inner_text("#redact")

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+import pufferdp
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
@@ -343,3 +344,15 @@ def test_models_without_a_stationary_chain_are_refused() -> None:
         hide(0.3, 0.4, 5, 1, 1, known=(2,), adversary="bdp")
     with pytest.raises(NotApplicableError, match="two states"):
         independent_bound(MarkovChain(transition=np.full((3, 3), 1 / 3)), 5, 1, 1)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_known_records_may_rule_values_out(epsilon: float) -> None:
+    """A chain with zeros: some values of the private record cannot be beside what is known, and their odds are 0."""
+    chain = MarkovChain(transition=[[0, 0.54, 0.46], [0, 0, 1], [1, 0, 0]])
+    found = pufferdp.plan_redaction(
+        chain, length=6, private=[3], epsilon=epsilon, adversary="pufferfish", known=[5, 6], method="3r-optimal"
+    )
+    marks = np.array(found.probabilities())
+    assert oracle.leakage(chain.transition, chain.stationary, marks, 2, [4, 5]) <= epsilon + 1e-9
+    assert found.leakage <= epsilon

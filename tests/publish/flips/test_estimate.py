@@ -20,12 +20,12 @@ CASES = {
         900,
     ),
 }
-RUNS = 400
+RUNS = 200
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_hold_and_estimates_have_no_bias(case: str):
-    """400 series. Coverage of 95 % has a standard error of 1.1 %: below 91 % once in 10^3 runs for one number.
+    """200 series. Coverage of 95 % has a standard error of 1.5 %: below 90 % once in 500 runs for one number.
 
     Means of unbiased counts stay within four standard errors.
     """
@@ -42,8 +42,8 @@ def test_intervals_hold_and_estimates_have_no_bias(case: str):
         hits += (found.transitions.low <= moves) & (moves <= found.transitions.high)
         errors.append(found.counts.value - true)
         assert found.frequencies.value == pytest.approx(found.counts.value / n)
-    assert (hit / RUNS >= 0.91).all(), hit / RUNS
-    assert (hits / RUNS >= 0.91).all(), hits / RUNS
+    assert (hit / RUNS >= 0.90).all(), hit / RUNS
+    assert (hits / RUNS >= 0.90).all(), hits / RUNS
     spread = np.std(errors, axis=0) / np.sqrt(RUNS)
     assert (abs(np.mean(errors, axis=0)) <= 4 * spread).all()
 
@@ -53,11 +53,11 @@ def test_without_noise_the_estimates_are_the_counts():
     found = pufferdp.estimate_series(x, np.eye(2))
     assert found.counts.value.tolist() == found.counts.low.tolist() == found.counts.high.tolist() == [3, 3]
     assert found.transitions.value == pytest.approx(np.array([[0.5, 0.5], [0.5, 0.5]]))
-    assert found.transitions.high == pytest.approx(found.transitions.low)
+    assert (found.transitions.high - found.transitions.low <= 0.002).all()  # two steps of the shares that are tried
 
 
 def test_what_cannot_be_estimated():
-    with pytest.raises(pufferdp.ParameterError, match="inverted"):
+    with pytest.raises(pufferdp.NotApplicableError, match="inverted"):
         pufferdp.estimate_series([np.array([0, 1])], np.full((2, 2), 0.5))
     with pytest.raises(pufferdp.ParameterError, match="empty"):
         pufferdp.estimate_series([np.array([], dtype=int)], np.eye(2))

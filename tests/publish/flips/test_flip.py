@@ -47,6 +47,27 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # ---- designs ----
 
 
+def test_a_design_that_is_worse_than_one_word_says_so():
+    """A state that is nearly always there: publishing it for every record is wrong less often than strong flips."""
+    rare = pufferdp.MarkovChain(transition=[[0.95, 0.05], [0.33, 0.67]], states=["off", "on"])
+    share = 0.05 / 0.38
+    strong, weak = (pufferdp.design_flips(rare, epsilon, length=100) for epsilon in (4.0, 9.0))
+    assert strong.expected_noise > strong.constant.error > weak.expected_noise
+    for design in (strong, weak):
+        assert design.constant.state == "off"
+        assert design.constant.error == pytest.approx(share)
+        assert design.to_dict()["constant"] == {"state": "off", "error": design.constant.error}
+    assert "'off' for every record is wrong for 13.16 % of them, and leaks nothing" in " ".join(str(strong).split())
+    assert "every record is wrong" not in str(weak)
+    frame = pandas.DataFrame({"state": ["off", "on"] * 20})
+    done = pufferdp.flip(frame, model=rare, column="state", epsilon=4.0)
+    assert "'off' for every record" in " ".join(str(done).split())
+    # Of a class the worst chain counts.
+    other = pufferdp.MarkovChain(transition=[[0.8, 0.2], [0.4, 0.6]], states=["off", "on"])
+    both = pufferdp.design_flips(pufferdp.MarkovClass(models=(rare, other)), 4.0, length=100)
+    assert both.constant.error == pytest.approx(1 / 3)
+
+
 def test_a_design_shows_what_the_command_line_promises():
     found = pufferdp.design_flips(CHAIN, 2.0, length=100)
     assert set(found.to_dict()) >= {"rho", "loss", "expected_noise"}

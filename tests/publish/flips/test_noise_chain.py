@@ -203,7 +203,7 @@ def test_estimates_for_independent_flips_are_refused():
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from typer.testing import CliRunner
 
-    from pufferdp.apps.cli.app import command_line
+    from pufferdp.apps.verbs import command_line
 
     app = command_line([])
     monkeypatch.chdir(tmp_path)

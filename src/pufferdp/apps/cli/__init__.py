@@ -38,7 +38,7 @@ def _run() -> int:
     """Run the command line; errors are one sentence on stderr, with exit 1, 2 (bad input) or 3 (refused)."""
     import typer
 
-    from pufferdp.apps.cli.app import command_line
+    from pufferdp.apps.verbs import command_line
     from pufferdp.basics.errors import PufferdpError
 
     # Some releases of typer carry a click of their own, others use the one that is installed. What typer exports

@@ -134,7 +134,6 @@ ReportFile = Annotated[
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace files that are there already; never an input or the ledger.")
 ]
-MOST_ROWS = 10_000
 
 
 def number(name: str, value: str) -> float:
@@ -342,17 +341,6 @@ def progress(share: Share | None = None) -> Iterator[Progress]:
 
 def rows(texts: list[str]) -> list[int]:
     """Row numbers from the command line: 5, or 100-111, or several with commas."""
-    from pufferdp.basics import checks
+    from pufferdp.publish.redaction.private import read_rows
 
-    out: list[int] = []
-    for part in (part.strip() for text in texts for part in text.split(",")):
-        first, dash, last = part.partition("-")
-        low = checks.length(first, "row")
-        high = checks.length(last, "row") if dash else low
-        if high < low or high - low >= MOST_ROWS:
-            raise ParameterError(
-                f"rows are {part!r}; the first comes first, and at most {MOST_ROWS:,} rows are hidden at once",
-                value=part,
-            )
-        out += range(low, high + 1)
-    return out
+    return [row for text in texts for part in text.split(",") for row in read_rows(part)]

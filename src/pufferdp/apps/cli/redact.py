@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 def redact(
     model: Annotated[str, typer.Option("--model", help="Model file (JSON): a Markov chain, stationary.")],
     private: Annotated[
-        list[str], typer.Option("--private", help="Row to hide, counted from 1 as in the file; 100-111 for several.")
+        list[str],
+        typer.Option(
+            "--private", help="Row to hide, counted from 1, or 100-111; with --order a time, a date, or a range A..B."
+        ),
     ],
     epsilon: options.Epsilon,
     data: Annotated[str | None, typer.Argument(help="CSV or Parquet file; not with --length.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="Column with states or numbers.")] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="Another column to write, which the promise does not cover; the rest is left out."),
+    ] = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the redacted series to this file.")] = None,
     length: Annotated[
         str | None, typer.Option("--length", help="Show the design for so many records, without data.")
@@ -81,6 +88,8 @@ def redact(
     for name, path in (("out", out), ("certificate", certificate), ("rule", rule), ("tilted", tilted)):
         if path is not None and data is None and name != "rule":
             raise ParameterError(f"--{name} needs data; leave it out with --length")
+    if keep and data is None:
+        raise ParameterError(f"--keep {keep[0]} needs data; leave it out with --length", value=keep[0])
     outputs = Outputs(
         {
             "out": out,
@@ -108,7 +117,7 @@ def redact(
         independent=independent,
         missing=missing,
     )
-    promised, hidden, theirs = options.number("epsilon", epsilon), options.rows(private), options.rows(known or [])
+    promised, theirs = options.number("epsilon", epsilon), options.rows(known or [])
     believed = load_model(model)
     if tilted is not None:
         from pufferdp.publish.redaction.tilt import check_tiltable
@@ -122,7 +131,7 @@ def redact(
             result = plan_redaction(
                 believed,
                 length=checks.length(length or ""),
-                private=hidden,
+                private=private,
                 epsilon=promised,
                 method=method,
                 adversary=adversary,
@@ -137,8 +146,9 @@ def redact(
                     data,
                     model=believed,
                     column=column,
-                    private=hidden,
+                    private=private,
                     epsilon=promised,
+                    keep=keep or (),
                     out=out,
                     overwrite=overwrite,
                     method=method,

@@ -30,9 +30,10 @@ class Script:
         return {"shell": "\n".join(self.shell), "python": "\n".join(self.python)}
 
     def run(self, verb: str, *words: object, **options: object) -> None:
-        """Add a command line; options that are None or False are left out."""
+        """Add a command line; options that are None or False are left out, and a list is an option for each."""
         parts = ["pufferdp", *verb.split(), *(shlex.quote(str(word)) for word in words)]
-        for name, value in options.items():
+        each = {name: value if isinstance(value, list) else [value] for name, value in options.items()}
+        for name, value in ((name, item) for name, items in each.items() for item in items):
             if value is not None and value is not False:
                 values = () if value is True else value if isinstance(value, tuple) else (value,)
                 parts += [f"--{name.replace('_', '-')}", *(shlex.quote(_text(item)) for item in values)]
@@ -120,9 +121,10 @@ def redaction(request: dict[str, Any], model: SessionModel, data: str | None, co
     else:
         charge = {"ledger": request["ledger"], "dataset": request["dataset"]} if request["dataset"] else {}
         written = {"out": "redacted.csv", "certificate": "c.json"}
-        script.run("redact", source, model=place, column=column, **promise, **charge, **written)
+        keep = request["keep"]
+        script.run("redact", source, model=place, column=column, **promise, keep=keep, **charge, **written)
         script.run("verify", "c.json")
-        out = {"column": column, **promise, **charge, "private": rows, "out": "redacted.csv"}
+        out = {"column": column, **promise, "keep": keep or None, **charge, "private": rows, "out": "redacted.csv"}
         script.call("made = ", "redact", repr(source), "model=model", **out)
     script.python.append("print(made)")
     return script.to_dict()

@@ -117,6 +117,7 @@ class RedactRequest(JobRequest):
     column: Name
     private: Annotated[list[int], Field(min_length=1, max_length=200)]
     epsilon: float
+    keep: Annotated[list[Name], Field(max_length=200)] = []
     adversary: Name = "bdp"
     dataset: Name | None = None
     theme: Theme = "light"

@@ -286,8 +286,13 @@ def _programme(
             for (values, slopes, index), top in zip(parts, tops, strict=True):
                 near = np.flatnonzero(values[:, x, y] >= top[x, y] - 1.0)
                 for o in near:
+                    slope = slopes[o, x] - slopes[o, y]
+                    # A ratio that is infinite is about a value that cannot be beside what is known: no secret, and no
+                    # limit on the step. Every step is checked exactly afterwards.
+                    if not (np.isfinite(values[o, x, y]) and np.isfinite(slope).all()):
+                        continue
                     row = np.zeros(count)
-                    row[index] = slopes[o, x] - slopes[o, y]
+                    row[index] = slope
                     rows.append((row, extra))
                     bounds.append(-values[o, x, y])
                 extra += 1

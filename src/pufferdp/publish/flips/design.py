@@ -34,6 +34,21 @@ THEOREMS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConstantAnswer:
+    """One state published for every record. It leaks nothing, and is wrong wherever a record is in another state."""
+
+    state: str
+    error: float
+    """The share of records that it is wrong about, in the long run; for a class where that is largest."""
+
+    @classmethod
+    def best(cls, model: SeriesModel) -> ConstantAnswer:
+        """The state that is wrong least often, whichever chain of the class is true."""
+        errors = 1 - np.min([chain.stationary for chain in model.chains], axis=0)
+        return cls(state=model.labels[int(errors.argmin())], error=float(errors.min()))
+
+
+@dataclass(frozen=True, kw_only=True)
 class FlipDesign(Paged):
     """A channel and what it promises. No data was read."""
 
@@ -63,6 +78,11 @@ class FlipDesign(Paged):
         return drawn_channel(self.thresholds)
 
     @property
+    def constant(self) -> ConstantAnswer:
+        """What any series of one state would do as well, without a look at the data."""
+        return ConstantAnswer.best(self.model)
+
+    @property
     def rho(self) -> list[float] | list[list[float]]:
         """Probabilities of a flip of either state; with more than two states the channel."""
         rows: list[list[float]] = self.channel.tolist()
@@ -80,6 +100,7 @@ class FlipDesign(Paged):
             "adversary": str(self.adversary),
             "length": self.length,
             "labels": list(self.model.labels),
+            "constant": {"state": self.constant.state, "error": self.constant.error},
             **({} if self.noise is None else {"noise": noise_dict(self.noise)}),
         }
 

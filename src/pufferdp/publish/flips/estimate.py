@@ -1,34 +1,46 @@
-"""What people do with a sanitised series: counts, frequencies and transitions without bias, and the likeliest truth.
+"""What people do with flipped series: shares, transitions and the series itself, from many devices together.
 
-Nothing here touches the true series. Let C be the inverse of the channel B. The number u_t(a) = C(z_t, a) has the
-mean 1 where the true state of record t is a, and 0 elsewhere, so sums of u and of products of neighbours are unbiased
-counts of states and of transitions. Given the true series the u_t are independent. Because a mean that is 0 or 1
-equals its square, the variance of such sums has an unbiased estimate as well. Intervals are for the true series at
-hand, not for a model.
+Nothing here touches a true series, so nothing here costs any budget. Let C be the inverse of the channel B. The number
+u_t(a) = C(z_t, a) has the mean 1 where the true state of record t is a, and 0 elsewhere, so sums of u and of products
+of neighbours are unbiased counts of states and of transitions, whatever the true series is. Intervals are for the true
+records that were sent, not for a model; the series itself is what a model makes of it.
 """
 
 from __future__ import annotations
 
+import csv
 import math
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Matrix
-from pufferdp.basics.errors import CertificateError, NotApplicableError, ParameterError
+from pufferdp.basics.errors import CertificateError, DataError, NotApplicableError, ParameterError
+from pufferdp.basics.paged import Paged
+from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.rewrite import key_columns
 from pufferdp.data.series import open_series
 from pufferdp.leakage.chains.forward_backward import posterior
+from pufferdp.leakage.chains.viterbi import best_path
+from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import model_from_dict
-from pufferdp.publish.certificate import SERIES_SCHEMA
+from pufferdp.publish.certificate import SERIES_SCHEMA, read_certificate
 from pufferdp.publish.flips.certificate import SeriesCertificate
+from pufferdp.publish.flips.intervals import ChannelOutputs, count_interval, inverse_of, pair_sums
+from pufferdp.publish.flips.kind import KIND
 
 States = Sequence[npt.NDArray[Any]]
+StatedCertificate = SeriesCertificate | dict[str, Any] | str | os.PathLike[str]
+SERIES_ENDINGS: Final = (".csv",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +52,32 @@ class Interval:
     high: Floats
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeviceSeries:
+    """One flipped series, and what a model makes of it."""
+
+    name: str
+    """The file, or the number of the frame."""
+    rows: npt.NDArray[np.int64]
+    """The row of each record in its file or frame, counted from 1; people and times in order."""
+    published: npt.NDArray[np.int64]
+    """What was sent, as positions among the states."""
+    probabilities: Floats
+    """P(true state | everything that was sent), a row for each record."""
+    path: npt.NDArray[np.int64]
+    """The most probable series as a whole."""
+    keys: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+    """The columns that say whose and when each record is, as they are written."""
+
+    @property
+    def likeliest(self) -> npt.NDArray[np.int64]:
+        """The likeliest state of each record by itself."""
+        return np.asarray(self.probabilities.argmax(axis=1), dtype=np.int64)
+
+
 @dataclass(frozen=True, kw_only=True)
-class FlipEstimate:
-    """Estimates from a sanitised series. Each interval holds its true number with about this confidence."""
+class FlipEstimate(Paged):
+    """Estimates from flipped series. Each interval by itself holds its true number with this confidence."""
 
     labels: tuple[str, ...]
     records: int
@@ -52,26 +87,127 @@ class FlipEstimate:
     frequencies: Interval
     """Share of all records that is in each state: ``counts`` over ``records``."""
     transitions: Interval
-    """Row a: how often each state follows state a; nan where the series says too little of a."""
+    """Row a: how often each state follows state a; nan where the series say too little of a."""
+    devices: int = 1
+    """How many series were pooled."""
+    series: tuple[DeviceSeries, ...] = field(default=(), repr=False)
+    """What a model makes of each series, where it was asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON content; null where nothing can be said."""
+        """What ``pufferdp estimate --json`` prints; null where nothing can be said. The series are not in it."""
 
         def listed(part: Interval) -> dict[str, Any]:
             arrays = {"value": part.value, "low": part.low, "high": part.high}
             return {name: _nullable(values.tolist()) for name, values in arrays.items()}
 
         parts = {name: listed(getattr(self, name)) for name in ("counts", "frequencies", "transitions")}
-        return {"labels": list(self.labels), "records": self.records, "confidence": self.confidence, **parts}
+        about = {"labels": list(self.labels), "records": self.records, "devices": self.devices}
+        return {**about, "confidence": self.confidence, **parts}
+
+    def rows(self) -> dict[str, list[Any]]:
+        """The estimates as the columns of one table: a row for each share and for each transition."""
+        k = range(len(self.labels))
+        cells: list[tuple[str, str, str | None, Interval, tuple[int, ...]]]
+        cells = [("share", self.labels[a], None, self.frequencies, (a,)) for a in k]
+        cells += [("transition", self.labels[a], self.labels[b], self.transitions, (a, b)) for a in k for b in k]
+        named: dict[str, list[Any]] = {
+            "what": [what for what, *_ in cells],
+            "state": [state for _, state, *_ in cells],
+            "next": [after for _, _, after, *_ in cells],
+        }
+        for name in ("value", "low", "high"):
+            named[name] = [_nullable(float(getattr(part, name)[place])) for *_, part, place in cells]
+        return named
+
+    def series_rows(self) -> dict[str, list[Any]]:
+        """The series as the columns of one table: whose and when, what was sent, and what the model makes of it."""
+        if not self.series:
+            raise ParameterError("no series was asked for; estimate with series=True")
+        out: dict[str, list[Any]] = {"device": [], **{name: [] for name, _ in self.series[0].keys}}
+        out |= {name: [] for name in ("row", "published", "likeliest", "path")}
+        out |= {f"P({label})": [] for label in self.labels}
+        for device in self.series:
+            if [name for name, _ in device.keys] != [name for name, _ in self.series[0].keys]:
+                raise NotApplicableError("the series have different columns for order or people; take each by itself")
+            out["device"] += [device.name] * len(device.rows)
+            for name, cells in device.keys:
+                out[name] += cells
+            out["row"] += device.rows.tolist()
+            for name in ("published", "likeliest", "path"):
+                out[name] += [self.labels[code] for code in getattr(device, name)]
+            for n, label in enumerate(self.labels):
+                out[f"P({label})"] += device.probabilities[:, n].tolist()
+        return out
+
+    def to_frame(self, *, series: bool = False, backend: str | None = None) -> Any:
+        """The estimates, or with ``series`` the series, as a frame of the library that is named, or that is there."""
+        import narwhals as nw
+
+        columns = self.series_rows() if series else self.rows()
+        for name in ("pandas", "polars", "pyarrow") if backend is None else (backend,):
+            try:
+                return nw.from_dict(columns, backend=name).to_native()
+            except ImportError:
+                continue
+        raise ParameterError("a frame needs pandas, polars or pyarrow; install one of them")
+
+    def write_series(self, path: str | os.PathLike[str]) -> None:
+        """Write the series as CSV."""
+        columns = self.series_rows()
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(columns)
+            out.writerows(zip(*columns.values(), strict=True))
+
+
+def estimate(
+    data: object,
+    certificate: StatedCertificate | Sequence[StatedCertificate],
+    *,
+    confidence: float = 0.95,
+    series: bool = False,
+    model: Model | None = None,
+    progress: Progress | None = None,
+) -> FlipEstimate:
+    """Shares, transitions and the series itself, from flipped series and their certificates. It costs no budget.
+
+    Args:
+        data: what ``flip`` published: a file or a frame, or a list of them, one for each device.
+        certificate: of each, in the same order: a file, its content or the certificate itself. Each is verified first.
+        confidence: of each interval by itself; they are for the true records that were sent.
+        series: whether the series are wanted as well: what a model makes of what was sent.
+        model: the chain that is believed for the series; by default that of each certificate.
+        progress: called with a few words before each step.
+    """
+    confidence, say = checks.probability(confidence, "confidence"), progress or silent
+    sources = list(data) if isinstance(data, (list, tuple)) else [data]
+    if isinstance(certificate, (SeriesCertificate, dict, str, os.PathLike)):
+        certificate = [certificate]
+    stated = list(certificate)
+    if len(sources) != len(stated) or not sources:
+        raise ParameterError(
+            f"there are {len(sources)} series and {len(stated)} certificates; give each series its certificate, in the "
+            "same order",
+            value=(len(sources), len(stated)),
+        )
+    say("verifying certificates")
+    certificates = [_verified(item, n) for n, item in enumerate(stated, start=1)]
+    _check_together(certificates)
+    say("reading")
+    devices = [_read(source, c, n) for n, (source, c) in enumerate(zip(sources, certificates, strict=True), start=1)]
+    say("estimating")
+    found = replace(_pooled(devices, confidence), labels=tuple(certificates[0].labels))
+    if series:
+        say("smoothing")
+        found = replace(found, series=tuple(device.smoothed(model) for device in devices))
+    return found
 
 
 def estimate_flips(
     data: object, certificate: SeriesCertificate | dict[str, Any], *, confidence: float = 0.95
 ) -> FlipEstimate:
-    """Counts, frequencies and transitions of the true series, from a sanitised file or frame and its certificate."""
-    c = _parsed(certificate)
-    chains = _chains(data, c)
-    return estimate_series(chains, np.array(c.channel.matrix), labels=tuple(c.labels), confidence=confidence)
+    """Counts, frequencies and transitions of one true series: ``estimate`` for a single device."""
+    return estimate(data, certificate, confidence=confidence)
 
 
 def denoise_flips(
@@ -81,18 +217,8 @@ def denoise_flips(
 
     A class has no one law: name the chain that is believed as ``model``. Any start counts as a stationary one.
     """
-    c = _parsed(certificate)
-    believed = chain_of(model or model_from_dict(c.model))
-    if believed is None:
-        raise NotApplicableError("the certificate is for a class of chains, which has no one law; name one as model")
-    if c.data.part is True and believed.given_start is not None:
-        raise NotApplicableError(
-            "the model's start is for the first record of the series, and this is a later part of it; name a chain "
-            'with the start "stationary" as model'
-        )
-    channel = np.array(c.channel.matrix)
-    start = believed.stationary if believed.given_start is None else believed.given_start
-    return [posterior(chain, start, believed.transition, channel) for chain in _chains(data, c)]
+    device = _read(data, _verified(certificate, 1), 1)
+    return [probabilities for probabilities, _ in device.denoised(model)]
 
 
 def estimate_series(
@@ -100,100 +226,176 @@ def estimate_series(
 ) -> FlipEstimate:
     """Counts, frequencies and transitions of the true series, from arrays of sanitised states and a channel."""
     confidence = checks.probability(confidence, "confidence")
-    matrix = np.asarray(channel, dtype=float)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or np.linalg.cond(matrix) > 1e12:
-        raise ParameterError("the channel cannot be inverted: some states look the same in the output")
-    inverse, k = np.linalg.inv(matrix), len(matrix)
-    width = _normal(confidence)
-    outputs = np.sum([np.bincount(np.asarray(chain, dtype=np.int64), minlength=k) for chain in chains], axis=0)
-    records = int(outputs.sum())
+    inverse_of(channel)  # refused before anything is counted
+    codes = tuple(np.asarray(chain, dtype=np.int64) for chain in chains)
+    found = _pooled([Device(name="1", channel=np.asarray(channel, dtype=float), chains=codes)], confidence)
+    return found if labels is None else replace(found, labels=labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Device:
+    """A flipped series as it was read."""
+
+    name: str
+    channel: Matrix
+    chains: tuple[npt.NDArray[np.int64], ...]
+    """Pieces whose records are one step apart."""
+    rows: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    certificate: SeriesCertificate | None = None
+    source: object = None
+
+    @cached_property
+    def outputs(self) -> npt.NDArray[np.int64]:
+        """How often each state was sent."""
+        k = len(self.channel)
+        return np.asarray(sum(np.bincount(chain, minlength=k) for chain in self.chains), dtype=np.int64)
+
+    def denoised(self, model: Model | None) -> list[tuple[Floats, npt.NDArray[np.int64]]]:
+        """For each piece the probabilities of the true states, and the likeliest series as a whole."""
+        c = self.certificate
+        assert c is not None
+        believed = chain_of(model or model_from_dict(c.model))
+        if believed is None:
+            raise NotApplicableError(
+                "the certificate is for a class of chains, which has no one law; name the chain that is believed as "
+                "model, or with --model"
+            )
+        if believed.labels != tuple(c.labels):
+            raise ParameterError(
+                f"the model has the states {', '.join(believed.labels)}; the series has {', '.join(c.labels)}"
+            )
+        if c.data.part is True and believed.given_start is not None:
+            raise NotApplicableError(
+                "the model's start is for the first record of the series, and this is a later part of it; name a chain "
+                'with the start "stationary" as model'
+            )
+        start = believed.stationary if believed.given_start is None else believed.given_start
+        about = start, believed.transition, self.channel
+        return [
+            (posterior(chain, *about), np.asarray(best_path(chain, *about), dtype=np.int64)) for chain in self.chains
+        ]
+
+    def smoothed(self, model: Model | None) -> DeviceSeries:
+        """The series that a model makes of it. Behind a hole it begins anew."""
+        pieces = self.denoised(model)
+        c = self.certificate
+        assert c is not None
+        names = [name for name in (c.data.by, c.data.order) if name is not None]
+        keys = key_columns(self.source, names)
+        return DeviceSeries(
+            name=self.name,
+            rows=self.rows,
+            published=np.concatenate(self.chains),
+            probabilities=np.concatenate([probabilities for probabilities, _ in pieces]),
+            path=np.concatenate([path for _, path in pieces]),
+            keys=tuple((name, tuple(keys[name][row - 1] for row in self.rows.tolist())) for name in names),
+        )
+
+
+def _pooled(devices: Sequence[Device], confidence: float) -> FlipEstimate:
+    """Estimates from all devices together; records that passed the same channel are taken as one."""
+    k = len(devices[0].channel)
+    channels: dict[bytes, list[Device]] = {}
+    for device in devices:
+        channels.setdefault(device.channel.tobytes(), []).append(device)
+    groups = [
+        ChannelOutputs(alike[0].channel, np.sum([device.outputs for device in alike], axis=0, dtype=np.int64))
+        for alike in channels.values()
+    ]
+    records = sum(group.records for group in groups)
     if not records:
         raise ParameterError("the series is empty; at least one record is needed")
-    counts = outputs @ inverse
-    # Var(u) given the true state: Σ B·C² − [state is a]; between the least and the most it can be.
-    each = matrix @ inverse**2 - np.eye(k)
-    spread = np.clip(outputs @ (inverse**2 - inverse), records * each.min(axis=0), records * each.max(axis=0))
-    half = width * np.sqrt(np.maximum(spread, 0.0))
-    interval = Interval(value=counts, low=np.clip(counts - half, 0, records), high=np.clip(counts + half, 0, records))
+    counts = np.array([count_interval(groups, state, confidence) for state in range(k)]).T
+    chains = ([chain for device in alike for chain in device.chains] for alike in channels.values())
+    value, low, high = pair_sums(list(zip(groups, chains, strict=True))).interval(confidence)
     return FlipEstimate(
-        labels=labels or tuple(str(n) for n in range(k)),
+        labels=tuple(str(n) for n in range(k)),
         records=records,
         confidence=confidence,
-        counts=interval,
-        frequencies=Interval(value=counts / records, low=interval.low / records, high=interval.high / records),
-        transitions=_transitions(chains, inverse, width),
+        counts=Interval(value=counts[0], low=counts[1], high=counts[2]),
+        frequencies=Interval(value=counts[0] / records, low=counts[1] / records, high=counts[2] / records),
+        transitions=Interval(value=value, low=low, high=high),
+        devices=len(devices),
     )
 
 
-def _transitions(chains: States, inverse: Floats, width: float) -> Interval:
-    k = len(inverse)
-    indicators = [inverse[np.asarray(chain, dtype=np.int64)] for chain in chains if len(chain) > 1]
-    pairs = np.sum([u[:-1].T @ u[1:] for u in indicators], axis=0) if indicators else np.zeros((k, k))
-    out = Interval(value=np.full((k, k), np.nan), low=np.zeros((k, k)), high=np.ones((k, k)))
-    for a in range(k):
-        left = float(pairs[a].sum())
-        if not indicators or left < 1:
-            continue
-        for b in range(k):
-            p = float(pairs[a, b]) / left
-            # Linear in the error: what each pair adds to the numerator beyond its share of the denominator.
-            spread = sum(_spread(u[:, a], u[:, b], p, a == b) for u in indicators)
-            half = width * float(np.sqrt(max(spread, 0.0))) / left
-            out.value[a, b], out.low[a, b], out.high[a, b] = p, max(0.0, p - half), min(1.0, p + half)
-    return out
-
-
-def _spread(first: Floats, second: Floats, p: float, same: bool) -> float:
-    """An unbiased estimate of the variance of Σ u_t(a)·(u_{t+1}(b) − p), given the true series.
-
-    Terms two apart are independent; neighbours share a record. Means are 0, −p or 1−p times indicators, so their
-    squares and products have unbiased estimates too.
-    """
-    now, then = first[:-1], second[1:]
-    errors = now * (then - p)
-    total = float((errors**2).sum() - (now * (then * (1 - 2 * p) + p * p)).sum())
-    if len(errors) > 1:
-        middle = first[1:-1] * ((1.0 if same else 0.0) - p)
-        total += 2 * float((errors[:-1] * errors[1:]).sum() - (now[:-1] * middle * (second[2:] - p)).sum())
-    return total
-
-
-def _normal(confidence: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + confidence / 2))
-
-
-def _parsed(certificate: SeriesCertificate | dict[str, Any]) -> SeriesCertificate:
-    if not isinstance(certificate, SeriesCertificate):
-        if certificate.get("schema") != SERIES_SCHEMA:
-            raise CertificateError("the certificate is not one of a sanitised series, as pufferdp flip writes it")
-        certificate = SeriesCertificate.model_validate(certificate)
+def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
+    """A certificate that holds, of a series whose records were flipped each on its own."""
+    raw: Any = stated
+    if isinstance(stated, (str, os.PathLike)):
+        raw = read_certificate(stated)
+    elif isinstance(stated, SeriesCertificate):
+        raw = stated.to_dict()
+    name = f"certificate {os.fspath(stated)!r}" if isinstance(stated, (str, os.PathLike)) else f"certificate {number}"
+    if not isinstance(raw, dict) or raw.get("schema") != SERIES_SCHEMA:
+        raise CertificateError(f"{name} is not one of a sanitised series, as pufferdp flip writes it")
+    problems, _ = KIND.verify(raw)
+    if problems:
+        raise CertificateError(f"{name} does not hold, and nothing is estimated from it: {problems[0]}")
+    certificate = SeriesCertificate.model_validate(raw)
     if certificate.channel.noise is not None:
         raise NotApplicableError(
-            "the flips of this series are a chain, and estimates are for independent ones; its intervals would be wrong"
+            f"{name}: the flips of this series are a chain, and estimates are for independent ones; its intervals "
+            "would be wrong: flip without --noise-chain"
         )
+    try:
+        inverse_of(np.array(certificate.channel.matrix))
+    except NotApplicableError as error:
+        raise NotApplicableError(f"{name}: {error}") from None
     return certificate
 
 
-def _chains(data: object, c: SeriesCertificate) -> list[npt.NDArray[np.int64]]:
-    """The sanitised series as chains; the output names states, also where the model had bins."""
-    missing = "refuse" if c.data.missing == "refuse" else "hole"
-    by = c.data.by
+def _check_together(certificates: Sequence[SeriesCertificate]) -> None:
+    """Refuse series of different states, and one series that is given twice."""
+    seen: dict[str, int] = {}
+    for n, c in enumerate(certificates, start=1):
+        if c.labels != certificates[0].labels:
+            raise ParameterError(
+                f"series {n} has the states {', '.join(c.labels)}, and series 1 {', '.join(certificates[0].labels)}; "
+                "series are pooled where they have the same states: estimate from each kind by itself"
+            )
+        if c.sha256 in seen:
+            raise ParameterError(
+                f"certificates {seen[c.sha256]} and {n} are the same; a series that is counted twice makes intervals "
+                "too narrow: leave one out",
+                value=c.sha256,
+            )
+        seen[c.sha256] = n
+
+
+def _read(source: object, c: SeriesCertificate, number: int) -> Device:
+    """The flipped series as pieces; the output names states, also where the model had bins."""
     where = Layout(
         column=c.data.column,
         order=c.data.order,
-        by=by,
+        by=c.data.by,
         restart=c.data.gap,
-        missing=missing,
+        missing="refuse" if c.data.missing == "refuse" else "hole",
         step=c.data.step,
-        independent=by is not None,
+        independent=c.data.by is not None,
     )
-    return open_series(data, where).states(Coding(labels=tuple(c.labels)), pieces=True)
+    plain = where.order is None and where.by is None
+    pieces = open_series(source, where, rows=not plain).rows_of_states(Coding(labels=tuple(c.labels)))
+    name = os.fspath(source) if isinstance(source, (str, os.PathLike)) else str(number)
+    records = sum(len(rows) for rows, _ in pieces)
+    if records != c.data.records:
+        raise DataError(
+            f"series {name!r} has {records:,} records, and its certificate is of one with {c.data.records:,}: give "
+            "each series its own certificate, in the same order",
+            value=records,
+        )
+    return Device(
+        name=name,
+        channel=np.array(c.channel.matrix),
+        chains=tuple(codes for _, codes in pieces),
+        rows=np.concatenate([rows for rows, _ in pieces]),
+        certificate=c,
+        source=source,
+    )
 
 
 def _nullable(value: Any) -> Any:
-    """Lists of numbers, None in place of nan."""
+    """Numbers or lists of them, None in place of nan."""
     if isinstance(value, list):
         return [_nullable(item) for item in value]
     return None if math.isnan(value) else value

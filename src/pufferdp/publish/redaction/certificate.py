@@ -12,6 +12,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 from pufferdp.basics.adversary import Adversary
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import CertificatePart, LedgerPart, MechanismPart, SealedCertificate
+from pufferdp.publish.reading import columns_text
 
 
 class HidingPart(CertificatePart):
@@ -50,12 +51,17 @@ class SeriesPart(CertificatePart):
         default=None, description="what the promise rests on besides the model, because of how the data was read"
     )
 
+    kept: list[str] | None = Field(
+        default=None,
+        description="other columns that were written as they are; absent in certificates of earlier versions, which "
+        "copied every column",
+    )
+
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Certificates of earlier versions have neither, and no null in their place."""
-        return {
-            key: value for key, value in content(self).items() if value is not None or key not in ("step", "beliefs")
-        }
+        """Certificates of earlier versions have none of these, and no null in their place."""
+        later = ("step", "beliefs", "kept")
+        return {key: value for key, value in content(self).items() if value is not None or key not in later}
 
 
 class EarlierPart(CertificatePart):
@@ -108,12 +114,17 @@ def statement(adversary: Adversary, known: Sequence[int], epsilon: float, privat
     )
 
 
-def public_facts(chain: MarkovChain, rows: int) -> list[str]:
-    """What a redaction takes to be known to everyone."""
+def public_facts(chain: MarkovChain, rows: int, kept: Sequence[str] | None = None) -> list[str]:
+    """What a redaction takes to be known to everyone; ``kept`` is None where an earlier version copied all columns."""
+    columns = "the other columns of the data, which are copied as they are and not protected"
+    if kept is not None:
+        columns = "the columns that say whose and when a record is, where they are written beside it"
+    if kept:
+        columns += f", and the kept {columns_text(kept)}, which the promise does not cover"
     facts = [
         f"how many records there are ({rows}) and where values are missing",
         "which records are private, the model, the redaction probabilities and every number in this certificate",
-        "the other columns of the data, which are copied as they are and not protected",
+        columns,
         "a mark says that its record was redacted, and so something about its value: later releases from the same "
         "data must be calibrated on the tilted model",
     ]

@@ -98,6 +98,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         "after": "which redaction came before; its certificate can be verified by itself",
         "guarantee.private": "which rows stand at the private positions, where a column says the order",
         "mechanism.name": "which of the methods found the design; what it leaks follows from the design itself",
+        "data.kept": "which other columns were written; the promise says what is believed of them",
         "data.chains": "where the chains end; the leakage must be right for them",
     }
     row_unprovable: ClassVar[Mapping[str, str]] = {
@@ -189,6 +190,10 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         if made.data.get("beliefs") is not None:
             later = {"step": Stated(made.data["step"])} if made.data.get("step") is not None else {}
             later |= belief_claims(made.data, hiding.chain)
+        kept = made.data.get("kept")
+        if kept is not None:
+            check_kept(made.data)
+            later |= {"kept": Stated(kept)}
         promise = statement(adversary, known, epsilon, len(problem.private), after=after is not None)
         return {
             **self.head_claims(made),
@@ -216,7 +221,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             },
             "after": Stated(None if after is None else after.model_dump()),
             "mark": Stated(problem.mark),
-            "public": Exact(public_facts(hiding.chain, hiding.length)),
+            "public": Exact(public_facts(hiding.chain, hiding.length, kept)),
             "warnings": Stated(list(made.warnings)),
             "ledger": self.row_claims(problem, solution, made),
         }
@@ -317,6 +322,14 @@ def read_designs(raw: dict[str, Any]) -> list[Design]:
     if problems:
         raise CertificateError(f"the certificate does not hold: {problems[0]}")
     return list(KIND.solve(KIND.problem(RedactionCertificate.model_validate(raw)), silent))
+
+
+def check_kept(data: Mapping[str, Any]) -> None:
+    """Refuse kept columns that are written anyway, or twice."""
+    named = [data["column"], data["order"], data["by"]]
+    for n, name in enumerate(data["kept"]):
+        if name in named or name in data["kept"][:n]:
+            raise CertificateError(f"data.kept holds {name!r}, which is written already")
 
 
 def check_mark(mark: str, chain: MarkovChain) -> None:

@@ -18,7 +18,15 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DeliveryError, NotApplicableError, ParameterError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Coding, Layout, Place
-from pufferdp.data.rewrite import FLOW_ENDINGS, PlacedRows, Placement, Span, rewrite_file, rewrite_frame
+from pufferdp.data.rewrite import (
+    FLOW_ENDINGS,
+    PlacedRows,
+    Placement,
+    Span,
+    rewrite_file,
+    rewrite_frame,
+    written_columns,
+)
 from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
@@ -28,10 +36,11 @@ from pufferdp.models.files.json import model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import check_moves, check_people
+from pufferdp.publish.reading import beliefs, check_moves, check_people
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
+from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
 from pufferdp.publish.series_file import SeriesFile
 
@@ -101,7 +110,7 @@ def plan_redaction(
     model: Model,
     *,
     length: int,
-    private: Sequence[int],
+    private: Named | Sequence[Named],
     epsilon: float,
     method: str | None = None,
     adversary: str = "bdp",
@@ -113,7 +122,7 @@ def plan_redaction(
     Args:
         model: a Markov chain with a stationary start.
         length: records in the series.
-        private: the rows to hide, counted from 1.
+        private: the rows to hide, counted from 1; a design has no times.
         epsilon: the promise for each of them.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
@@ -123,7 +132,7 @@ def plan_redaction(
     hiding = RedactionProblem(
         chain=redactable(model),
         length=length,
-        private=tuple(private),
+        private=PrivateRecords.parse(private).only_rows,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         known=tuple(known),
@@ -137,8 +146,9 @@ def redact(
     *,
     model: Model,
     column: str,
-    private: Sequence[int],
+    private: Named | Sequence[Named],
     epsilon: float,
+    keep: Sequence[str] = (),
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     method: str | None = None,
@@ -166,8 +176,12 @@ def redact(
         data: a CSV or Parquet file, or a pandas, polars or pyarrow frame; its rows are written in their order.
         model: a Markov chain with a stationary start.
         column: the column with states or numbers.
-        private: the rows to hide, counted from 1 as the data has them; the value of each is always redacted.
+        private: the records to hide; the value of each is always redacted. Rows, counted from 1 as the data has them
+            (``1000``, ``"100-111"``), or where ``order`` holds times, times and ranges of them, both ends included:
+            ``"2024-05-03T08:00..2024-05-03T09:00"``, ``"2024-05-03"`` for the whole day, of everybody.
         epsilon: the promise for each of them.
+        keep: other columns to write, as they are; the promise believes that they tell nothing about ``column``.
+            Without it only ``column``, ``order`` and ``by`` are written.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
         overwrite: whether a file that is there already may be replaced.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
@@ -205,7 +219,8 @@ def redact(
             first=first,
             last=last,
         ),
-        private=tuple(checks.length(p, "private row") for p in private),
+        private=PrivateRecords.parse(private),
+        keep=(keep,) if isinstance(keep, str) else tuple(keep),
         known=tuple(checks.length(p, "known row") for p in known),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -227,6 +242,10 @@ class Placed:
 
     placement: Placement
     rows: PlacedRows
+    private: tuple[int, ...]
+    """The private rows, those of times as well."""
+    columns: tuple[str, ...]
+    """What is written."""
     marked: set[int] | None = None
     """The rows that an earlier redaction marked."""
 
@@ -237,7 +256,8 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
 
     model: Model
     reading: Reading
-    private: tuple[int, ...]
+    private: PrivateRecords
+    keep: tuple[str, ...]
     known: tuple[int, ...]
     epsilon: float
     adversary: Adversary
@@ -252,11 +272,14 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
 
     @cached_property
     def hiding(self) -> RedactionProblem:
-        """The promise, for as many records as must be there."""
+        """The promise, for as many records as must be there; where only times are named, for some row."""
+        rows = self.private.rows
+        if self.private.times and not rows:
+            rows = (max(self.known, default=0) + 1,)
         return RedactionProblem(
             chain=redactable(self.model),
-            length=max([1, *self.private, *self.known]),
-            private=self.private,
+            length=max([1, *rows, *self.known]),
+            private=rows,
             epsilon=self.epsilon,
             adversary=self.adversary,
             known=self.known,
@@ -294,7 +317,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         check_mark(self.mark, chain)
         _ = self.file
         _ = self.earlier
-        self.reading.check(chain)
+        self.private.check(self.reading.check(chain))
         if self.reading.is_part:
             raise NotApplicableError(
                 f"a redaction is of a whole series, and not of a stretch {self.reading.layout.stretch}: what comes "
@@ -320,18 +343,21 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         placement = Placement(
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
+        columns = written_columns(self.data, layout, self.keep)
         if layout.by is not None:
             check_people(chain, placement.series, placement.series.counts(placement.coding).records)
         check_moves(chain, placement.series)
         marked = None
         if self.earlier is not None:
             marked = marked_rows(self.published, self.reading.column, self.earlier.certificate.mark)
-        return Placed(placement=placement, rows=placement.find([*self.private, *self.known]), marked=marked)
+        private = self.private.rows_in(placement)
+        rows = placement.find([*private, *self.known])
+        return Placed(placement=placement, rows=rows, private=private, columns=columns, marked=marked)
 
     def problem(self, exact: Placed) -> RedactionRequest:
         """For the whole series; chains without private records are released as they are."""
-        placed, count = exact.rows, len(self.private)
-        rows = dict(zip(placed.positions, [*self.private, *self.known], strict=True))
+        placed, count = exact.rows, len(exact.private)
+        rows = dict(zip(placed.positions, [*exact.private, *self.known], strict=True))
         private = placed.positions[:count]
         if self.earlier is not None:
             before = self.earlier.rows(placed)
@@ -360,21 +386,25 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         else:
             assert exact.marked is not None
             spans = draw_again(blocks, self.earlier.design, placement, self.sampler, exact.marked)
-        rows = dict(zip(exact.rows.positions, [*self.private, *self.known], strict=True))
+        rows = dict(zip(exact.rows.positions, [*exact.private, *self.known], strict=True))
         row_at = None if placement.plain else _rows_at(blocks, placement, rows)
         frame, lost = None, ""
         if isinstance(self.data, (str, os.PathLike)):
-            data, column, mark = self.data, self.reading.column, self.mark
+            data, column, mark, columns = self.data, self.reading.column, self.mark, exact.columns
             assert self.file is not None
             try:
-                self.file.write(lambda path: rewrite_file(data, column, spans, mark, path), charged)
+                self.file.write(lambda path: rewrite_file(data, column, spans, mark, path, columns), charged)
             except DeliveryError as error:
                 rows_by_hand = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
                 lost = f"{error}; put the mark into these rows yourself, and no others: {rows_by_hand or 'none'}"
         else:
-            frame = rewrite_frame(self.data, self.reading.column, spans, self.mark)
+            frame = rewrite_frame(self.data, self.reading.column, spans, self.mark, exact.columns)
         warnings = [self.sampler.warning] if self.sampler.warning else []
-        made = Made(data=self.reading.facts((), 0), warnings=warnings, ledger=charged.row)
+        facts = self.reading.facts((), 0)
+        named = (facts["column"], facts["order"], facts["by"])
+        facts["kept"] = [name for name in exact.columns if name not in named]
+        facts["beliefs"] = beliefs(facts, problem.hiding.chain)
+        made = Made(data=facts, warnings=warnings, ledger=charged.row)
         redaction = Redaction(
             designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
             rows=exact.rows.count,

@@ -83,6 +83,19 @@ class Redaction(Paged):
         return tuple(positions) if self.row_at is None else tuple(self.row_at[position] for position in positions)
 
     @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that were written; None where nothing was, or where an earlier version copied all of them."""
+        if self.certificate is None or self.certificate.data.kept is None:
+            return None
+        data = self.certificate.data
+        return tuple(name for name in (data.by, data.order, data.column) if name is not None) + self.kept
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Other columns that were written as they are, which the promise does not cover."""
+        return () if self.certificate is None else tuple(self.certificate.data.kept or ())
+
+    @property
     def records(self) -> int:
         """Records that have a value."""
         return self.rows - self.missing
@@ -161,6 +174,8 @@ class Redaction(Paged):
             "private": list(self.private),
             "known": list(self.known),
             "mark": self.mark,
+            "columns": None if self.columns is None else list(self.columns),
+            "kept": list(self.kept),
             "states": list(hiding.chain.labels),
             "redaction_probabilities": self.probabilities() if self.rows <= LISTED else None,
             "blocks": [{"first": b.first, "redaction_probabilities": b.marks.tolist()} for b in self.blocks],

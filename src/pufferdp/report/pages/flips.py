@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
-from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Text
+from pufferdp.models.files.json import model_from_dict
+from pufferdp.publish.flips.design import ConstantAnswer, flippable
+from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
     from pufferdp.publish.flips.design import FlipDesign
+    from pufferdp.publish.flips.estimate import FlipEstimate
     from pufferdp.publish.flips.flip import Flip
 
 _MOST_CELLS: Final = 100
@@ -76,6 +79,7 @@ def _design(certificate: dict[str, Any]) -> dict[str, Any]:
         "mechanism": certificate["mechanism"]["name"],
         "epsilon": guarantee["epsilon"],
         "adversary": guarantee["adversary"],
+        "constant": vars(ConstantAnswer.best(flippable(model_from_dict(certificate["model"])))),
         **{name: channel[name] for name in ("loss", "expected_noise", "dp_loss")},
     }
 
@@ -118,7 +122,10 @@ def _sections(design: dict[str, Any], sees: str, comparison: PlainFlips | None) 
     knows = Adversary(design["adversary"]).knows
     return (
         Section(title="The promise", blocks=(promise(design["epsilon"], knows, sees),)),
-        Section(title="The accuracy", blocks=(Words((changes,), Medium.PAGES), *_channel(design), shades)),
+        Section(
+            title="The accuracy",
+            blocks=(Words((changes, *_constant(design)), Medium.PAGES), *_channel(design), shades),
+        ),
         *(() if comparison is None else (_otherwise(design, comparison),)),
     )
 
@@ -136,7 +143,19 @@ def _channel(design: dict[str, Any]) -> tuple[Block, ...]:
         f"change. DP loss of each record: {number(design['dp_loss'])}."
     )
     caption = "Probability of each published state, given the true one"
-    return Table(caption=caption, head=head, rows=tuple(rows)), Words((leaks,), Medium.TERMINAL)
+    words = Words((leaks, *_constant(design)), Medium.TERMINAL)
+    return Table(caption=caption, head=head, rows=tuple(rows)), words
+
+
+def _constant(design: dict[str, Any]) -> tuple[str, ...]:
+    """What to do instead, where flips change more records than one state for all of them would be wrong about."""
+    state, error = design["constant"]["state"], design["constant"]["error"]
+    if not design["expected_noise"] > error:
+        return ()
+    return (
+        f"One word would do better: {state!r} for every record is wrong for {100 * error:.4g} % of them, and leaks "
+        "nothing. Publish that, or allow a larger epsilon; flips are worth it where shares or changes are estimated.",
+    )
 
 
 def _channel_map(labels: list[str], matrix: list[list[float]]) -> Chart:
@@ -155,6 +174,74 @@ def _channel_map(labels: list[str], matrix: list[list[float]]) -> Chart:
         alt=f"Probability of each published state, given the true one: {stays}.",
         width=5.0,
         height=4.0,
+    )
+
+
+def estimate_page(estimate: FlipEstimate) -> Page:
+    """What flipped series say of the true ones."""
+    labels, shares, sure = estimate.labels, estimate.frequencies, f"{100 * estimate.confidence:g} %"
+    some = "1 series" if estimate.devices == 1 else f"{estimate.devices:,} series"
+    opening = (
+        f"{estimate.records:,} records of {some}. Each true number lies in its range with a confidence of {sure}, by "
+        "itself. This is made from what was published: it costs no budget.",
+    )
+    words = [
+        "Ranges are about the true records that were sent, whatever the model; those of transitions are approximate."
+    ]
+    if any(map(math.isnan, estimate.transitions.value.ravel())):
+        words.append("A transition without a number starts from a state of which the series say too little.")
+    table = Table(
+        caption="Share of the records in each state",
+        head=("state", "share", f"{sure} from", "to"),
+        rows=tuple(
+            (label, *(number(part[n]) for part in (shares.value, shares.low, shares.high)))
+            for n, label in enumerate(labels)
+        ),
+    )
+    moves = Table(
+        caption="How often each state follows each, with ranges",
+        head=("state", *(f"then {label}" for label in labels)),
+        rows=tuple((label, *(_ranged(estimate, a, b) for b in range(len(labels)))) for a, label in enumerate(labels)),
+    )
+    return Page(
+        title="Estimates from flipped series",
+        lead=f"{estimate.records:,} records, {some}",
+        opening=opening,
+        sections=(
+            Section(
+                title="States",
+                blocks=(table, Figure(make=lambda: estimate_chart(estimate), caption="The same, drawn.")),
+            ),
+            Section(title="Transitions", blocks=(moves, Words(tuple(words)))),
+        ),
+        data=estimate.to_dict(),
+    )
+
+
+def _ranged(estimate: FlipEstimate, a: int, b: int) -> str:
+    part = estimate.transitions
+    value = float(part.value[a, b])
+    shown = "?" if math.isnan(value) else number(value)
+    return f"{shown} ({number(float(part.low[a, b]))} to {number(float(part.high[a, b]))})"
+
+
+def estimate_chart(estimate: FlipEstimate) -> Chart:
+    """The share of each state with its range."""
+    shares, at = estimate.frequencies, tuple(float(n) for n in range(len(estimate.labels)))
+    low, high = (tuple(map(float, part)) for part in (shares.low, shares.high))
+    told = "; ".join(
+        f"{label} {number(a)} to {number(b)}" for label, a, b in zip(estimate.labels, low, high, strict=True)
+    )
+    return Chart(
+        title=f"Share of {estimate.records:,} true records, {100 * estimate.confidence:g} % ranges",
+        x=Axis(scale="names", names=estimate.labels),
+        y=Axis(name="share of the records", low=0.0, high=1.0),
+        layers=(
+            Bars(at=at, values=tuple(min(1.0, max(0.0, float(v))) for v in shares.value), kind="pale"),
+            Range(at=at, low=low, high=high),
+        ),
+        alt=f"Share of the true records in each state: {told}.",
+        height=3.4,
     )
 
 

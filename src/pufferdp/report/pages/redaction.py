@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.assess.surroundings import Output, Surroundings, surroundings
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
+from pufferdp.publish.reading import columns_text
 from pufferdp.publish.redaction.certificate import statement
 from pufferdp.publish.redaction.result import redaction_of
 from pufferdp.report.charts import Axis, Band, Chart, Layer, Line, Panels, Points, Rule
@@ -86,6 +87,13 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
         most = content["leakage_to"]["bdp"]
         much = "everything" if most is None else f"up to {number(most)}"
         sentences.append(f"Somebody who already knows other records may learn {much}; --adversary bdp bounds that.")
+    if content["columns"] is not None:
+        sentences.append(f"Writes the {columns_text(content['columns'])}.")
+    if content["kept"]:
+        sentences.append(
+            f"The promise does not cover the kept {columns_text(content['kept'])}, written as found: nothing hides "
+            "what can be told from there."
+        )
     return tuple(sentences)
 
 

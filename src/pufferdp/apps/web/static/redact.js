@@ -22,6 +22,7 @@ export async function make(panel, shared) {
   const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …")), chart = el("div", { className: "chart" }), made = el("div", { "aria-live": "polite" });
   const go = el("button", { type: "button", className: "main", text: "Redact the series", disabled: true, on: { click: () => redact() } });
   const budgets = new Budgets(shared);
+  const keep = el("fieldset", { hidden: true });
   const answer = el("section", { className: "card answer" }, headline, chart);
   const code = codeBox();
   const source = new Source(shared, { series: true, change: () => load() });
@@ -47,13 +48,27 @@ export async function make(panel, shared) {
           chosen,
         ),
         answer,
-        el("section", { className: "card" }, el("h2", { text: "Redact" }), note("Decides by fresh randomness which of the marked records are replaced by *, and writes the file anew."), budgets.root, go, made),
+        el("section", { className: "card" }, el("h2", { text: "Redact" }), note("Decides by fresh randomness which of the marked records are replaced by *, and writes the column anew."), keep, budgets.root, go, made),
         code.root,
       ),
     ),
   );
 
+  // Other columns could give a hidden record away, so none comes along unless it is ticked.
+  function offer() {
+    const others = (source.file?.columns ?? []).filter((name) => name !== source.column.value);
+    keep.hidden = !others.length;
+    clear(
+      keep,
+      el("legend", { text: "Other columns to keep" }),
+      note("Without a tick only the column itself is written. The promise does not cover what a kept column tells."),
+      ...others.map((name) => el("label", {}, el("input", { type: "checkbox", value: name }), ` ${name}`)),
+    );
+  }
+  const kept = () => [...keep.querySelectorAll("input:checked")].map((box) => box.value);
+
   async function load() {
+    offer();
     series = null;
     design = marked = null;
     hidden.clear();
@@ -183,7 +198,7 @@ export async function make(panel, shared) {
   async function redact() {
     go.disabled = true;
     try {
-      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, adversary: adversary.value, dataset: budgets.name, theme: theme() };
+      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, keep: kept(), adversary: adversary.value, dataset: budgets.name, theme: theme() };
       const found = await working(made, (hear, signal) => ask("redact", asked, hear, signal));
       marked = new Set(found.marked);
       show();

@@ -12,6 +12,7 @@ VERBS: Final = (
     "plan",
     "release",
     "flip",
+    "estimate",
     "redact",
     "flow",
     "verify",
@@ -26,7 +27,7 @@ VERBS: Final = (
     "demo",
     "ledger",
 )
-"""Each is a module of this folder, with a function or, of several verbs, an application of the same name."""
+"""Each is a module of the folder ``cli``, with a function or, of several verbs, an application of the same name."""
 _MODULES: Final = {"sign": "verify"}
 """Verbs that share a module with another."""
 
