@@ -211,6 +211,13 @@ def spare_folders(ledger: str | None) -> Iterator[Path]:
         yield Path(tempfile.gettempdir())
 
 
+def home_folder() -> Path:
+    """The user's own folder: ``PUFFERDP_HOME``, or one in the configuration folder. It may not be there yet."""
+    if "PUFFERDP_HOME" in os.environ:
+        return Path(os.environ["PUFFERDP_HOME"])
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pufferdp"
+
+
 def ignores_case(folder: Path) -> bool:
     """Whether a folder takes A and a for one name."""
     probe = folder / f".pufferdp-{secrets.token_hex(8)}-a"

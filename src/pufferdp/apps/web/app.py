@@ -11,6 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import PurePosixPath, PureWindowsPath
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
@@ -22,6 +23,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pufferdp.apps.web import commands, requests
+from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.guard import Guard, new_token
 from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
 from pufferdp.apps.web.workers import Worker, Workers
@@ -121,6 +123,7 @@ class Page:
             {
                 "version": importlib.metadata.version("pufferdp"),
                 "ledger": self.ledger,
+                "answers": None if self.ledger is None else AnswerFolder.of(self.ledger).pattern,
                 "largest": LARGEST,
                 "commands": {"ledger": commands.ledger(self.ledger)},
             }
@@ -279,11 +282,14 @@ class Lines(Response):
         """Send until the end, or until nobody listens."""
         work = asyncio.ensure_future(self._send(send))
         gone = asyncio.ensure_future(_gone(receive))
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finished = work.done()
-        for task in (work, gone):
-            task.cancel()
-        await asyncio.gather(work, gone, return_exceptions=True)
+        finished = False
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finished = work.done()
+        finally:  # also where the server ends and no longer waits for this
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
         if finished:
             work.result()  # an error of the server itself is not passed over
 
@@ -372,7 +378,16 @@ def serve(*, port: int, ledger: str | None, ready: Callable[[str], None]) -> Non
         timeout_graceful_shutdown=1,
     )
     ready(f"http://{HOST}:{port}/{token}/")
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(config).run(sockets=[listener])
+
+
+class Server(uvicorn.Server):
+    """A server that always ends its workers in order: a second Ctrl-C must not cut off what is charged."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; whoever asks again does not skip anything."""
+        super().handle_exit(sig, frame)
+        self.force_exit = False
 
 
 def bound(port: int) -> socket.socket:

@@ -1,7 +1,8 @@
 """Work is done in processes beside the server: it stays responsive, and work that nobody waits for can be ended.
 
 A worker is one process that does one job after the other. Whoever stops listening to a job stops it: the job is told
-to end at its next step, and its process is ended where that takes longer than ``PATIENCE``.
+to end at its next step, and its process is ended where that takes longer than ``PATIENCE``. A job that charges asks
+before it does. Once it may, it is never ended: everybody waits for it, also whoever ends the server.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from typing import Any, Final
+
+from pufferdp.basics.progress import CHARGING
 
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
@@ -32,6 +35,8 @@ class Worker:
         self._settling: asyncio.Task[None] | None = None
         self._sent: set[str] = set()
         self._jobs = 0
+        self._charging: asyncio.Event | None = None
+        """While a job may have charged: set once it has ended."""
 
     async def start(self) -> asyncio.subprocess.Process:
         """The process, a new one where there is none. Whoever stops waiting for it leaves it to the next."""
@@ -55,8 +60,23 @@ class Worker:
         finally:
             self._starting = None
         self._messages, self._sent, self._jobs = asyncio.Queue(), set(), 0
-        self._pump = asyncio.create_task(_pump(self._process, self._messages))
+        self._pump = asyncio.create_task(self._read(self._process, self._messages))
         return self._process
+
+    async def _read(self, process: asyncio.subprocess.Process, messages: asyncio.Queue[Message]) -> None:
+        """Whole messages from the process, so that whoever stops reading cannot stop in the middle of one."""
+        assert process.stdout is not None
+        alive = True
+        while alive:
+            try:
+                size = int.from_bytes(await process.stdout.readexactly(8), "big")
+                message = pickle.loads(await process.stdout.readexactly(size))
+            except (asyncio.IncompleteReadError, ConnectionError):
+                message, alive = ("broken", "the work ended unexpectedly, perhaps for want of memory"), False
+            if message[0] in ENDS and self._charging is not None:
+                self._charging.set()
+                self._charging = None
+            messages.put_nowait(message)
 
     async def ready(self) -> None:
         """Start the process unless it is at work already."""
@@ -81,6 +101,10 @@ class Worker:
                 while not ended:
                     message = await self._messages.get()
                     ended = message[0] in ENDS
+                    if message[0] == CHARGING:
+                        # No wait between the two: from here on the job is not ended any more.
+                        self._charging = asyncio.Event()
+                        process.stdin.write(_frame(("go", self._jobs, None)))
                     yield message
             finally:
                 if not ended:
@@ -89,6 +113,11 @@ class Worker:
     async def _settle(self, process: asyncio.subprocess.Process) -> None:
         """Let an abandoned job end, or end its process and have the next one ready."""
         assert process.stdin is not None
+        if self._charging is not None:
+            await self._charging.wait()
+            while not self._messages.empty():
+                self._messages.get_nowait()
+            return
         try:
             with suppress(ConnectionError):
                 process.stdin.write(_frame(("stop", self._jobs, None)))
@@ -100,24 +129,15 @@ class Worker:
             await self.start()
 
     async def close(self) -> None:
-        """End the process, whatever it is at, and read what it had still written."""
+        """End the process, unless it may have charged: then at its end. What it had still written is read."""
+        while self._charging is not None:
+            await self._charging.wait()
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
         if self._pump is not None:
             await self._pump
-
-
-async def _pump(process: asyncio.subprocess.Process, messages: asyncio.Queue[Message]) -> None:
-    """Whole messages from the process, so that whoever stops reading cannot stop in the middle of one."""
-    assert process.stdout is not None
-    try:
-        while True:
-            size = int.from_bytes(await process.stdout.readexactly(8), "big")
-            messages.put_nowait(pickle.loads(await process.stdout.readexactly(size)))
-    except asyncio.IncompleteReadError:
-        messages.put_nowait(("broken", "the work ended unexpectedly, perhaps for want of memory"))
 
 
 def _frame(message: object) -> bytes:
