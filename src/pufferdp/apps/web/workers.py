@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from pufferdp.basics.progress import CHARGING
+from pufferdp.basics.scratch import sweep
 
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
@@ -136,6 +137,7 @@ class Worker:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
+            await asyncio.to_thread(sweep)  # it could not do so itself
         if self._pump is not None:
             await self._pump
 
