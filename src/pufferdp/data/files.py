@@ -16,7 +16,16 @@ from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch_folder
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan, typed_condition
+from pufferdp.data.parts import (
+    Parts,
+    check_lines_of,
+    csv_scan,
+    find_parts,
+    identifier,
+    literal,
+    parquet_scan,
+    typed_condition,
+)
 from pufferdp.data.spark import is_spark_error
 
 _latest: list[weakref.ref[Any]] = []
@@ -147,6 +156,8 @@ def no_row_order(columns: Columns) -> DataError:
 
 
 def _column_names(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts) -> list[str]:
+    if parts.text:
+        check_lines_of(parts)
     with reading(repr(parts.name)):
         names = list(connection.sql(f"SELECT * FROM {scan}").columns)
     if parts.text and len(names) == 1 and any(mark in names[0] for mark in ",;|\t"):
