@@ -59,6 +59,11 @@ class Inputs:
         """Something that later jobs name by its key."""
         self.things[key] = thing
 
+    def forget(self, key: str) -> None:
+        """Something that no job names any more, unless it is sent again."""
+        self.things.pop(key, None)
+        self.models.pop(key, None)
+
     def file(self, key: str) -> MemoryFile:
         """A file that the server sent before the job that names it."""
         upload = self.things[key]

@@ -19,6 +19,8 @@ from pufferdp.basics.progress import CHARGING
 if TYPE_CHECKING:
     from pufferdp.apps.web.jobs import Inputs
 
+READY: Final = "ready"
+"""The first message of a process."""
 QUICK: Final = 0.1
 """Seconds between two words of progress."""
 
@@ -41,6 +43,10 @@ class WorkerContext:
         """The number of the job that is being done."""
         self._stopped = 0
         self._allowed = 0
+
+    def begin(self) -> None:
+        """The next job; its first word is told."""
+        self.job, self._told = self.job + 1, 0.0
 
     def __call__(self, words: str) -> None:
         """Progress, in a few words; quick steps are not told."""
@@ -106,16 +112,21 @@ def main() -> None:
     from pufferdp.apps.web.jobs import JOBS, Inputs
 
     inputs = Inputs()
+    context.send(READY, None)
     while (message := jobs.get()) is not None:
         kind, name, content = message
+        del message  # or an upload stays here until the next job
         if kind == "keep":
             inputs.keep(name, content)
-            continue
-        context.job += 1
-        with until_delivered() as signals:
-            _do(JOBS[name], inputs, context, content)
-        if signals:
-            break
+        elif kind == "forget":
+            inputs.forget(name)
+        else:
+            context.begin()
+            with until_delivered() as signals:
+                _do(JOBS[name], inputs, context, content)
+            if signals:
+                break
+        del content
 
 
 def _do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerContext, content: dict[str, Any]) -> None:
@@ -142,6 +153,7 @@ def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], co
             context.allow(message[1])
         else:
             jobs.put(message)
+        del message
     context.stop(sys.maxsize)  # the server is gone
     jobs.put(None)
 
