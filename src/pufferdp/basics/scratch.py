@@ -31,7 +31,7 @@ def scratch_folder() -> Path:
     if key not in _folders or not _folders[key][0].is_dir():
         sweep()
         if not _folders:
-            atexit.register(_remove)
+            atexit.register(remove)
         _folders[key] = _new()
     return _folders[key][0]
 
@@ -90,7 +90,8 @@ def _locked(handle: int) -> bool:
     return True
 
 
-def _remove() -> None:
+def remove() -> None:
+    """Remove what this process has made, where it ends without coming to its last line: by a signal."""
     for (process, _), (folder, _handle) in _folders.items():
         if process == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)
