@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.files import check_values
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import SealedCertificate
 from pufferdp.publish.kind import kind_of
@@ -32,5 +34,6 @@ def verify(
     ``wasserstein`` needs that function again: hand it over as ``query``.
     """
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    check_values(raw, CertificateError, "the certificate")
     problems, warnings = kind_of(raw.get("schema")).verify(raw, head, query=query)
     return Verification(not problems, tuple(problems), tuple(warnings))

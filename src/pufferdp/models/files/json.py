@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pufferdp.basics.errors import ModelError
-from pufferdp.basics.files import canonical_json, found_text, read_json, write_whole
+from pufferdp.basics.files import canonical_json, check_values, found_text, read_json, write_whole
 from pufferdp.models.base import Model, model_types
 
 Row = list[float]
@@ -53,6 +53,8 @@ def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -
     """
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
+    check_values(raw, ModelError, "the model")
+    check_values(raw.get("fitted"), ModelError, "fitted", finite=True)
     kind, types = raw.get("type"), model_types()
     if kind is None:
         raise ModelError(f"type is missing; it must be one of {', '.join(types)}", value=raw)
