@@ -124,7 +124,7 @@ def test_ledger_exports(tmp_path: Path) -> None:
     ("content", "words"),
     [
         ({"states": ["a\ud800", "b"]}, "no Unicode"),
-        ({"start": [2**70, 1]}, "beyond 2\\^63"),
+        ({"fitted": {"rows": 2**70}}, "beyond 2\\^63"),
         ({"fitted": {"digest": float("nan")}}, "fitted holds nan"),
     ],
 )

@@ -53,17 +53,19 @@ def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -
     """
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
-    check_values(raw, ModelError, "the model")
-    check_values(raw.get("fitted"), ModelError, "fitted", finite=True)
     kind, types = raw.get("type"), model_types()
     if kind is None:
         raise ModelError(f"type is missing; it must be one of {', '.join(types)}", value=raw)
     if not isinstance(kind, str) or kind not in types:
         raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(types)}", value=kind)
     try:
-        return types[kind].from_dict(raw, None if folder is None else Path(folder))
+        model = types[kind].from_dict(raw, None if folder is None else Path(folder))
     except ValidationError as error:
         raise ModelError(f"{plain_errors(error)[0]} (in a {kind} file)", value=raw) from None
+    # What its own checks have passed over: names and facts that could not be written down again.
+    check_values(raw, ModelError, "the model")
+    check_values(raw.get("fitted"), ModelError, "fitted", finite=True)
+    return model
 
 
 _RULES: Final = {
