@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.assess.audit.beliefs import Belief, beliefs_of
+from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.mechanisms.function import RunBudget
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
@@ -114,6 +114,9 @@ class AuditReport(Paged):
     """Adversaries tried with few runs, to find the worst. They cost no confidence."""
     calls: int
     """Data sets put through the mechanism."""
+    responds: bool = True
+    """False where nothing showed that the output depends on the data, not even between data sets of no common record.
+    """
 
     @property
     def lower(self) -> float:
@@ -153,6 +156,8 @@ class AuditReport(Paged):
                 "lower": self.claim_lower,
                 "refuted": self.refuted,
             },
+            "refuted": self.refuted,
+            "responds": self.responds,
             "mechanism": self.mechanism,
             "adversary": str(self.adversary),
             "length": self.length,
@@ -200,6 +205,8 @@ def audit_mechanism(
         model: what is believed about the data.
         mechanism: an object with ``name``, ``dp_loss`` and ``run``; a function of one data set; or a text:
             ``laplace:QUERY``, ``flip:R0,R1``, ``redact:ROW:EPSILON``, ``python:MODULE:FUNCTION``, ``command:COMMAND``.
+            Functions and commands get states by their names, as data has them; an object made by
+            ``outside_mechanism`` gets what it was made for.
         length: records of a series; other models know their records.
         dp_epsilon: the DP loss that is claimed; by default what the mechanism says of itself.
         dp_delta: the delta that is claimed beside ``dp_epsilon``. An event then proves no more than what is left of its
@@ -229,7 +236,7 @@ def audit_mechanism(
     beliefs = beliefs_of(model, length, clip)
     # Twice the audit's own: it plans with what runs take, and a mechanism that suddenly takes longer is ended.
     allowed = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
-    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed)
+    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(beliefs[0]))
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")
@@ -260,6 +267,10 @@ def audit_mechanism(
             )
             for kind, share in zip(kinds, shares, strict=True)
         ]
+        responds = True
+        if known is None and all(finding.lower == 0 for finding in findings):
+            progress("asking whether it depends on the data at all")
+            responds = laboratory.responds(opposite_records(beliefs[0]), 1 - confidence)
     finally:
         if made is not mechanism and hasattr(made, "close"):
             made.close()
@@ -283,6 +294,7 @@ def audit_mechanism(
         tests=len(kinds),
         tried=sum(finding.tried for finding in findings),
         calls=budget.spent,
+        responds=responds,
     )
 
 
@@ -294,12 +306,13 @@ def _mechanism(
     noise: np.random.Generator,
     clip: tuple[float, float] | None,
     allowed: RunBudget,
+    values: Sequence[object] | None,
 ) -> AuditedMechanism:
     if isinstance(given, str) and given.partition(":")[0] not in _OUTSIDE:
         return known_mechanism(given, model, length, claimed, noise, clip)
     if isinstance(given, AuditedMechanism):
         return given
-    return outside_mechanism(given, dp_loss=claimed, budget=allowed)
+    return outside_mechanism(given, dp_loss=claimed, values=values, budget=allowed)
 
 
 def _targets(record: int | None, known: KnownMechanism | None, belief: Belief) -> tuple[int, ...] | None:

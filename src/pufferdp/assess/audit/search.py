@@ -18,7 +18,7 @@ import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief
 from pufferdp.assess.audit.events import Bound, Choice, bound, choose_event
-from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs
+from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
@@ -163,6 +163,28 @@ class Experiment:
             for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
         return bound((hits[0], hits[1]), sizes, delta, self.slack)
+
+    def responds(self, records: Sequence[Records], delta: float) -> bool:
+        """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
+
+        An event is chosen on half of the runs and tested on the other half, for each data set and the first.
+        """
+        runs = max(LEAST, min(1000, self.budget.runs(0.1) // (2 * len(records))))
+        halves = [[self._repeated(row, runs) for _ in range(2)] for row in records]
+        for other in halves[1:]:
+            choice = choose_event(halves[0][0], other[0], runs)
+            if choice is None:
+                continue
+            pair = (other[1], halves[0][1]) if choice.swapped else (halves[0][1], other[1])
+            hits = tuple(int(choice.event(part).sum()) for part in pair)
+            if bound((hits[0], hits[1]), (runs, runs), delta / max(1, len(halves) - 1)).lower > 0:
+                return True
+        return False
+
+    def _repeated(self, row: Records, runs: int) -> Outputs:
+        self.budget.spent += runs
+        same: Records = row[np.zeros(runs, dtype=np.int64)]
+        return _checked(self.mechanism.run(same), runs)
 
 
 def _checked(outputs: Outputs, rows: int) -> Outputs:
