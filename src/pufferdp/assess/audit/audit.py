@@ -24,7 +24,7 @@ from pufferdp.assess.audit.search import AuditFinding, Budget, Experiment, find,
 from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.curves import EVERY_ALGORITHM
@@ -179,6 +179,8 @@ CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
 _CLAIM: Final = 0.25
 """Share of the runs that goes into the DP claim itself."""
+_LATE: Final = 1.1
+"""The time that a mechanism may take, as a share of the time of the audit."""
 _OUTSIDE: Final = ("python", "command")
 
 
@@ -234,8 +236,8 @@ def audit_mechanism(
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     beliefs = beliefs_of(model, length, clip)
-    # Twice the audit's own: it plans with what runs take, and a mechanism that suddenly takes longer is ended.
-    allowed = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
+    # A little more than the audit's own: it plans with what runs take, and one that suddenly takes longer is ended.
+    allowed = RunBudget(seconds=_LATE * budget.seconds, calls=2 * budget.calls)
     made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(beliefs[0]))
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
@@ -271,6 +273,10 @@ def audit_mechanism(
         if known is None and all(finding.lower == 0 for finding in findings):
             progress("asking whether it depends on the data at all")
             responds = laboratory.responds(opposite_records(beliefs[0]), 1 - confidence)
+    except RefusedError as error:
+        if made is mechanism:
+            raise
+        raise MechanismError(f"{error}; nothing was proved, neither for the claim nor against it") from None
     finally:
         if made is not mechanism and hasattr(made, "close"):
             made.close()
