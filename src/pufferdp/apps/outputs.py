@@ -22,7 +22,16 @@ import typer
 
 from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import Interrupted
-from pufferdp.basics.places import Place, check_apart, check_place, check_streams, folded, named_files, spare_folders
+from pufferdp.basics.places import (
+    Place,
+    check_apart,
+    check_place,
+    check_streams,
+    folded,
+    named_files,
+    spare_folders,
+    sync,
+)
 
 R = TypeVar("R")
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
@@ -191,11 +200,11 @@ class Outputs:
             except (OSError, ValueError):
                 silence(sys.stderr)
         if self._charged:
-            title = _title(os.path.basename(self._ledger_file or "pufferdp-ledger"), receipt)
+            title = answer_title(os.path.basename(self._ledger_file or "pufferdp-ledger"), receipt)
             here = [] if self._ledger_file else [Path()]
             for folder in (*here, *spare_folders(self._ledger_file)):
                 with suppress(OSError):
-                    return f"in {str(_write_new(folder, title, text))!r}"
+                    return f"in {str(write_new(folder, title, text.encode()))!r}"
         return "lost: nothing could be written anywhere"
 
 
@@ -332,31 +341,34 @@ def _short(title: str, name: str) -> str:
     return f"{name[: _LONGEST - 40]}~{digest}"
 
 
-def _title(ledger: str, receipt: Mapping[str, Any] | None) -> str:
+def answer_title(ledger: str, receipt: Mapping[str, Any] | None) -> str:
+    """What a file with a charged answer is called, before its ending: by its ledger, its data set and its row."""
     if receipt is None:
         return f"{ledger}-answers"[:_LONGEST]
     name = file_names([str(receipt["dataset"])])[str(receipt["dataset"])].removesuffix(".json")
     return f"{ledger[:_LONGEST]}-{name}"[: _LONGEST + 20] + f"-row-{receipt['position']}"
 
 
-def _write_new(folder: Path, title: str, text: str) -> Path:
-    """Write a file that only its owner can read, under a name that is free."""
+def write_new(folder: Path, title: str, content: bytes, ending: str = ".json") -> Path:
+    """Write a file that only its owner can read, under a name that is free; it is on disk when this returns."""
     for more in ("", *(f"-{n}" for n in range(2, 1000))):
-        path = folder / f"{title}{more}.json"
+        path = folder / f"{title}{more}{ending}"
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         except FileExistsError:
             continue
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(text.encode())
+                file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:
             path.unlink()
             raise
+        with suppress(OSError):  # not every system opens folders
+            sync(folder)
         return path
-    raise FileExistsError(f"every name like {title}.json is taken")
+    raise FileExistsError(f"every name like {title}{ending} is taken")
 
 
 def _check_libraries(name: str) -> None:

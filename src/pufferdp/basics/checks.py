@@ -12,6 +12,8 @@ LARGEST: Final = 1e100
 """Numbers are clipped to no more than this: sums and noise for 2^53 records then still fit a double."""
 MOST_RECORDS: Final = 2**53
 """The longest chain: whole numbers up to here are exact in a double."""
+SMALLEST_PROBABILITY: Final = 1e-300
+"""What is divided among many coordinates must not become 0."""
 SMALLEST_EPSILON: Final = 1e-9
 """Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
 
@@ -90,6 +92,10 @@ def probability(value: SupportsFloat | str, name: str) -> float:
     number = any_number(name, value)
     if not 0 < number < 1:
         raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
+    if number < SMALLEST_PROBABILITY:
+        raise ParameterError(
+            f"{name} is {number:g}; below {SMALLEST_PROBABILITY:g} shares of it are no numbers any more", value=value
+        )
     return number
 
 
@@ -100,9 +106,12 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
     except ValueError:
         whole = None
     number = any_number(name, value) if whole is None else whole
-    inside = math.isfinite(number) and number == int(number) and least <= number <= MOST_RECORDS
+    # In this order: a whole number may be too large for a double, and a double may be infinite.
+    inside = least <= number <= MOST_RECORDS and number == int(number)
     if isinstance(value, bool) or not inside:
-        raise ParameterError(f"{name} is {value}; it must be a whole number from {least} to 2^53", value=value)
+        raise ParameterError(
+            f"{name} is {str(value)[:40]}; it must be a whole number from {least} to 2^53", value=value
+        )
     return int(number)
 
 

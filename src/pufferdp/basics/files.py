@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
+from typing import Final
 
-from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.errors import InputError, ModelError, ParameterError
 from pufferdp.basics.places import check_place
+
+LARGEST_WHOLE: Final = 2**63
+"""Whole numbers from here on fit into no database and no column."""
 
 
 def read_json(path: str | os.PathLike[str], what: str) -> object:
@@ -29,6 +34,29 @@ def read_json(path: str | os.PathLike[str], what: str) -> object:
         raise ModelError(f"{what} {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None
     except (ValueError, RecursionError):
         raise ModelError(f"{what} {str(path)!r} is not JSON: a number is too long or the nesting too deep") from None
+
+
+def check_values(content: object, error: type[InputError], what: str, *, finite: bool = False) -> None:
+    """Refuse numbers and texts from JSON that no file of ours can hold: Python reads them, and nobody else does.
+
+    With ``finite`` NaN and Infinity too, where nobody says so in better words later.
+    """
+    values = [content]
+    while values:
+        value = values.pop()
+        if isinstance(value, dict):
+            values += [*value.keys(), *value.values()]
+        elif isinstance(value, (list, tuple)):
+            values += value
+        elif isinstance(value, int) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
+            raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or mend it", value=value)
+        elif finite and isinstance(value, float) and not math.isfinite(value):
+            raise error(f"{what} holds {value}, which JSON has not; give a finite number", value=value)
+        elif isinstance(value, str) and not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise error(f"{what} holds the text {ascii(value)[:60]}, which is no Unicode; mend it") from None
 
 
 def found_text(value: object) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.scratch import scratch
 
 _LEDGER_FILES: Final = ("", "-wal", "-shm", "-journal")
 """What SQLite has beside a database."""
@@ -48,8 +49,8 @@ class Place:
         Raises OSError; FileExistsError where a file has come to the place in the meantime.
         """
         if self.device:
-            with tempfile.TemporaryDirectory(prefix="pufferdp-") as folder:
-                made = Path(folder) / f"output{_endings(self.path)}"
+            with scratch() as folder:
+                made = folder / f"output{_endings(self.path)}"
                 result = write(made)
                 with made.open("rb") as source, self.target.open("wb") as sink:
                     shutil.copyfileobj(source, sink)
@@ -209,6 +210,13 @@ def spare_folders(ledger: str | None) -> Iterator[Path]:
             yield Path(os.path.realpath(ledger)).parent
     with suppress(OSError):  # there may be no folder at all that can be written
         yield Path(tempfile.gettempdir())
+
+
+def home_folder() -> Path:
+    """The user's own folder: ``PUFFERDP_HOME``, or one in the configuration folder. It may not be there yet."""
+    if "PUFFERDP_HOME" in os.environ:
+        return Path(os.environ["PUFFERDP_HOME"])
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pufferdp"
 
 
 def ignores_case(folder: Path) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Coding, Layout, read_distance, shorten
 from pufferdp.data.matching import keys_of, shown
-from pufferdp.data.parts import MISSING_TEXTS
+from pufferdp.data.parts import LONGEST_LINE, MISSING_TEXTS, check_line
 from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, moment_text, read_last, read_moment
 from pufferdp.data.rewrite import Codes
 from pufferdp.models.chain import Move
@@ -57,7 +57,8 @@ def change_lines(
     date for whoever wants to know how far a stream came that was broken off. ``refuse`` is called with the moves of
     each block before the block is written; without it nobody looks at moves.
     """
-    header = source.readline()
+    header = source.readline(LONGEST_LINE + 1)
+    check_line(header.rstrip(b"\r\n"), 1, "the stream")
     if not header.strip():
         raise DataError("the stream is empty; a header and one record a line are needed")
     try:
@@ -166,16 +167,23 @@ def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequ
         block = rest + block
         cut = block.rfind(b"\n") + 1
         rest, block = block[cut:], block[:cut]
+        check_line(rest, passed.line + 1 + block.count(b"\n"), "the stream")
         if b'"' in block or b'"' in rest:
-            lines = itertools.chain(
-                io.BytesIO(block + rest + source.readline()), iter(source.readline, b"")
-            )  # a quoted field may go on over lines
+            # A quoted field may go on over lines.
+            lines = itertools.chain(io.BytesIO(block + rest + _line(source)), iter(lambda: _line(source), b""))
             yield from _quoted((_text(line, passed) for line in lines), width, passed)
             return
         if block:
             yield _split(block, width, passed)
     if rest:
         yield _split(rest + b"\n", width, passed)
+
+
+def _line(source: BinaryIO) -> bytes:
+    line = source.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise DataError(f"a line of the stream is longer than {LONGEST_LINE:,} bytes; this is no table of records")
+    return line
 
 
 def _split(block: bytes, width: int, passed: Passed) -> list[Sequence[str]]:
@@ -194,11 +202,20 @@ def _split(block: bytes, width: int, passed: Passed) -> list[Sequence[str]]:
 
 def _quoted(lines: Iterator[str], width: int, passed: Passed) -> Iterator[list[Sequence[str]]]:
     reader = csv.reader(lines)
-    while rows := list(itertools.islice(reader, _ROWS)):
+    while rows := _next_rows(reader, passed):
         for n, row in enumerate(rows):
             if len(row) != width:
                 raise _fields(passed.line + n + 1, len(row), width)
         yield list(zip(*rows, strict=True))
+
+
+def _next_rows(reader: Iterator[list[str]], passed: Passed) -> list[list[str]]:
+    try:
+        return list(itertools.islice(reader, _ROWS))
+    except csv.Error:  # its message may repeat data
+        raise DataError(
+            f"the stream cannot be parsed after line {passed.line}: a field is too long, or a quote is not closed"
+        ) from None
 
 
 def _fields(line: int, count: int, width: int) -> DataError:

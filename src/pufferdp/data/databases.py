@@ -7,7 +7,6 @@ A table passes through a file that only its owner can read and that is gone when
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import duckdb
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.scratch import scratch
 from pufferdp.data import files
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.parts import identifier, literal, typed_condition, untyped_condition
@@ -176,8 +176,8 @@ def _lines(rows: Iterable[tuple[Any, ...]], columns: Columns) -> Iterator[bytes]
 @contextmanager
 def _through_a_file(types: Mapping[str, str], *, untyped: bool = False) -> Iterator[tuple[BinaryIO, Load]]:
     """A file to write lines to, every field quoted but missing ones, and a call that loads what was written."""
-    with tempfile.TemporaryDirectory(prefix="pufferdp-") as folder:
-        path = Path(folder) / "table.csv"
+    with scratch() as folder:
+        path = folder / "table.csv"
 
         def load() -> duckdb.DuckDBPyRelation:
             file.flush()

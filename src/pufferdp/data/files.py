@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +13,19 @@ from typing import Any
 import duckdb
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.scratch import scratch_folder
 from pufferdp.data.layout import Columns, check_columns, shorten
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.parts import Parts, csv_scan, find_parts, identifier, literal, parquet_scan, typed_condition
+from pufferdp.data.parts import (
+    Parts,
+    check_lines_of,
+    csv_scan,
+    find_parts,
+    identifier,
+    literal,
+    parquet_scan,
+    typed_condition,
+)
 from pufferdp.data.spark import is_spark_error
 
 _latest: list[weakref.ref[Any]] = []
@@ -36,10 +45,9 @@ def scanned() -> float | None:
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A private database in memory that may spill to the temporary folder, never to the working folder."""
+    """A private database in memory that may spill to a folder of our own."""
     connection = duckdb.connect()
-    spill = os.path.join(tempfile.gettempdir(), f"pufferdp-{os.getpid()}")
-    connection.execute(f"SET temp_directory = {literal(spill)}")
+    connection.execute(f"SET temp_directory = {literal(_spill_folder())}")
     if limit := os.environ.get("PUFFERDP_MEMORY"):
         try:
             connection.execute(f"SET memory_limit = {literal(limit)}")
@@ -53,6 +61,14 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection.execute("SET TimeZone = 'UTC'")
     watch(connection)
     return connection
+
+
+def _spill_folder() -> str:
+    """Where DuckDB puts what does not fit into memory: rows as they are, so for nobody else; nowhere if it must be."""
+    try:
+        return str(scratch_folder())
+    except OSError:
+        return ""
 
 
 @contextmanager
@@ -147,6 +163,8 @@ def no_row_order(columns: Columns) -> DataError:
 
 
 def _column_names(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts) -> list[str]:
+    if parts.text:
+        check_lines_of(parts)
     with reading(repr(parts.name)):
         names = list(connection.sql(f"SELECT * FROM {scan}").columns)
     if parts.text and len(names) == 1 and any(mark in names[0] for mark in ",;|\t"):

@@ -6,13 +6,13 @@ import csv
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.scratch import scratch
 from pufferdp.data.parts import Parts
 
 ENDINGS: Final = (".csv", ".tsv", ".txt")
@@ -50,14 +50,10 @@ class MemoryFile:
             finally:
                 os.close(handle)
         else:
-            handle, path = tempfile.mkstemp(prefix="pufferdp-")
-            try:
-                with os.fdopen(handle, "wb") as out:
-                    out.write(self.content)
-                yield Parts(name=self.name, paths=(path,), text=True, tabs=tabs)
-            finally:
-                with suppress(OSError):
-                    os.unlink(path)
+            with scratch() as folder:
+                path = folder / "upload"
+                path.write_bytes(self.content)
+                yield Parts(name=self.name, paths=(str(path),), text=True, tabs=tabs)
 
     def written(self, header: list[str], rows: Iterator[tuple[object, ...]]) -> MemoryFile:
         """A file of this name with other rows; None becomes an empty field, which reads as missing again."""

@@ -9,7 +9,9 @@ without a finite place pass too, and are refused there.
 from __future__ import annotations
 
 import glob
+import gzip
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,13 @@ from pufferdp.data.ranges import Moment, moment_text, read_last, read_moment
 
 _TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 _ACCEPTED = ".csv, .tsv or .txt (also with .gz), .parquet, .sqlite or .db (FILE::TABLE), or a folder of .parquet files"
+MOST_COLUMNS: Final = 10_000
+"""Columns of a text file; a reader that guesses takes time and memory that grow faster than their number."""
+LONGEST_LINE: Final = 2_000_000
+"""Bytes of one line of text."""
+_SAMPLE: Final = 20_480
+"""Lines that are looked at before anything is guessed from them."""
+_BLOCK: Final = 1 << 22
 MISSING_TEXTS = ("", "NA", "NaN", "nan", "null", "None")
 
 
@@ -108,7 +117,8 @@ def csv_scan(parts: Parts, texts: tuple[str, ...] = (), whole: bool = False) -> 
         f"nullstr = [{', '.join(literal(text) for text in MISSING_TEXTS)}]",
         "allow_quoted_nulls = true",
         "hive_partitioning = false",
-        f"sample_size = {-1 if whole else 20480}",
+        f"sample_size = {-1 if whole else _SAMPLE}",
+        f"max_line_size = {LONGEST_LINE}",
     ]
     if len(parts.paths) > 1:
         options.append("union_by_name = true")
@@ -117,6 +127,40 @@ def csv_scan(parts: Parts, texts: tuple[str, ...] = (), whole: bool = False) -> 
     if texts:
         options.append("types = {" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in texts) + "}")
     return f"read_csv([{', '.join(literal(path) for path in parts.paths)}], {', '.join(options)})"
+
+
+def check_lines_of(parts: Parts) -> None:
+    """Refuse text that is no table which anybody would want read, before a reader guesses what it is."""
+    for path in parts.paths:
+        try:
+            _check_lines(path, parts.name)
+        except (OSError, EOFError, zlib.error):
+            continue  # whoever reads it says so
+
+
+def _check_lines(path: str, name: str) -> None:
+    lines, rest = 0, b""
+    with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
+        while lines < _SAMPLE and (block := file.read(_BLOCK)):
+            *whole, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
+            for n, line in enumerate((*whole, rest)):
+                check_line(line, lines + n + 1, repr(name))
+            lines += len(whole)
+
+
+def check_line(line: bytes, number: int, what: str) -> None:
+    """Refuse a line that is too long or has too many fields."""
+    if len(line) > LONGEST_LINE:
+        raise DataError(f"line {number} of {what} is longer than {LONGEST_LINE:,} bytes; this is no table of records")
+    # Only a long line can have so many fields, and only such a line is worth a second look.
+    if len(line) > MOST_COLUMNS:
+        fields = 1 + max(line.count(mark) for mark in (b",", b";", b"|", b"\t"))
+        if fields > MOST_COLUMNS:
+            raise DataError(
+                f"line {number} of {what} has {fields:,} fields, and a table may have {MOST_COLUMNS:,} columns; write "
+                "the columns that are needed to a file of their own",
+                value=fields,
+            )
 
 
 def literal(text: str) -> str:

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import LedgerError, ModelError, PufferdpError
-from pufferdp.basics.files import found_text, read_json, write_whole
+from pufferdp.basics.files import check_values, found_text, read_json, write_whole
 from pufferdp.data.ranges import EVERYTHING
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.hash_chain import can_be_name
@@ -129,6 +129,7 @@ def read_export(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         schema = raw.get("schema") if isinstance(raw, dict) else None
         raise LedgerError(f"{str(path)!r} is not a ledger export: its schema is {found_text(schema)}, not {SCHEMA!r}")
+    check_values(raw, LedgerError, repr(str(path)))
     for name, table in _TABLES.items():
         rows = raw.get(name) if table.since == 1 else raw.setdefault(name, [])
         kinds: list[type] = [int if column in table.integers else str for column in table.columns]

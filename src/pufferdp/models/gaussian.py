@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, read_only
+from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.models.base import LayoutOptions, Lengths, Model, record_names, refuse_unnamed
 from pufferdp.models.chain import number_array
@@ -168,6 +169,8 @@ class Gaussian(NumberModel):
         centre = number_array(mean, "mean")
         if centre.ndim != 1 or centre.size == 0 or not np.isfinite(centre).all():
             raise ModelError("mean must be a list of finite numbers, one a record", value=mean)
+        if np.abs(centre).max() > LARGEST:
+            raise ModelError(f"mean has a number beyond {LARGEST:g}; measure the records in another unit", value=mean)
         fields = {
             "mean": read_only(centre),
             "covariance": read_only(_covariance(covariance, len(centre))),
@@ -317,6 +320,13 @@ def _covariance(value: object, n: int) -> Floats:
         i = int(np.argmin(variance))
         raise ModelError(
             f"the variance of record {i + 1} is {variance[i]:g}; it must be above 0: leave out a record that is known",
+            value=value,
+        )
+    if variance.min() < 1 / LARGEST or np.abs(matrix).max() > LARGEST:
+        raise ModelError(
+            f"covariance has entries from {variance.min():g} to {np.abs(matrix).max():g}; variances below "
+            f"{1 / LARGEST:g} and numbers beyond {LARGEST:g} are no doubles any more when they are multiplied: measure "
+            "the records in another unit",
             value=value,
         )
     sd = np.sqrt(variance)

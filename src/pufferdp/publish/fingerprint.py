@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import os
 import secrets
-from pathlib import Path
 from typing import Any
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.files import canonical_json
+from pufferdp.basics.places import home_folder
 
 
 def data_digest(counts: dict[str, int]) -> dict[str, str]:
@@ -50,14 +50,8 @@ def _name(key: bytes) -> str:
     return hashlib.sha256(b"pufferdp key name" + key).hexdigest()[:16]
 
 
-def _home() -> Path:
-    if "PUFFERDP_HOME" in os.environ:
-        return Path(os.environ["PUFFERDP_HOME"])
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "pufferdp"
-
-
 def _secret() -> bytes:
-    path = _home() / "secret"
+    path = home_folder() / "secret"
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:

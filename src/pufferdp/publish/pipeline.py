@@ -2,7 +2,8 @@
 
 Whatever can be refused without the data is refused before it is read, and the charge is on disk before anything is
 drawn: a crash from there on loses the release, never the charge. Ctrl-C waits from the charge until the release is
-made, and whatever else goes wrong in between is a DeliveryError, which says what was charged.
+made, nobody who listens to the progress can stop it any more, and whatever else goes wrong in between is a
+DeliveryError, which says what was charged.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
-from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.progress import CHARGING, Progress, silent
 from pufferdp.data.layout import Layout, Place, check_pair_states
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
@@ -219,6 +220,8 @@ class Publication(ABC, Generic[P, S, E, R]):
         problem = self.problem(exact)
         solution = self.solve(problem, exact)
         with self.room(exact), held():
+            if self.account.has_ledger:
+                self.progress(CHARGING)
             charged = self.charge(problem, solution)
             with charged.told():
                 return self.draw(problem, solution, exact, charged)
@@ -255,6 +258,11 @@ class Publication(ABC, Generic[P, S, E, R]):
     @abstractmethod
     def draw(self, problem: P, solution: S, exact: E, charged: Charged) -> R:
         """Draw, write and certify."""
+
+    def announce(self, words: str) -> None:
+        """Progress behind the charge: a listener that fails, or would stop the work, comes too late."""
+        with suppress(Exception):
+            self.progress(words)
 
     def made(
         self,

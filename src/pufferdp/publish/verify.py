@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.files import check_values
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import SealedCertificate
 from pufferdp.publish.kind import kind_of
@@ -50,6 +51,7 @@ def verify(
     A table that is too large for its certificate is compared with it where it is handed over (``read_released``).
     """
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    check_values(raw, CertificateError, "the certificate")
     more = {"query": query} if table is None else {"query": query, "table": table}
     problems, warnings = kind_of(raw.get("schema")).verify(raw, head, **more)
     signed_by = None

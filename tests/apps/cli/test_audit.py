@@ -14,7 +14,7 @@ COUNT = ["audit", "m.json", "--length", "6", "--mechanism", "laplace:count:activ
 SMALL = ["--calls", "4000", "--seconds", "600"]
 """So long that the number of runs decides."""
 KEYS = {"lower", "exact", "upper", "attacks", "claim", "mechanism", "adversary", "length", "records", "curve"}
-KEYS |= {"upper_delta"}
+KEYS |= {"upper_delta", "refuted", "responds"}
 
 
 def test_a_noisy_count(run: Run, folder: Path) -> None:
@@ -39,6 +39,17 @@ def test_a_noisy_count(run: Run, folder: Path) -> None:
     assert "at least" in said.out
     assert "fresh runs" in said.out
     assert (folder / "f.png").stat().st_size > 1000
+
+
+def test_a_claim_that_is_wrong_ends_with_exit_3(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN, "mine.py": 'def count(row):\n    return float((row == "active").sum())\n'})
+    args = ["audit", "m.json", "--length", "6", "--mechanism", "python:mine.py:count", "--dp-epsilon", "1", *SMALL]
+    result = run(*args, "--json")
+    assert (result.code, result.err) == (3, "")
+    assert result.json["refuted"] is True
+    said = run(*args)
+    assert said.code == 3
+    assert "The claim is wrong" in said.out
 
 
 @pytest.mark.parametrize(

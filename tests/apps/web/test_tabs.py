@@ -94,6 +94,9 @@ def test_a_file_is_planned_released_charged_and_verified(page: Any, served: Serv
     page.click("#plan button.main")
     page.wait_for_selector("#plan .downloads")
     assert page.inner_text("#plan .charged") == "Charged to ward, row 1 of the ledger."
+    kept = served.ledger.with_name("books.db-ward-row-1.json")
+    assert page.inner_text("#plan .kept") == f"Kept on disk: {kept}"
+    assert json.loads(kept.read_text())["certificate"]["guarantee"]["epsilon"] == 2.0
     with pufferdp.Ledger(served.ledger) as books:
         assert books.dataset("ward").releases == 1
         assert books.dataset("ward").leakage == pytest.approx(2.0, rel=1e-6)
@@ -118,6 +121,29 @@ def test_a_file_is_planned_released_charged_and_verified(page: Any, served: Serv
     page.wait_for_selector("#ledger .verdict.bad")
     page.get_by_text("Verify the ledger").click()
     page.wait_for_selector("#ledger .verdict.good")
+
+
+def test_a_tab_that_is_closed_loses_nothing_that_was_charged(context: Any, served: Served) -> None:
+    """At whichever step the tab is closed, there is an answer beside the ledger for each charge, and no other."""
+    for wait in (0, 50, 100, 200, 400):
+        with pufferdp.Ledger(served.ledger) as books:
+            before = books.dataset("ward").releases
+        opened = context.new_page()
+        opened.set_default_timeout(60_000)
+        opened.goto(served.url)
+        opened.wait_for_selector("#plan tr.best")
+        opened.wait_for_selector("#plan option[value=ward]", state="attached")
+        opened.get_by_label("Charge it to").select_option("ward")
+        opened.locator("#plan input[type=range]").fill("-1")
+        with opened.expect_request("**/api/do/release"):
+            opened.click("#plan button.main")
+        opened.wait_for_timeout(wait)
+        opened.close()
+        served.done("values", data="week", column="activity")  # the same worker: what was charged has ended
+        with pufferdp.Ledger(served.ledger) as books:
+            charged = books.dataset("ward").releases
+        assert charged - before in (0, 1)
+        assert len(list(served.ledger.parent.glob("books.db-ward-row-*.json"))) == charged
 
 
 def drop(page: Any, where: str, name: str, text: str) -> None:

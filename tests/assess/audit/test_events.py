@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from pufferdp.assess.audit import events
 from pufferdp.assess.audit.events import Feature, bound, choose_event
 
 G = np.random.default_rng(11)
@@ -116,3 +117,11 @@ def test_bounds_are_clopper_and_pearsons() -> None:
     assert found.lower == pytest.approx(math.log(found.low / found.high))
     assert bound((0, 5), (10, 10), 0.05).lower == 0
     assert found.shares == (0.4, 0.01)
+
+
+def test_a_classifier_of_wide_outputs_is_the_same_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(3)
+    first, second = generator.normal(0.1, 1, (60, 200)), generator.normal(0, 1, (50, 200))
+    narrow = events.discriminant(first, second)
+    monkeypatch.setattr(events, "_WIDE", 100)
+    np.testing.assert_allclose(events.discriminant(first, second), narrow, rtol=1e-6, atol=1e-9)

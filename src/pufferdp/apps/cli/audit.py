@@ -41,7 +41,10 @@ def audit(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what a mechanism leaks about one record: at least, by attack; exactly, where known; at most, by theory."""
+    """Say what a mechanism leaks about one record: at least, by attack; exactly, where known; at most, by theory.
+
+    Exit 3 where the claim is proved wrong.
+    """
     from pufferdp.assess.audit.audit import audit_mechanism
     from pufferdp.assess.audit.search import Budget
     from pufferdp.basics import checks
@@ -70,3 +73,5 @@ def audit(
         content = result.to_dict()
         progress("drawing")
         outputs.show(content, str(result), as_json, lambda path: audit_panels(content).save(path), report=result)
+    if result.refuted:
+        raise typer.Exit(3)

@@ -30,6 +30,7 @@ def serve(
         with Ledger(ledger) as budget_ledger:  # one that is not there is refused now
             budget_ledger.names()
     try:
+        from pufferdp.apps.web.app import doorway
         from pufferdp.apps.web.app import serve as start
     except ModuleNotFoundError as error:
         raise ParameterError(
@@ -45,7 +46,7 @@ def serve(
         if browse:
             import webbrowser
 
-            webbrowser.open(url)
+            webbrowser.open(doorway(url).as_uri())
 
     start(port=number, ledger=ledger, ready=ready)
     sys.stdout.flush()

@@ -5,26 +5,33 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import json
+import os
 import socket
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
 from pydantic import ValidationError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pufferdp.apps.web import commands, requests
+from pufferdp.apps.web.charged import AnswerFolder
+from pufferdp.apps.web.connections import SLOW, PromptProtocol, body_time
 from pufferdp.apps.web.guard import Guard, new_token
 from pufferdp.apps.web.session import LARGEST, Download, Session, SessionModel
 from pufferdp.apps.web.workers import Worker, Workers
+from pufferdp.basics import scratch
 from pufferdp.basics.errors import DataError, ParameterError, PufferdpError
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.files.json import plain_errors
@@ -58,7 +65,7 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
         Route("/api/do/{job}", page.do, methods=["POST"]),
         Route("/api/made/{key}/{name}", page.download),
     ]
-    missing = {404: _not_found, 405: _not_found}
+    missing = {404: _not_found, 405: _not_found, 408: _too_slow}
     inner = Starlette(routes=routes, lifespan=life, exception_handlers=missing)
     inner.router.redirect_slashes = False  # it would lead to a path without the token
     return Guard(inner, token, hosts)
@@ -66,6 +73,10 @@ def make_app(*, token: str, hosts: tuple[str, ...], ledger: str | None = None) -
 
 def _not_found(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": "There is nothing here."}, 404)
+
+
+def _too_slow(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "The request came too slowly."}, 408, headers={"connection": "close"})
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,7 @@ class Page:
             {
                 "version": importlib.metadata.version("pufferdp"),
                 "ledger": self.ledger,
+                "answers": None if self.ledger is None else AnswerFolder.of(self.ledger).pattern,
                 "largest": LARGEST,
                 "commands": {"ledger": commands.ledger(self.ledger)},
             }
@@ -248,7 +260,8 @@ class Page:
         self.workers.warm()
 
         async def lines() -> AsyncGenerator[bytes]:
-            async with aclosing(worker.run(job, arguments, needs)) as messages:
+            charges = arguments.get("ledger") is not None
+            async with aclosing(self.workers.run(worker, job, arguments, needs, alone=charges)) as messages:
                 async for kind, value in messages:
                     if kind in ("done", "part") and value is not None:
                         value = finish(value)
@@ -279,19 +292,24 @@ class Lines(Response):
         """Send until the end, or until nobody listens."""
         work = asyncio.ensure_future(self._send(send))
         gone = asyncio.ensure_future(_gone(receive))
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        finished = work.done()
-        for task in (work, gone):
-            task.cancel()
-        await asyncio.gather(work, gone, return_exceptions=True)
+        finished = False
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            finished = work.done()
+        finally:  # also where the server ends and no longer waits for this
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
         if finished:
-            work.result()  # an error of the server itself is not passed over
+            with suppress(TimeoutError):
+                work.result()  # an error of the server itself is not passed over
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async with aclosing(self.lines) as lines:
             async for line in lines:
-                await send({"type": "http.response.body", "body": line, "more_body": True})
+                async with asyncio.timeout(SLOW):  # whoever asks and does not listen must not hold a worker
+                    await send({"type": "http.response.body", "body": line, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
@@ -305,11 +323,19 @@ async def _body(request: Request, largest: int) -> bytes | None:
     if int(request.headers.get("content-length", "0") or 0) > largest:
         return None
     content = bytearray()
-    async for chunk in request.stream():
+    started = time.monotonic()
+    chunks = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(started + body_time(len(content)) - time.monotonic()):
+                chunk = await anext(chunks, None)
+        except TimeoutError:
+            raise HTTPException(408) from None
+        if chunk is None:
+            return bytes(content)
         content += chunk
         if len(content) > largest:
             return None
-    return bytes(content)
 
 
 def _too_large(name: str) -> Response:
@@ -369,10 +395,38 @@ def serve(*, port: int, ledger: str | None, ready: Callable[[str], None]) -> Non
         access_log=False,  # addresses carry the token
         server_header=False,
         ws="none",
+        http=PromptProtocol,
         timeout_graceful_shutdown=1,
     )
     ready(f"http://{HOST}:{port}/{token}/")
-    uvicorn.Server(config).run(sockets=[listener])
+    Server(config).run(sockets=[listener])
+
+
+class Server(uvicorn.Server):
+    """A server that always ends its workers in order: a second Ctrl-C must not cut off what is charged."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end; whoever asks again does not skip anything."""
+        super().handle_exit(sig, frame)
+        self.force_exit = False
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End, and remove our temporary files: the signal that ends the server will end its process too."""
+        await super().shutdown(sockets)
+        scratch.remove()
+
+
+def doorway(url: str) -> Path:
+    """A file for this user alone that leads to an address.
+
+    Who starts a browser with the address itself shows the token to everybody: command lines can be read by all.
+    """
+    page = scratch.scratch_folder() / "open.html"
+    handle = os.open(page, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write('<!doctype html><meta charset="utf-8"><title>pufferdp</title>\n')
+        file.write(f'<meta http-equiv="refresh" content="0; url={url}"><a href="{url}">Open the page</a>\n')
+    return page
 
 
 def bound(port: int) -> socket.socket:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from pufferdp.apps.web import pictures
+from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.commands import two_states
 from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, DataError, ModelError, PufferdpError
@@ -57,6 +58,11 @@ class Inputs:
     def keep(self, key: str, thing: object) -> None:
         """Something that later jobs name by its key."""
         self.things[key] = thing
+
+    def forget(self, key: str) -> None:
+        """Something that no job names any more, unless it is sent again."""
+        self.things.pop(key, None)
+        self.models.pop(key, None)
 
     def file(self, key: str) -> MemoryFile:
         """A file that the server sent before the job that names it."""
@@ -188,6 +194,7 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
     """One private answer, charged before its noise where there is a ledger."""
     from pufferdp.publish.answers.release import release as make
 
+    answers = _answers(arguments["ledger"])
     made = make(
         inputs.file(arguments["data"]),
         model=inputs.model(arguments["model"]),
@@ -202,8 +209,38 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
         progress=progress,
         **arguments["reading"],
     )
+    content = made.to_dict()
+    kept = _keep(answers, content)
     progress("writing the report")
-    return {**made.to_dict(), "chart": pictures.release(made, arguments["theme"]), "report": pictures.report(made)}
+    drawn = {"chart": lambda: pictures.release(made, arguments["theme"]), "report": lambda: pictures.report(made)}
+    return {**content, "kept": kept, **_decorated(drawn, answers is not None)}
+
+
+def _answers(ledger: str | None) -> AnswerFolder | None:
+    """Where a charged answer will be kept, tried; None where nothing is charged."""
+    if ledger is None:
+        return None
+    answers = AnswerFolder.of(ledger)
+    answers.check()
+    return answers
+
+
+def _keep(answers: AnswerFolder | None, content: dict[str, Any], series: MemoryFile | None = None) -> list[str] | None:
+    """The files of a charged answer; None where nothing was charged."""
+    return None if answers is None else answers.keep(content["certificate"]["ledger"], content, series)
+
+
+def _decorated(parts: dict[str, Callable[[], Any]], charged: bool) -> dict[str, Any]:
+    """Charts and reports. One that fails is left out of a charged answer, which must not be lost with it."""
+    made: dict[str, Any] = {}
+    for name, draw in parts.items():
+        try:
+            made[name] = draw()
+        except Exception:
+            if not charged:
+                raise
+            made[name] = None
+    return made
 
 
 def leakage(inputs: Inputs, progress: JobContext, *, stay: list[float], theme: str, **arguments: Any) -> dict[str, Any]:
@@ -248,12 +285,14 @@ def redact(
     from pufferdp.publish.redaction.redact import marked_rows
     from pufferdp.publish.redaction.redact import redact as make
 
-    progress("redacting")
-    result = make(inputs.file(data), model=inputs.model(model), **arguments)
+    answers = _answers(arguments["ledger"])
+    result = make(inputs.file(data), model=inputs.model(model), progress=progress, **arguments)
     assert isinstance(result.data, MemoryFile)
     content = {**result.to_dict(), "redaction_probabilities": None}
+    kept = _keep(answers, result.to_dict(), result.data)
     rows = sorted(marked_rows(result.data, arguments["column"], result.mark))
-    return {**content, "words": str(result), "file": result.data, "marked": rows, "report": pictures.report(result)}
+    drawn = {"words": lambda: str(result), "report": lambda: pictures.report(result)}
+    return {**content, "kept": kept, "file": result.data, "marked": rows, **_decorated(drawn, answers is not None)}
 
 
 def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> dict[str, Any]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.memory import MemoryFile
 
+T = TypeVar("T")
 LARGEST: Final = 64 * 2**20
 """Bytes of one upload; more is for the command line."""
 MOST: Final = 256 * 2**20
@@ -44,22 +45,38 @@ class Session:
     files: OrderedDict[str, MemoryFile] = field(default_factory=OrderedDict)
     models: OrderedDict[str, SessionModel] = field(default_factory=OrderedDict)
     downloads: OrderedDict[str, dict[str, Download]] = field(default_factory=OrderedDict)
+    bundled: set[str] = field(default_factory=set)
+    """What the page comes with: it is never forgotten."""
 
     def keep_file(self, file: MemoryFile, key: str | None = None) -> str:
-        """Keep an upload; the oldest make room."""
-        key = key or _new()
+        """Keep an upload, or under a key what is bundled; the oldest uploads make room."""
+        key = self._key(key)
         self.files[key] = file
-        while len(self.files) > 1 and sum(len(upload.content) for upload in self.files.values()) > MOST:
-            self.files.popitem(last=False)
+        while sum(len(upload.content) for upload in self.files.values()) > MOST and self._forget(self.files, key):
+            pass
         return key
 
     def keep_model(self, model: SessionModel, key: str | None = None) -> str:
-        """Keep a model; the oldest is forgotten where there are too many."""
-        key = key or _new()
+        """Keep a model, or under a key a bundled one; the oldest is forgotten where there are too many."""
+        key = self._key(key)
         self.models[key] = model
-        while len(self.models) > RESULTS:
-            self.models.popitem(last=False)
+        while len(self.models) > RESULTS and self._forget(self.models, key):
+            pass
         return key
+
+    def _key(self, bundled: str | None) -> str:
+        if bundled is None:
+            return _new()
+        self.bundled.add(bundled)
+        return bundled
+
+    def _forget(self, things: OrderedDict[str, T], latest: str) -> bool:
+        """Forget the oldest that may be; False where there is none."""
+        for key in things:
+            if key not in self.bundled and key != latest:
+                del things[key]
+                return True
+        return False
 
     def keep_downloads(self, downloads: dict[str, Download]) -> str:
         """Keep the files of one result, by their names."""

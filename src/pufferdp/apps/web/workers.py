@@ -1,7 +1,8 @@
 """Work is done in processes beside the server: it stays responsive, and work that nobody waits for can be ended.
 
 A worker is one process that does one job after the other. Whoever stops listening to a job stops it: the job is told
-to end at its next step, and its process is ended where that takes longer than ``PATIENCE``.
+to end at its next step, and its process is ended where that takes longer than ``PATIENCE``. A job that charges asks
+before it does. Once it may, it is never ended: everybody waits for it, also whoever ends the server.
 """
 
 from __future__ import annotations
@@ -9,13 +10,28 @@ from __future__ import annotations
 import asyncio
 import pickle
 import sys
+import time
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, Final
+
+from pufferdp.apps.web.queue import CHEAP, Cost, Costs, Turns
+from pufferdp.apps.web.worker import READY
+from pufferdp.basics.progress import CHARGING
+from pufferdp.basics.scratch import sweep
 
 PATIENCE: Final = 0.5
 """Seconds a job has to end by itself; a new process takes about as long to start."""
+LONGEST: Final = 1.0
+"""Seconds that work may take out of turn; what takes longer is begun again in its turn."""
+KEPT_BYTES: Final = 64 * 2**20
+"""Bytes of files that a process keeps besides those of its job; the oldest are forgotten."""
+KEPT_THINGS: Final = 20
+"""Files and models that a process keeps."""
 ENDS: Final = ("done", "refused", "broken")
+LATER: Final = "later"
+"""The last message of work that took too long out of turn."""
 Message = tuple[str, Any]
 """What a job says: progress (words), part (something to show already), done, refused or broken."""
 
@@ -24,14 +40,18 @@ class Worker:
     """One process, started when it is first needed."""
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+        self.turns = Turns()
         self._process: asyncio.subprocess.Process | None = None
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._pump: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
         self._starting: asyncio.Task[asyncio.subprocess.Process] | None = None
         self._settling: asyncio.Task[None] | None = None
-        self._sent: set[str] = set()
+        self._sent: OrderedDict[str, int] = OrderedDict()
+        """What the process keeps, the longest unused first, with its size in bytes."""
         self._jobs = 0
+        self._charging: asyncio.Event | None = None
+        """While a job may have charged: set once it has ended."""
 
     async def start(self) -> asyncio.subprocess.Process:
         """The process, a new one where there is none. Whoever stops waiting for it leaves it to the next."""
@@ -54,41 +74,107 @@ class Worker:
             )
         finally:
             self._starting = None
-        self._messages, self._sent, self._jobs = asyncio.Queue(), set(), 0
-        self._pump = asyncio.create_task(_pump(self._process, self._messages))
+        self._ready = asyncio.Event()
+        self._messages, self._sent, self._jobs = asyncio.Queue(), OrderedDict(), 0
+        self._pump = asyncio.create_task(self._read(self._process, self._messages))
         return self._process
+
+    async def _read(self, process: asyncio.subprocess.Process, messages: asyncio.Queue[Message]) -> None:
+        """Whole messages from the process, so that whoever stops reading cannot stop in the middle of one."""
+        assert process.stdout is not None
+        alive = True
+        while alive:
+            try:
+                size = int.from_bytes(await process.stdout.readexactly(8), "big")
+                message = pickle.loads(await process.stdout.readexactly(size))
+            except (asyncio.IncompleteReadError, ConnectionError):
+                message, alive = ("broken", "the work ended unexpectedly, perhaps for want of memory"), False
+            self._ready.set()
+            if message[0] == READY:
+                continue
+            if message[0] in ENDS and self._charging is not None:
+                self._charging.set()
+                self._charging = None
+            messages.put_nowait(message)
 
     async def ready(self) -> None:
         """Start the process unless it is at work already."""
-        async with self._turn:
+        async with self.turns.turn():
             await self.start()
 
-    async def run(self, job: str, arguments: dict[str, Any], needs: Mapping[str, object]) -> AsyncGenerator[Message]:
-        """Do a job and say what it says; ``needs`` are files and models by their keys, sent once to a process."""
-        async with self._turn:
+    async def run(
+        self,
+        job: str,
+        arguments: dict[str, Any],
+        needs: Mapping[str, object],
+        *,
+        cost: Cost = lambda: 0.0,
+        longest: float | None = None,
+    ) -> AsyncGenerator[Message]:
+        """Do a job and say what it says.
+
+        Args:
+            job: its name.
+            arguments: what it is asked.
+            needs: files and models by their keys, sent once to a process.
+            cost: seconds that it is expected to take, by what is known when its turn has come.
+            longest: seconds after which it is broken off, unless it may have charged; the last message is then LATER.
+                What is not thought cheap any more when its turn has come is not begun.
+        """
+        async with self.turns.turn(cost):
+            if longest is not None and cost() > CHEAP:
+                yield LATER, None
+                return
             if self._settling is not None:
                 await asyncio.shield(self._settling)  # it goes on, also where this one is not waited for any more
             process = await self.start()
+            await self._ready.wait()
             assert process.stdin is not None
-            for key in needs.keys() - self._sent:
-                process.stdin.write(_frame(("keep", key, needs[key])))
-                self._sent.add(key)
+            self._send(process.stdin, needs)
             process.stdin.write(_frame(("run", job, arguments)))
             self._jobs += 1
-            ended = False
+            ended, due = False, None if longest is None else time.monotonic() + longest
             try:
                 await process.stdin.drain()
                 while not ended:
-                    message = await self._messages.get()
+                    try:
+                        async with asyncio.timeout(None if due is None else due - time.monotonic()):
+                            message = await self._messages.get()
+                    except TimeoutError:
+                        yield LATER, None
+                        return
                     ended = message[0] in ENDS
+                    if message[0] == CHARGING:
+                        # No wait between the two: from here on the job is not ended any more.
+                        self._charging, due = asyncio.Event(), None
+                        process.stdin.write(_frame(("go", self._jobs, None)))
                     yield message
             finally:
                 if not ended:
                     self._settling = asyncio.create_task(self._settle(process))
 
+    def _send(self, stdin: asyncio.StreamWriter, needs: Mapping[str, object]) -> None:
+        """Send what a job needs and the process has not; what it has not needed for long is forgotten."""
+        for key, thing in needs.items():
+            if key not in self._sent:
+                frame = _frame(("keep", key, thing))
+                stdin.write(frame)
+                self._sent[key] = len(frame)
+            self._sent.move_to_end(key)
+        for key in [key for key in self._sent if key not in needs]:
+            if len(self._sent) <= KEPT_THINGS and sum(self._sent.values()) <= KEPT_BYTES:
+                break
+            stdin.write(_frame(("forget", key, None)))
+            del self._sent[key]
+
     async def _settle(self, process: asyncio.subprocess.Process) -> None:
         """Let an abandoned job end, or end its process and have the next one ready."""
         assert process.stdin is not None
+        if self._charging is not None:
+            await self._charging.wait()
+            while not self._messages.empty():
+                self._messages.get_nowait()
+            return
         try:
             with suppress(ConnectionError):
                 process.stdin.write(_frame(("stop", self._jobs, None)))
@@ -100,24 +186,16 @@ class Worker:
             await self.start()
 
     async def close(self) -> None:
-        """End the process, whatever it is at, and read what it had still written."""
+        """End the process, unless it may have charged: then at its end. What it had still written is read."""
+        while self._charging is not None:
+            await self._charging.wait()
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()
+            await asyncio.to_thread(sweep)  # it could not do so itself
         if self._pump is not None:
             await self._pump
-
-
-async def _pump(process: asyncio.subprocess.Process, messages: asyncio.Queue[Message]) -> None:
-    """Whole messages from the process, so that whoever stops reading cannot stop in the middle of one."""
-    assert process.stdout is not None
-    try:
-        while True:
-            size = int.from_bytes(await process.stdout.readexactly(8), "big")
-            messages.put_nowait(pickle.loads(await process.stdout.readexactly(size)))
-    except asyncio.IncompleteReadError:
-        messages.put_nowait(("broken", "the work ended unexpectedly, perhaps for want of memory"))
 
 
 def _frame(message: object) -> bytes:
@@ -126,11 +204,37 @@ def _frame(message: object) -> bytes:
 
 
 class Workers:
-    """Moving a slider must not wait for a file that is being read: each kind of work has its worker."""
+    """Moving a slider must not wait for a file that is being read: each kind of work has its worker.
+
+    One more does what is cheap and would have to wait for its own.
+    """
 
     def __init__(self) -> None:
-        self.plan, self.side, self.work = Worker(), Worker(), Worker()
+        self.plan, self.side, self.work, self.express = Worker(), Worker(), Worker(), Worker()
+        self._costs = Costs()
         self._warming: asyncio.Task[None] | None = None
+
+    async def run(
+        self, worker: Worker, job: str, arguments: dict[str, Any], needs: Mapping[str, object], *, alone: bool = False
+    ) -> AsyncGenerator[Message]:
+        """Do a job in its turn: by its worker, or out of turn where it is thought cheap; ``alone``, by no other."""
+
+        def cost() -> float:
+            return self._costs.expected(job, arguments)
+
+        out_of_turn = not alone and cost() <= CHEAP and worker.turns.load > self.express.turns.load
+        for doing, longest in ((self.express, LONGEST), (worker, None))[0 if out_of_turn else 1 :]:
+            started = last = None
+            async with aclosing(doing.run(job, arguments, needs, cost=cost, longest=longest)) as messages:
+                async for message in messages:
+                    last = message[0]
+                    if started is not None and (last in ENDS or last == LATER):
+                        self._costs.learn(job, arguments, time.monotonic() - started)
+                    started = started or time.monotonic()
+                    if last != LATER:
+                        yield message
+            if last != LATER:
+                return
 
     def warm(self) -> None:
         """Have the other processes ready, once the first has work: a page was opened."""
@@ -138,12 +242,12 @@ class Workers:
             self._warming = asyncio.create_task(self._warm())
 
     async def _warm(self) -> None:
-        for worker in (self.work, self.side):
+        for worker in (self.work, self.side, self.express):
             await worker.ready()
 
     async def close(self) -> None:
         """End every process, also those that are only just starting."""
         if self._warming is not None:
             await self._warming
-        for worker in (self.plan, self.side, self.work):
+        for worker in (self.plan, self.side, self.work, self.express):
             await worker.close()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
-from pufferdp.assess.audit.beliefs import Belief, beliefs_of
+from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
 from pufferdp.assess.audit.mechanisms.function import RunBudget
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
@@ -24,7 +24,7 @@ from pufferdp.assess.audit.search import AuditFinding, Budget, Experiment, find,
 from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.curves import EVERY_ALGORITHM
@@ -114,6 +114,9 @@ class AuditReport(Paged):
     """Adversaries tried with few runs, to find the worst. They cost no confidence."""
     calls: int
     """Data sets put through the mechanism."""
+    responds: bool = True
+    """False where nothing showed that the output depends on the data, not even between data sets of no common record.
+    """
 
     @property
     def lower(self) -> float:
@@ -153,6 +156,8 @@ class AuditReport(Paged):
                 "lower": self.claim_lower,
                 "refuted": self.refuted,
             },
+            "refuted": self.refuted,
+            "responds": self.responds,
             "mechanism": self.mechanism,
             "adversary": str(self.adversary),
             "length": self.length,
@@ -174,6 +179,8 @@ CALLS: Final = 1_000_000
 SECONDS: Final = 60.0
 _CLAIM: Final = 0.25
 """Share of the runs that goes into the DP claim itself."""
+_LATE: Final = 1.1
+"""The time that a mechanism may take, as a share of the time of the audit."""
 _OUTSIDE: Final = ("python", "command")
 
 
@@ -200,6 +207,8 @@ def audit_mechanism(
         model: what is believed about the data.
         mechanism: an object with ``name``, ``dp_loss`` and ``run``; a function of one data set; or a text:
             ``laplace:QUERY``, ``flip:R0,R1``, ``redact:ROW:EPSILON``, ``python:MODULE:FUNCTION``, ``command:COMMAND``.
+            Functions and commands get states by their names, as data has them; an object made by
+            ``outside_mechanism`` gets what it was made for.
         length: records of a series; other models know their records.
         dp_epsilon: the DP loss that is claimed; by default what the mechanism says of itself.
         dp_delta: the delta that is claimed beside ``dp_epsilon``. An event then proves no more than what is left of its
@@ -227,9 +236,9 @@ def audit_mechanism(
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")
     data, noise = np.random.default_rng(checks.length(seed, "seed", least=0)).spawn(2)
     beliefs = beliefs_of(model, length, clip)
-    # Twice the audit's own: it plans with what runs take, and a mechanism that suddenly takes longer is ended.
-    allowed = RunBudget(seconds=2 * budget.seconds + RunBudget.patience, calls=2 * budget.calls)
-    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed)
+    # A little more than the audit's own: it plans with what runs take, and one that suddenly takes longer is ended.
+    allowed = RunBudget(seconds=_LATE * budget.seconds, calls=2 * budget.calls)
+    made = _mechanism(mechanism, model, length, claimed, noise, clip, allowed, states_handed_over(beliefs[0]))
     try:
         if claimed is None and made.dp_loss is not None and math.isfinite(made.dp_loss):
             claimed = checks.epsilon(made.dp_loss, "dp_loss")
@@ -260,6 +269,14 @@ def audit_mechanism(
             )
             for kind, share in zip(kinds, shares, strict=True)
         ]
+        responds = True
+        if known is None and all(finding.lower == 0 for finding in findings):
+            progress("asking whether it depends on the data at all")
+            responds = laboratory.responds(opposite_records(beliefs[0]), 1 - confidence)
+    except RefusedError as error:
+        if made is mechanism:
+            raise
+        raise MechanismError(f"{error}; nothing was proved, neither for the claim nor against it") from None
     finally:
         if made is not mechanism and hasattr(made, "close"):
             made.close()
@@ -283,6 +300,7 @@ def audit_mechanism(
         tests=len(kinds),
         tried=sum(finding.tried for finding in findings),
         calls=budget.spent,
+        responds=responds,
     )
 
 
@@ -294,12 +312,13 @@ def _mechanism(
     noise: np.random.Generator,
     clip: tuple[float, float] | None,
     allowed: RunBudget,
+    values: Sequence[object] | None,
 ) -> AuditedMechanism:
     if isinstance(given, str) and given.partition(":")[0] not in _OUTSIDE:
         return known_mechanism(given, model, length, claimed, noise, clip)
     if isinstance(given, AuditedMechanism):
         return given
-    return outside_mechanism(given, dp_loss=claimed, budget=allowed)
+    return outside_mechanism(given, dp_loss=claimed, values=values, budget=allowed)
 
 
 def _targets(record: int | None, known: KnownMechanism | None, belief: Belief) -> tuple[int, ...] | None:

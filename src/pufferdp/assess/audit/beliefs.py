@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pufferdp.assess.audit.mechanisms.ours import Records
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.models.ar1 import ar1_of
-from pufferdp.models.base import Model, RecordModel, impossible, most_outcomes, records_of
+from pufferdp.models.base import Model, RecordModel, impossible, label_values, most_outcomes, records_of
 from pufferdp.models.chain import MarkovChain, series_of
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import HiddenMarkov, hidden_of
@@ -258,6 +258,33 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
             "positives, or a joint table"
         )
     return tuple(TableBelief(member) for member in records.alternatives)
+
+
+def states_handed_over(belief: Belief) -> tuple[object, ...] | None:
+    """What stands for each state number in the data that a mechanism from outside is given: names, as data has them.
+
+    Names that are all numbers are numbers. None hands over state numbers: where records are numbers themselves, or
+    have states of different names.
+    """
+    if isinstance(belief, SeriesBelief):
+        labels: tuple[str, ...] = tuple(belief.chain.labels)
+    elif isinstance(belief, TableBelief) and len({tuple(domain) for domain in belief.model.domains}) == 1:
+        labels = tuple(belief.model.domains[0])
+    else:
+        return None
+    numbers = label_values(None, labels)
+    if numbers is None:
+        return labels
+    return tuple(int(x) for x in numbers) if all(x.is_integer() for x in numbers) else numbers
+
+
+def opposite_records(belief: Belief) -> list[Records]:
+    """A few data sets, one row each, every two of which differ in every record that can: all in one state."""
+    most = max(len(belief.values(i)) for i in range(belief.records))
+    rows = [[belief.values(i)[n % len(belief.values(i))] for i in range(belief.records)] for n in range(min(most, 4))]
+    if isinstance(belief, NormalBelief):
+        return [np.array([row], dtype=np.float64) for row in rows]
+    return [np.array([row], dtype=np.int64) for row in rows]
 
 
 def _whole(known: Known) -> dict[int, int]:

@@ -26,6 +26,10 @@ _COORDINATES: Final = 4
 _RIDGE: Final = 1e-3
 _TRAINED: Final = 20_000
 """Rows that a classifier learns from."""
+_WIDE: Final = 1000
+"""With more numbers in an output than this"""
+_TRAINED_WIDE: Final = 500
+"""it learns from so many: its time grows with their square, and not with that of the numbers."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,11 +112,16 @@ def discriminant(first: Outputs, second: Outputs) -> Floats:
     """Fisher's linear discriminant, with products of neighbouring numbers where there are few; slightly shrunk."""
     d = first.shape[1]
     width = 2 * d - 1 if d <= 128 else d
-    rows = [expanded(sample[:_TRAINED], width) for sample in (first, second)]
-    within = sum(np.cov(part, rowvar=False) for part in rows)
-    ridge = _RIDGE * float(np.trace(within)) / width + 1e-300
+    rows = [expanded(sample[: _TRAINED if d <= _WIDE else _TRAINED_WIDE], width) for sample in (first, second)]
     gap = rows[0].mean(axis=0) - rows[1].mean(axis=0)
-    return np.asarray(np.linalg.solve(within + ridge * np.eye(width), gap))
+    if d <= _WIDE:
+        within = sum(np.cov(part, rowvar=False) for part in rows)
+        ridge = _RIDGE * float(np.trace(within)) / width + 1e-300
+        return np.asarray(np.linalg.solve(within + ridge * np.eye(width), gap))
+    # The same by rows in place of columns, of which there are fewer: (Z'Z + r)⁻¹ g = (g − Z'(ZZ' + r)⁻¹ Z g)/r.
+    z = np.vstack([(part - part.mean(axis=0)) / math.sqrt(max(1, len(part) - 1)) for part in rows])
+    ridge = _RIDGE * float((z * z).sum()) / width + 1e-300
+    return np.asarray((gap - z.T @ np.linalg.solve(z @ z.T + ridge * np.eye(len(z)), z @ gap)) / ridge)
 
 
 _EDGES: Final = 64

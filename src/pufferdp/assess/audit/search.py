@@ -18,7 +18,7 @@ import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief
 from pufferdp.assess.audit.events import Bound, Choice, bound, choose_event
-from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs
+from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import DataError
@@ -32,6 +32,8 @@ _LEAST_BATCH: Final = 20
 """or fewer where they would grow too small."""
 _KEPT_TRIALS: Final = 20_000_000
 """Numbers of output kept while an event is chosen."""
+_EXPLORED: Final = 2_000_000
+"""Numbers of output kept for one value of one situation while exploring."""
 _MOST_UNEVEN: Final = 9.0
 """Beyond this log-ratio runs are split no more unevenly: about 20 to 1."""
 LEAST: Final = 100
@@ -105,13 +107,16 @@ class Experiment:
     """Runs that the event will be tested on."""
     slack: float = 0.0
     """What the claim that is tested allows every event to be likelier by: its delta."""
+    width: int = 1
+    """Numbers in one output, as far as is known."""
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
         """Outputs on data drawn for this value of the target, in batches.
 
         Batches are alike all through an audit: noise that is seeded anew for each then repeats, and is seen.
         """
-        batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // situation.belief.records))
+        cells = max(situation.belief.records, self.width)
+        batch = max(1, min(max(_LEAST_BATCH, self.budget.calls // _BATCHES), _CELLS // cells))
         for begin in range(0, size, batch):
             rows = min(batch, size - begin)
             started = time.monotonic()
@@ -119,7 +124,9 @@ class Experiment:
             self.budget.spent += rows
             self.budget.timed += rows
             self.budget.inside += time.monotonic() - started
-            yield _checked(outputs, rows)
+            table = _checked(outputs, rows)
+            self.width = table.shape[1]
+            yield table
 
     def pilot(self, situation: Situation) -> None:
         """A few runs, to see how long they take before any are planned: one, then more where that was quick enough."""
@@ -130,14 +137,16 @@ class Experiment:
 
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
-        values = situation.values()
+        values, size = situation.values(), max(LEAST, min(size, _EXPLORED // self.width))
         outputs = {v: np.concatenate(list(self.outputs(situation, v, size))) for v in values}
+        started = time.monotonic()
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
             choice = choose_event(outputs[a], outputs[b], self.tested, self.slack)
             if choice is not None and (best is None or choice.score > best.score):
                 likelier, other = (b, a) if choice.swapped else (a, b)
                 best = Trial(situation=situation, likelier=likelier, other=other, choice=choice)
+        self.budget.inside += time.monotonic() - started  # looking at outputs is part of what a run takes
         return best
 
     def refine(self, trial: Trial, runs: int) -> Trial:
@@ -149,7 +158,9 @@ class Experiment:
                 parts.append(part[: max(0, room // part.shape[1])])
                 room -= part.size
             outputs.append(np.concatenate(parts))
+        started = time.monotonic()
         choice = choose_event(outputs[0], outputs[1], self.tested, self.slack)
+        self.budget.inside += time.monotonic() - started
         if choice is None:
             return replace(trial, choice=replace(trial.choice, score=0.0))
         pair = (trial.other, trial.likelier) if choice.swapped else (trial.likelier, trial.other)
@@ -163,6 +174,28 @@ class Experiment:
             for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
         return bound((hits[0], hits[1]), sizes, delta, self.slack)
+
+    def responds(self, records: Sequence[Records], delta: float) -> bool:
+        """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
+
+        An event is chosen on half of the runs and tested on the other half, for each data set and the first.
+        """
+        runs = max(LEAST, min(1000, self.budget.runs(0.1) // (2 * len(records))))
+        halves = [[self._repeated(row, runs) for _ in range(2)] for row in records]
+        for other in halves[1:]:
+            choice = choose_event(halves[0][0], other[0], runs)
+            if choice is None:
+                continue
+            pair = (other[1], halves[0][1]) if choice.swapped else (halves[0][1], other[1])
+            hits = tuple(int(choice.event(part).sum()) for part in pair)
+            if bound((hits[0], hits[1]), (runs, runs), delta / max(1, len(halves) - 1)).lower > 0:
+                return True
+        return False
+
+    def _repeated(self, row: Records, runs: int) -> Outputs:
+        self.budget.spent += runs
+        same: Records = row[np.zeros(runs, dtype=np.int64)]
+        return _checked(self.mechanism.run(same), runs)
 
 
 def _checked(outputs: Outputs, rows: int) -> Outputs:

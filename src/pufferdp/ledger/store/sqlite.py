@@ -22,7 +22,6 @@ import math
 import os
 import shutil
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -31,6 +30,7 @@ from typing import Final
 from urllib.parse import quote
 
 from pufferdp.basics.errors import LedgerError
+from pufferdp.basics.scratch import scratch
 from pufferdp.ledger.store import schema, sqlite_check
 from pufferdp.ledger.store.base import Row, Session, Store, migrate, unknown_charge
 
@@ -160,7 +160,7 @@ class SqliteStore(Store):
     def _copied_with_log(self) -> sqlite3.Connection:
         """A copy in memory of a ledger with a log that a crash left, and that only its owner can take in."""
         paths = [self._path, self._path + "-wal"]
-        with tempfile.TemporaryDirectory() as folder:
+        with scratch() as folder:
             copy = os.path.join(folder, "books.db")
             before = [self._settled_state(path) for path in paths]
             for path in paths:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pufferdp.basics.errors import ModelError
-from pufferdp.basics.files import canonical_json, found_text, read_json, write_whole
+from pufferdp.basics.files import canonical_json, check_values, found_text, read_json, write_whole
 from pufferdp.models.base import Model, model_types
 
 Row = list[float]
@@ -59,9 +59,13 @@ def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -
     if not isinstance(kind, str) or kind not in types:
         raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(types)}", value=kind)
     try:
-        return types[kind].from_dict(raw, None if folder is None else Path(folder))
+        model = types[kind].from_dict(raw, None if folder is None else Path(folder))
     except ValidationError as error:
         raise ModelError(f"{plain_errors(error)[0]} (in a {kind} file)", value=raw) from None
+    # What its own checks have passed over: names and facts that could not be written down again.
+    check_values(raw, ModelError, "the model")
+    check_values(raw.get("fitted"), ModelError, "fitted", finite=True)
+    return model
 
 
 _RULES: Final = {

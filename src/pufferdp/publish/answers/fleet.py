@@ -230,12 +230,11 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
 
     def charge(self, problem: Each, solution: Noises) -> Charged:
         """Everybody in one transaction."""
-        self.progress("charging")
         return self.account.charge_each(lambda: {p: self.kind.charge(problem[p], solution[p]) for p in problem})
 
     def draw(self, problem: Each, solution: Noises, exact: dict[str, Exact], charged: Charged) -> Fleet:
         """Everybody's answer with a certificate of its own."""
-        self.progress("drawing noise")
+        self.announce("drawing noise")
         releases = {
             person: self.publication_of(person).draw(
                 person_problem, solution[person], exact[person], charged.each.get(person, Charged())

@@ -224,13 +224,13 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 
     def draw(self, problem: AnswerProblem, solution: AnswerNoise, exact: Exact, charged: Charged) -> Release:
         """The noisy answer with its certificate."""
-        self.progress("drawing noise")
+        self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
         more = [EXACT_ANSWER] if solution.calibration.scale == 0 else []
         more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
         same = fitted_warning(self.model.fitted, exact.fingerprint) if exact.fingerprint else None
         more += [same] if same else []
-        self.progress("denoising")
+        self.announce("denoising")
         made = self.made(self.model, exact.facts, exact.histogram, charged, answer, more)
         certificate = self.kind.certify(problem, solution, made)
         denoised = None if certificate.denoised is None else Denoised(**certificate.denoised.model_dump())

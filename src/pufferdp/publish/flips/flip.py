@@ -355,7 +355,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         self, problem: FlipProblem, solution: FlipDesign, exact: tuple[Counts, FileRows | None], charged: Charged
     ) -> Flip:
         """Every row flipped, and written where a file is named."""
-        self.progress("flipping")
+        self.announce("flipping")
         counts, file = exact
         states = None
         if file is None:

@@ -310,7 +310,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
 
     def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:
         """The noisy flow with its certificate."""
-        self.progress("drawing noise")
+        self.announce("drawing noise")
         flow_problem = problem.problem
         released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
         made = self.made(self.model, exact.facts, exact.histogram, charged, released.tolist())

@@ -379,7 +379,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
 
     def draw(self, problem: RedactionRequest, solution: Designs, exact: Placed, charged: Charged) -> Redaction:
         """Mark, write and certify."""
-        self.progress("redacting")
+        self.announce("redacting")
         placement, blocks = exact.placement, redacted_blocks(problem.chains, solution)
         if self.earlier is None:
             spans = draw(blocks, placement, self.sampler)

@@ -72,10 +72,16 @@ def audit_page(audit: AuditReport) -> Page:
             ("adversaries tried", f"{audit.tried:,}"),
             ("the upper bound holds for", audit.holds_for or ""),
         ),
-        warnings=("the claim is proved wrong",) if audit.refuted else (),
+        warnings=_audit_warnings(audit),
         data=content,
         kind="audit",
     )
+
+
+def _audit_warnings(audit: AuditReport) -> tuple[str, ...]:
+    if audit.refuted:
+        return ("the claim is proved wrong",)
+    return () if audit.responds else ("the output never depended on the data",)
 
 
 def _beside(value: float, delta: float) -> str:
@@ -100,6 +106,12 @@ def _verdict(audit: AuditReport) -> str:
     if audit.upper is not None and audit.lower > audit.upper:
         return (
             f"The claim is wrong: no mechanism that keeps it leaks more than {_beside(audit.upper, audit.upper_delta)}."
+        )
+    if not audit.responds:
+        return (
+            "The output never depended on the data: not even data sets that differ in every record could be told "
+            "apart by it. So this audit says nothing for the mechanism. See whether it reads the records as they are "
+            "handed over: states by their names, as the data has them."
         )
     if claimed is None:
         return (

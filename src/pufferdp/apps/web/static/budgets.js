@@ -1,8 +1,8 @@
 // Which data set of the ledger a release or a redaction is charged to.
 
-import { ask } from "./calls.js";
+import { ask, Lost } from "./calls.js";
 import { theme } from "./charts.js";
-import { CANCELLED, field, fill, number, select } from "./dom.js";
+import { field, fill, number, select } from "./dom.js";
 
 export class Budgets {
   constructor(shared) {
@@ -28,7 +28,7 @@ export class Budgets {
 
   // What to say where something went wrong after a charge may have been made.
   words(problem, name) {
-    const charged = name && problem.message === CANCELLED ? " If the ledger was charged already, the charge stays." : "";
+    const charged = name && problem instanceof Lost ? ` If ${name} was charged already, the answer is kept: ${this.shared.started.answers}` : "";
     return problem.message + charged;
   }
 }

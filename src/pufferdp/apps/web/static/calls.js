@@ -3,6 +3,8 @@
 import { CANCELLED, clear, el } from "./dom.js";
 
 export class Refused extends Error {}
+// Nobody listens any more; what the work came to is not known here.
+export class Lost extends Refused {}
 
 async function lines(response, hear) {
   if (!response.headers.get("content-type")?.startsWith("application/x-ndjson")) {
@@ -13,13 +15,14 @@ async function lines(response, hear) {
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
-    if (done) throw new Refused("The server went away. Start it again with pufferdp serve.");
+    if (done) throw new Lost("The server went away. Start it again with pufferdp serve.");
     const parts = (rest + value).split("\n");
     rest = parts.pop();
     for (const part of parts) {
       const said = JSON.parse(part);
       if ("error" in said) throw new Refused(said.error);
       if ("done" in said) return said.done;
+      if ("charging" in said) hear.charging?.();
       if ("part" in said) hear.part?.(said.part);
       if ("progress" in said) hear.progress?.(said.progress);
     }
@@ -46,16 +49,21 @@ export async function upload(what, file, largest, hear = {}, signal = undefined)
   return send(`api/upload/${what}?name=${encodeURIComponent(file.name)}`, file, "application/octet-stream", hear, signal);
 }
 
-// Work that may take long: says what it is doing, and can be cancelled.
+// Work that may take long: says what it is doing, and can be cancelled until it is charged.
 export async function working(node, act) {
   const mine = new AbortController();
   const words = el("span", { text: "starting …" });
   const stop = el("button", { type: "button", className: "small", text: "Cancel", on: { click: () => mine.abort() } });
   clear(node, el("p", { className: "note row" }, words, stop));
   try {
-    return await act({ progress: (said) => (words.textContent = `${said} …`) }, mine.signal);
+    const progress = (said) => (words.textContent = `${said} …`);
+    const charging = () => {
+      stop.disabled = true;
+      progress("charging: from here on it runs to its end");
+    };
+    return await act({ progress, charging }, mine.signal);
   } catch (problem) {
-    if (mine.signal.aborted) throw new Refused(CANCELLED);
+    if (mine.signal.aborted) throw new Lost(CANCELLED);
     throw problem;
   }
 }

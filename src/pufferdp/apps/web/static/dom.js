@@ -159,6 +159,12 @@ const NAMES = [
 const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);
 export const CANCELLED = "Cancelled.";
 export const error = (words) => (words.startsWith(CANCELLED) ? note(words) : el("p", { className: "error", role: "alert", text: here(words) }));
+// Where a charged answer lies, whatever becomes of this page; nothing where none was charged.
+export const kept = (files) => {
+  if (files === null) return [];
+  if (!files.length) return [el("p", { className: "warning", text: "It could not be kept on disk: download it now." })];
+  return [el("p", { className: "kept" }, "Kept on disk: ", el("code", { text: files.join(", ") }))];
+};
 export const note = (words) => el("p", { className: "note", text: words });
 
 export function downloads(made, words) {

@@ -23,6 +23,7 @@ export async function make(panel, shared) {
         "section", { className: "card" },
         el("h2", { text: "Ledger" }),
         place === null ? note("No ledger is open. A ledger keeps the budget of a data set over many releases: make one and start the page with it, as shown below.") : el("p", {}, "File: ", el("code", { text: place })),
+        place === null ? null : el("p", { className: "note" }, "What is charged here is kept: ", el("code", { text: shared.started.answers })),
         books,
         place === null ? null : check,
         checked,

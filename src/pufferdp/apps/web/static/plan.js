@@ -3,7 +3,7 @@
 import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, fill, note, number, select, slider, table } from "./dom.js";
+import { busy, clear, codeBox, downloads, el, error, field, fill, kept, note, number, select, slider, table } from "./dom.js";
 import { Source } from "./source.js";
 
 export const ADVERSARIES = [
@@ -237,6 +237,7 @@ function certified(made) {
     el("p", { text: c.guarantee.statement }),
     ...c.warnings.map((words) => el("p", { className: "warning", text: words })),
     el("p", { className: "charged", text: where }),
+    ...kept(made.kept),
     downloads(made.made, { "report.html": "Report (HTML)", "release.json": "Answer and certificate (JSON)" }),
     el("details", {}, el("summary", { text: "The certificate" }), el("pre", { tabIndex: 0, text: made.written })),
   ];

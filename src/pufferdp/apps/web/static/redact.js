@@ -3,7 +3,7 @@
 import { Budgets } from "./budgets.js";
 import { ask, Latest, working } from "./calls.js";
 import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, note, number, safe, select, slider } from "./dom.js";
+import { busy, clear, codeBox, downloads, el, error, field, kept, note, number, safe, select, slider } from "./dom.js";
 import { Source } from "./source.js";
 
 const WINDOW = 288;
@@ -207,6 +207,7 @@ export async function make(panel, shared) {
         made,
         el("p", { text: `${number(found.marked.length)} of ${number(found.records)} records are replaced by ${found.mark}.` }),
         el("p", { text: found.certificate.ledger ? `Charged to ${found.certificate.ledger.dataset}, row ${found.certificate.ledger.position} of the ledger.` : "Not charged to any ledger: the promise is for one publication." }),
+        ...kept(found.kept),
         ...found.certificate.warnings.map((words) => el("p", { className: "warning", text: words })),
         downloads(found.made, { "report.html": "Report (HTML)", "certificate.json": "Certificate (JSON)", "*": "Redacted file" }),
       );

@@ -99,9 +99,10 @@ class CommandMechanism:
             raise ParameterError(
                 f"{self._words[0]!r} cannot be started: {error.strerror}", value=self.command
             ) from None
+        deadline = time.monotonic() + self._spent.seconds_left
         try:
-            out, errors = self._exchange(process, text, m)
-            code = process.wait(timeout=self.budget.patience)
+            out, errors = self._exchange(process, text, m, deadline)
+            code = process.wait(timeout=max(0.0, min(self.budget.patience, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             raise MechanismError(f"{self.name} closed its output but did not end, and was ended") from None
         finally:
@@ -112,11 +113,11 @@ class CommandMechanism:
             raise MechanismError(f"{self.name} ended with {how} on {m:,} data sets" + (f": {words}" if words else ""))
         return out
 
-    def _exchange(self, process: subprocess.Popen[bytes], text: bytes, m: int) -> tuple[bytes, bytes]:
+    def _exchange(self, process: subprocess.Popen[bytes], text: bytes, m: int, deadline: float) -> tuple[bytes, bytes]:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        waiting, deadline = memoryview(text), time.monotonic() + self._spent.seconds_left
+        waiting = memoryview(text)
         out, errors, lines = bytearray(), bytearray(), 0
         with selectors.DefaultSelector() as ready:
             for stream, event in (
@@ -129,7 +130,7 @@ class CommandMechanism:
             while ready.get_map():
                 wait = min(self.budget.patience, max(0.0, deadline - time.monotonic()))
                 events = ready.select(wait)
-                if not events:
+                if not events or wait == 0.0:  # also one that writes for ever, to stderr
                     raise self._late_error(wait, lines, m)
                 for key, _ in events:
                     if key.fileobj is process.stdin:
