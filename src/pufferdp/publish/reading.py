@@ -130,7 +130,7 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
-    exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+    exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: states_of(model, coding, series))
     check_people(model, series, counts.records)
     check_moves(model, series)
     return exact
@@ -378,6 +378,18 @@ def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
                 value=name,
             )
     return tuple(by_name[name] for name in model.labels)
+
+
+def states_of(model: Model, coding: Coding, series: Series) -> States:
+    """The records of each chain in numbers of the model's states, which calibrations go by, and not of the coding's.
+
+    Only for data that ``histogram_of`` let pass: no record lies in a bin that the model leaves out.
+    """
+    paths = series.states(coding)
+    if coding.labels == model.labels:
+        return paths
+    place = np.array([model.labels.index(name) if name in model.labels else -1 for name in coding.labels])
+    return [place[path] for path in paths]
 
 
 def check_start(model: Model, counts: Counts) -> None:
