@@ -77,10 +77,10 @@ def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]])
 
 
 def refuse_impossible(model: Model, read: Exact) -> None:
-    """Refuse data that the model rules out, where an answer is published exactly because the model fixes it."""
+    """Refuse data that the model rules out, where an answer is published as it is, or nearly, because of the model."""
     if not model.possible(read.states()):
         raise DataError(
-            "the model rules out what is in the data, and only the model says that no noise is needed; "
+            "the model rules out what is in the data, and only the model says that hardly any noise is needed; "
             "correct one of them, or name another mechanism with --mechanism"
         )
 

@@ -25,6 +25,10 @@ Answer = int | float | list[int] | list[float]
 EXACT_ANSWER: Final = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
 )
+NEARLY_EXACT: Final = (
+    "the answer is nearly exact: the noise is at most a tenth of what differential privacy would need for one record, "
+    "and only the model makes it enough"
+)
 MISFIT: Final = (
     "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
     "and what is denoised by it; the ranges that the noise alone implies hold without it"

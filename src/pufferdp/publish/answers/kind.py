@@ -20,6 +20,7 @@ from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
     MISFIT,
+    NEARLY_EXACT,
     Certificate,
     public_facts,
     secrets_text,
@@ -160,7 +161,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         misfit = hardly_explained(surprise)
         warnings = [*made.warnings, MISFIT] if made.stated is None and misfit else list(made.warnings)
         must_warn = misfit and _must_warn(posterior, stated)
-        implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
+        exact = exactness(noise, query_problem.epsilon)
+        implied = {text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)}
+        implied[DECLARED] = query.kind is QueryKind.FUNCTION
         return {
             **self.head_claims(made),
             "guarantee": {
@@ -281,6 +284,13 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
 
 
 KIND: Final = AnswerKind()
+
+
+def exactness(noise: Calibration, epsilon: float) -> list[str]:
+    """What must be said of an answer that is published exactly, or nearly so."""
+    if not noise.nearly_exact(epsilon):
+        return []
+    return [EXACT_ANSWER if noise.scale == 0 else NEARLY_EXACT]
 
 
 def _adds_up(problem: Problem, answer: Any) -> bool:

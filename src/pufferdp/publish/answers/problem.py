@@ -21,6 +21,9 @@ from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseLaw
 
+_HARDLY_ANY: Final = 0.1
+"""Noise that is so small a part of what one record needs alone publishes the answer nearly as it is."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -223,6 +226,14 @@ class Calibration:
     def delta(self) -> float:
         """The delta of the promise; 0 where it is pure."""
         return 0.0 if self.approximation is None else self.approximation.delta
+
+    def nearly_exact(self, epsilon: float) -> bool:
+        """Whether there is hardly any noise, or none: it is a tenth of what one record needs alone, or less.
+
+        Only the model makes so little enough. So data that it rules out are refused, and the certificate warns,
+        whatever the mechanism.
+        """
+        return self.approximation is None and self.sigma * epsilon <= _HARDLY_ANY
 
     @property
     def scale(self) -> float:
