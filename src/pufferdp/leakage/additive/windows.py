@@ -128,7 +128,7 @@ class WindowLeakage:
         top = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
         fall = np.exp(-dp_loss * np.arange(top + 1))  # how the density of the noise falls, at whole steps
         rows, known = self._left_sides(fall, wide)
-        fits = self._fits(wide)
+        fits = self.fits(wide)
         best, adversary = 1.0, None
         edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
         for first_left, first_right, density, possible in self._densities(rows, fall, wide):
@@ -161,7 +161,7 @@ class WindowLeakage:
         lower = math.log(best)
         if wide >= self.length - 1:
             return Leakage(lower, lower, adversary)
-        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(dp_loss))), adversary)
+        return Leakage(lower, max(lower, min(self.tail(edge, wide), self._all_records(dp_loss))), adversary)
 
     def _left_sides(self, fall: Floats, wide: int) -> tuple[Floats, Mask]:
         """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].
@@ -228,7 +228,7 @@ class WindowLeakage:
             if right < wide:
                 now, mass = _shifted(_moved(moves.T, now), self.steps, fall), moves.T @ mass
 
-    def _fits(self, wide: int) -> Mask:
+    def fits(self, wide: int) -> Mask:
         """Which windows fit into the series: [unknown to the right, right end, unknown to the left, left end].
 
         The last end of each kind is none at all.
@@ -259,7 +259,7 @@ class WindowLeakage:
             first[self._supports.at(position)] = position
         return first
 
-    def _tail(self, edge: dict[str, Floats], wide: int) -> float:
+    def tail(self, edge: dict[str, Floats], wide: int) -> float:
         """What windows wider than ``wide`` can leak at most."""
         powers, shape = ratios_of(self.chain).powers, (self.chain.size, self.chain.size)
         logs = [powers.log(wide + 1 + more) for more in (0, 1)]

@@ -99,6 +99,14 @@ class TransportPart(CertificatePart):
     second: str | None
 
 
+class TablePart(CertificatePart):
+    """The law of whole noise in 2^-64ths, as text: JSON's numbers are doubles."""
+
+    shares: list[str] = Field(description="of the whole numbers around 0, from the least to the largest")
+    tails: list[str] = Field(min_length=2, max_length=2, description="of everything below them, and above them")
+    ratio: str = Field(description="of neighbours in a tail, the outer to the inner")
+
+
 class CalibrationPart(CertificatePart):
     """What the noise rests on."""
 
@@ -106,10 +114,11 @@ class CalibrationPart(CertificatePart):
     quilt: QuiltPart | None
     transport: TransportPart | None
     approximate: ApproximatePart | None = Field(default=None, description="only where the promise has a delta")
+    table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
 
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return present(content(self), "approximate")
+        return present(present(content(self), "approximate"), "table")
 
 
 class DenoisedPart(CertificatePart):
