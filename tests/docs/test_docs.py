@@ -319,6 +319,7 @@ TOURED = [
     "guide/secrets.md",
     "guide/leakage.md",
     "guide/approximate.md",
+    "guide/one-count.md",
     "guide/streams.md",
     "guide/outside.md",
     "guide/flips.md",

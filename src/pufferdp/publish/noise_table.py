@@ -95,8 +95,12 @@ class NoiseTable:
         return float(numbers**2 @ self.law.masses) + sum(self.law.tails) * tail
 
     def log_probability(self, numbers: Floats) -> Floats:
-        """Of whole numbers."""
-        return np.asarray(np.log(self.law.at(np.asarray(numbers, dtype=np.int64))))
+        """Of whole numbers, also so far out that their probability is less than a double holds."""
+        whole, law = np.asarray(numbers, dtype=np.int64), self.law
+        beyond = np.abs(whole) - self.reach - 1
+        near = np.log(law.masses)[np.clip(whole + self.reach, 0, 2 * self.reach)]
+        tails = np.where(whole < 0, *np.log(law.tails)) + math.log1p(-law.ratio)
+        return np.asarray(np.where(beyond < 0, near, tails + beyond * math.log(law.ratio)))
 
     def at_least(self, numbers: Floats) -> Floats:
         """P(Z ≥ m) for whole numbers m."""

@@ -45,6 +45,9 @@ def test_moments_and_tails(table):
     assert table.law.at(numbers) == pytest.approx(masses, rel=1e-12)
     assert table.expected_absolute == pytest.approx(float(np.abs(numbers) @ masses), rel=1e-9)
     assert table.variance == pytest.approx(float(numbers**2 @ masses), rel=1e-9)
+    near = np.abs(numbers) <= table.reach + 30
+    assert table.log_probability(numbers[near]) == pytest.approx(np.log(masses[near]), rel=1e-9)
+    assert np.isfinite(table.log_probability(np.array([-(10**6), 10**6]))).all()
     some = np.arange(-table.reach - 4, table.reach + 5)
     truth = [masses[numbers >= m].sum() for m in some]
     assert table.at_least(some) == pytest.approx(np.array(truth), abs=1e-12)

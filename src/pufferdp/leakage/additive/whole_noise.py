@@ -98,7 +98,7 @@ class ConditionalLaws:
 
     def products(self, reach: int) -> float:
         """What one look at all outputs costs."""
-        return float(self.laws.size) * (2 * reach + self.laws.shape[2] + 2)
+        return float(self.laws.size * (2 * reach + self.laws.shape[2] + 2))
 
     def outputs(self, reach: int) -> npt.NDArray[np.int64]:
         """Every output that matters: beyond them ratios stay as they are."""
@@ -295,7 +295,7 @@ class _Programme:
             b_ub=np.zeros(len(rows)),
             A_eq=((1 + beyond) * self._sizes)[None],
             b_eq=[1.0],
-            bounds=np.stack([self._least / self._sizes, np.full(len(self._sizes), np.inf)], axis=1),
+            bounds=[(float(least), None) for least in self._least / self._sizes],
             method="highs",
         )
         if done.x is None:
