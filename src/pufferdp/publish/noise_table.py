@@ -99,7 +99,8 @@ class NoiseTable:
         whole, law = np.asarray(numbers, dtype=np.int64), self.law
         beyond = np.abs(whole) - self.reach - 1
         near = np.log(law.masses)[np.clip(whole + self.reach, 0, 2 * self.reach)]
-        tails = np.where(whole < 0, *np.log(law.tails)) + math.log1p(-law.ratio)
+        low, high = (math.log(tail) + math.log1p(-law.ratio) for tail in law.tails)
+        tails = np.where(whole < 0, low, high)
         return np.asarray(np.where(beyond < 0, near, tails + beyond * math.log(law.ratio)))
 
     def at_least(self, numbers: Floats) -> Floats:
