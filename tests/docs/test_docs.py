@@ -322,6 +322,7 @@ TOURED = [
     "guide/units.md",
     "guide/approximate.md",
     "guide/questions.md",
+    "guide/one-count.md",
     "guide/streams.md",
     "guide/outside.md",
     "guide/flips.md",

@@ -213,6 +213,8 @@ def additive(
     ranges: Ranges = EVERYTHING,
     approximate: Mapping[str, float] | None = None,
     unit: Mapping[str, Any] | None = None,
+    table: Mapping[str, Any] | None = None,
+    table_loss: float = 0.0,
 ) -> Charge:
     """Noise on an answer, as a certificate describes it.
 
@@ -234,10 +236,13 @@ def additive(
         ranges: which records were read.
         approximate: of Gaussian noise: delta, dp_loss, dp_delta and the move of the answer in L2.
         unit: the period that the promise is about, with its number of records; by default it is about records.
+        table: the law of noise that is drawn by a table, and
+        table_loss: its DP loss. Its sigma is its expected size, and says nothing of what is lost.
     """
+    loss = loss_of(sigma) if table is None else table_loss
     return Charge(
         kind="additive",
-        dp_loss=loss_of(sigma) if approximate is None else approximate["dp_loss"],
+        dp_loss=loss if approximate is None else approximate["dp_loss"],
         dp_delta=0.0 if approximate is None else approximate["dp_delta"],
         delta=0.0 if approximate is None else approximate["delta"],
         longest=MOST_RECORDS if part or holes else max((length for length, _ in lengths), default=1),
@@ -255,6 +260,7 @@ def additive(
             "lengths": [list(pair) for pair in lengths],
             "framework": None if framework is None else dict(framework),
             **({} if approximate is None else {"delta": approximate["delta"], "euclidean": approximate["move"]}),
+            **({} if table is None else {"table": dict(table)}),
             **({"part": True} if part else {}),
             **({"holes": True} if holes else {}),
             **({} if unit is None else {"unit": dict(unit)}),

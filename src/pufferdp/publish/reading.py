@@ -77,10 +77,10 @@ def check_groups(model: Model, by: str | None, lengths: Sequence[Sequence[int]])
 
 
 def refuse_impossible(model: Model, read: Exact) -> None:
-    """Refuse data that the model rules out, where an answer is published exactly because the model fixes it."""
+    """Refuse data that the model rules out, where an answer is published as it is, or nearly, because of the model."""
     if not model.possible(read.states()):
         raise DataError(
-            "the model rules out what is in the data, and only the model says that no noise is needed; "
+            "the model rules out what is in the data, and only the model says that hardly any noise is needed; "
             "correct one of them, or name another mechanism with --mechanism"
         )
 
@@ -130,7 +130,7 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     series, numbers = open_series(data, layout), query.reads_numbers(model)
     coding = _NUMBERS if numbers and model.arbitrary is not None else coding_of(model)
     counts = series.counts(coding, clip=query.clip if numbers else None, ranges=True)
-    exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: series.states(coding))
+    exact = exact_of(model, counts, layout, coding is _NUMBERS, lambda: states_of(model, coding, series))
     check_people(model, series, counts.records)
     check_moves(model, series)
     return exact
@@ -387,6 +387,18 @@ def histogram_of(model: Model, counts: Counts) -> tuple[int, ...]:
                 value=name,
             )
     return tuple(by_name[name] for name in model.labels)
+
+
+def states_of(model: Model, coding: Coding, series: Series) -> States:
+    """The records of each chain in numbers of the model's states, which calibrations go by, and not of the coding's.
+
+    Only for data that ``histogram_of`` let pass: no record lies in a bin that the model leaves out.
+    """
+    paths = series.states(coding)
+    if coding.labels == model.labels:
+        return paths
+    place = np.array([model.labels.index(name) if name in model.labels else -1 for name in coding.labels])
+    return [place[path] for path in paths]
 
 
 def check_start(model: Model, counts: Counts) -> None:

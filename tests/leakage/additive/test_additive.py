@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.tables import NothingKnown, TableLeakage
 from pufferdp.leakage.laws.base import TableLaws
 from pufferdp.models.network import BayesianNetwork, Node
@@ -18,7 +17,6 @@ from tests.oracles.leakage import channel_leakage, likelihoods
 from tests.publish.answers.mechanisms.record_suite import case_of, cases, written_out
 from tests.strategies import examples, groups, networks, pedigrees, tables
 
-BDP, PUFFERFISH, DP = Adversary.BDP, Adversary.PUFFERFISH, Adversary.DP
 TAUS = st.sampled_from([0.05, 0.3, 1.0, 2.5])
 SMALL = st.one_of(networks(4), tables(), groups(2, 3), pedigrees(4))
 
@@ -34,14 +32,13 @@ def counted(model: Pedigree) -> list[np.ndarray]:
 
 @given(model=pedigrees(5), state=st.sampled_from(["BB", "Bb", "bb"]), tau=TAUS)
 def test_families_by_enumeration(model, state, tau):
-    """To 1e-9, relative: all adversaries, those who know no record, those who know all others."""
+    """To 1e-9, relative: all adversaries, and those who know no record."""
     case = case_of(model, f"count:{state}")
     law, channel = case.joint.astype(float), likelihoods(case.answers, 1 / tau)
     problem = case.problem(1.0)
     steps = grid(problem, model.domains).steps
     found = {
         "bdp": TableLeakage(model, steps).at(tau),
-        "dp": TableLeakage(model, steps, DP).at(tau),
         "pufferfish": NothingKnown(next(answer_laws(problem)).laws).at(tau),
     }
     for adversary, value in found.items():
@@ -57,7 +54,6 @@ def test_other_small_models_by_enumeration(case, tau):
     channel = likelihoods(case.answers, float(steps.unit) / tau)
     found = {
         "bdp": TableLeakage(case.model, steps.steps).at(tau),
-        "dp": TableLeakage(case.model, steps.steps, DP).at(tau),
         "pufferfish": NothingKnown(next(answer_laws(problem)).laws).at(tau),
     }
     for adversary, value in found.items():
@@ -88,7 +84,6 @@ def test_who_is_said_to_reach_it_does(model, tau, data):
     laws = TableLaws(model, sum(steps[i][rows[:, i]] for i in range(len(steps))))
     for found, who, everything in (
         (*TableLeakage(model, steps).worst(tau), True),
-        (*TableLeakage(model, steps, DP).worst(tau), True),
         (*NothingKnown(laws).worst(tau), False),
     ):
         assert (who is None) == (found < 1e-11)
@@ -150,5 +145,3 @@ def test_what_cannot_be_computed_is_refused():
     ]
     with pytest.raises(NotApplicableError, match="10 dependent records have too many"):
         TableLeakage(BayesianNetwork(nodes=tuple(nodes)), [np.arange(20)] * 10)
-    with pytest.raises(ParameterError, match="NothingKnown"):
-        TableLeakage(family(1), counted(family(1)), PUFFERFISH)

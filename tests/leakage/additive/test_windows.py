@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.tables import NothingKnown
 from pufferdp.leakage.additive.windows import WindowLeakage
 from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.models.chain import MarkovChain
-from tests.oracles.leakage import channel_leakage, leakage, likelihoods, path_law
+from tests.oracles.leakage import leakage
 from tests.publish.answers.mechanisms.suite import literal_start
 from tests.strategies import chains
 
@@ -101,17 +99,6 @@ def test_who_knows_nothing_over_a_chain(chain, n, tau):
     assert found == pytest.approx(truth, abs=1e-9)
 
 
-@given(chain=chains(3, DEFINITE), n=st.integers(1, 6), tau=TAUS, data=st.data())
-def test_who_knows_all_the_others_over_a_chain(chain, n, tau, data):
-    steps = data.draw(st.lists(st.integers(-2, 3), min_size=chain.size, max_size=chain.size))
-    found = WindowLeakage(chain, n, steps, Adversary.DP).at(tau)
-    sums = np.array(steps)[np.indices((chain.size,) * n)].sum(axis=0)
-    law = path_law(chain.transition, literal_start(chain), n)
-    truth = channel_leakage(law, likelihoods(sums[..., None], 1 / tau), "dp")
-    assert found.lower == found.upper == pytest.approx(truth, abs=1e-9)
-    assert truth == 0 or (found.adversary.left, found.adversary.right) == (0, 0)
-
-
 @pytest.mark.parametrize("n", [288, 15264, 10**6])
 def test_activity_at_the_least_scale(n):
     """The least noise for epsilon 1 is the same for a day, for all days and for ever: the bracket is closed."""
@@ -122,8 +109,6 @@ def test_activity_at_the_least_scale(n):
 def test_what_cannot_be_computed_is_refused():
     with pytest.raises(NotApplicableError, match="definite start"):
         WindowLeakage(MarkovChain(transition=ACTIVITY, start="any"), 9, [0, 1])
-    with pytest.raises(ParameterError, match="NothingKnown"):
-        WindowLeakage(MarkovChain(transition=ACTIVITY), 9, [0, 1], Adversary.PUFFERFISH)
     with pytest.raises(NotApplicableError, match="below 1e-20"):
         WindowLeakage(MarkovChain(transition=[[1 - 1e-16, 1e-16], [0.5, 0.5]], start=[1 - 1e-30, 1e-30]), 9, [0, 1])
     rare = MarkovChain(transition=[[1e-6, 1.0 - 1e-6], [0.0, 1.0]], start=[0.5, 0.5])  # 24 moves of 1e-6: 1e-144

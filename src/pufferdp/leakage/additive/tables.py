@@ -14,9 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
-from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.leakage.laws.base import AnswerLaws, Logs, Steps, pairs_of
 from pufferdp.models.base import RecordModel
 
@@ -90,18 +89,15 @@ class TableLeakage:
     """Every adversary of a small model: every target, every set of known records, every value they may have.
 
     Records of other components only blur the answer. Who knows them all loses nothing, and is left with the component
-    of the target; so the worst component decides. For the adversary ``dp`` all other records are known.
+    of the target; so the worst component decides.
     """
 
-    def __init__(self, model: RecordModel, steps: Steps, adversary: Adversary = Adversary.BDP) -> None:
-        if adversary is Adversary.PUFFERFISH:
-            raise ParameterError("who knows no record does not know the other components either; use NothingKnown")
+    def __init__(self, model: RecordModel, steps: Steps) -> None:
         parts: dict[object, _Component] = {}
         for records in model.components:
             part = _Component(model, records, steps)
             parts.setdefault(part.key, part)  # equal families are looked at once
         self._parts = tuple(parts.values())
-        self._everyone = adversary is Adversary.BDP
 
     def at(self, dp_loss: float) -> float:
         """The leakage when the noise has scale 1/tau steps."""
@@ -109,7 +105,7 @@ class TableLeakage:
 
     def worst(self, dp_loss: float) -> tuple[float, Learner | None]:
         """The leakage and the adversary who reaches it; None where nothing leaks."""
-        return max((part.worst(dp_loss, self._everyone) for part in self._parts), key=lambda leakage: leakage[0])
+        return max((part.worst(dp_loss) for part in self._parts), key=lambda leakage: leakage[0])
 
 
 class _Component:
@@ -131,12 +127,11 @@ class _Component:
             self._law: Logs = np.log(law)
         self.key = (law.shape, law.tobytes(), self._answers.tobytes())
 
-    def worst(self, dp_loss: float, everyone: bool) -> tuple[float, Learner | None]:
+    def worst(self, dp_loss: float) -> tuple[float, Learner | None]:
         """The largest log-ratio of two densities of the output, and who sees it."""
         best, learner = 0.0, None
         noisy = self._law[..., None] - dp_loss * np.abs(self._points - self._answers[..., None])
-        whole = (tuple(range(len(self._records))), noisy, self._law)
-        for shown, seen, law in _subsets(*whole) if everyone else [whole]:
+        for shown, seen, law in _subsets(tuple(range(len(self._records))), noisy, self._law):
             # Group privacy: the target and the unknown records together move the answer no farther than this.
             moves = sum(self._moves) - sum(self._moves[i] for i in shown) + max(self._moves[i] for i in shown)
             if dp_loss * moves <= best:

@@ -14,8 +14,6 @@ every right side with b or more unknown records
 
 F_b(x,x') = max over y of log P^b(x,y)/P^b(x',y); on the left the same with columns of powers. That closes a bracket
 around the leakage whatever the length of the series.
-
-Who knows all other records has windows of no unknown record, and there is nothing wider to bound.
 """
 
 from __future__ import annotations
@@ -23,16 +21,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Mask
-from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.powers import largest_ratios, ratios_of
 from pufferdp.leakage.chains.starts import Supports
 from pufferdp.models.chain import MarkovChain
@@ -90,14 +87,10 @@ class Leakage:
 class WindowLeakage:
     """Sums of ``steps[state]`` over a chain with a definite start, plus noise of scale 1/tau steps."""
 
-    def __init__(
-        self, chain: MarkovChain, length: int, steps: npt.ArrayLike, adversary: Adversary = Adversary.BDP
-    ) -> None:
-        if adversary is Adversary.PUFFERFISH:
-            raise ParameterError("who knows no record has no window; use NothingKnown")
+    def __init__(self, chain: MarkovChain, length: int, steps: npt.ArrayLike) -> None:
         if chain.any_start:
             raise NotApplicableError("exact leakage needs a chain with a definite start")
-        self.chain, self.length, self.adversary = chain, length, adversary
+        self.chain, self.length = chain, length
         self.steps = np.asarray(steps, dtype=np.int64) - int(np.min(np.asarray(steps)))
         self.start = chain.stationary if chain.given_start is None else chain.given_start
         self._span = max(1, int(self.steps.max()))
@@ -111,9 +104,6 @@ class WindowLeakage:
         deepest = (_DEEP / dp_loss / self._span - 1) / 2 if dp_loss > 0 else math.inf
         if deepest < 0:  # hardly any noise: nothing better is known than that all records together move the sum
             return Leakage(0.0, self._all_records(dp_loss), None)
-        if self.adversary is Adversary.DP:
-            leakage = self._windows(dp_loss, 0)
-            return replace(leakage, upper=leakage.lower)
         widest = int(min(self.length - 1, self._width(_MOST), deepest))
         wide = min(max(self._needed, self._width(_FIRST)), widest)
         while True:
@@ -138,7 +128,7 @@ class WindowLeakage:
         top = int(self.steps.max()) * (min(2 * wide, self.length - 1) + 1)
         fall = np.exp(-dp_loss * np.arange(top + 1))  # how the density of the noise falls, at whole steps
         rows, known = self._left_sides(fall, wide)
-        fits = self._fits(wide)
+        fits = self.fits(wide)
         best, adversary = 1.0, None
         edge = {side: np.zeros((k, k)) for side in ("left", "right", "both")}  # the widest windows, for the tail
         for first_left, first_right, density, possible in self._densities(rows, fall, wide):
@@ -171,7 +161,7 @@ class WindowLeakage:
         lower = math.log(best)
         if wide >= self.length - 1:
             return Leakage(lower, lower, adversary)
-        return Leakage(lower, max(lower, min(self._tail(edge, wide), self._all_records(dp_loss))), adversary)
+        return Leakage(lower, max(lower, min(self.tail(edge, wide), self._all_records(dp_loss))), adversary)
 
     def _left_sides(self, fall: Floats, wide: int) -> tuple[Floats, Mask]:
         """Smoothed mass of the sum up to the target, given target and left end: [target, sum, (unknown, end)].
@@ -238,7 +228,7 @@ class WindowLeakage:
             if right < wide:
                 now, mass = _shifted(_moved(moves.T, now), self.steps, fall), moves.T @ mass
 
-    def _fits(self, wide: int) -> Mask:
+    def fits(self, wide: int) -> Mask:
         """Which windows fit into the series: [unknown to the right, right end, unknown to the left, left end].
 
         The last end of each kind is none at all.
@@ -269,7 +259,7 @@ class WindowLeakage:
             first[self._supports.at(position)] = position
         return first
 
-    def _tail(self, edge: dict[str, Floats], wide: int) -> float:
+    def tail(self, edge: dict[str, Floats], wide: int) -> float:
         """What windows wider than ``wide`` can leak at most."""
         powers, shape = ratios_of(self.chain).powers, (self.chain.size, self.chain.size)
         logs = [powers.log(wide + 1 + more) for more in (0, 1)]

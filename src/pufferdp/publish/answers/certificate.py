@@ -25,6 +25,10 @@ Answer = int | float | list[int] | list[float]
 EXACT_ANSWER: Final = (
     "the answer is exact: under the model it does not depend on any secret, so no noise is needed for this promise"
 )
+NEARLY_EXACT: Final = (
+    "the answer is nearly exact: the noise is at most a tenth of what differential privacy would need for one record, "
+    "and only the model makes it enough"
+)
 MISFIT: Final = (
     "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
     "and what is denoised by it; the ranges that the noise alone implies hold without it"
@@ -103,6 +107,14 @@ class TransportPart(CertificatePart):
     second: str | None
 
 
+class TablePart(CertificatePart):
+    """The law of whole noise in 2^-64ths, as text: JSON's numbers are doubles."""
+
+    shares: list[str] = Field(description="of the whole numbers around 0, from the least to the largest")
+    tails: list[str] = Field(min_length=2, max_length=2, description="of everything below them, and above them")
+    ratio: str = Field(description="of neighbours in a tail, the outer to the inner")
+
+
 class CalibrationPart(CertificatePart):
     """What the noise rests on."""
 
@@ -110,10 +122,11 @@ class CalibrationPart(CertificatePart):
     quilt: QuiltPart | None
     transport: TransportPart | None
     approximate: ApproximatePart | None = Field(default=None, description="only where the promise has a delta")
+    table: TablePart | None = Field(default=None, description="only where the noise is drawn by one")
 
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return present(content(self), "approximate")
+        return present(present(content(self), "approximate"), "table")
 
 
 class DenoisedPart(CertificatePart):

@@ -224,7 +224,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
                 if key not in shared:
                     shared[key] = self.publication_of(person).solve(person_problem, exact[person])
                 out[person] = shared[key]
-            if out[person].calibration.scale == 0:
+            if out[person].calibration.nearly_exact(self.each.epsilon):
                 refuse_impossible(self.models[person], exact[person])
         return out
 

@@ -15,9 +15,10 @@ import numpy as np
 from pufferdp.basics.arrays import Floats
 from pufferdp.publish.answers.queries import QueryKind
 from pufferdp.publish.noise import NoiseKind, NoiseLaw
+from pufferdp.publish.noise_table import NoiseTable
 
 Ends = float | list[float]
-_WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN)
+_WHOLE = (NoiseKind.DISCRETE_LAPLACE, NoiseKind.DISCRETE_GAUSSIAN, NoiseKind.TABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def intervals(certificate: Mapping[str, Any]) -> Intervals:
 
 def noise_of(certificate: Mapping[str, Any]) -> NoiseLaw:
     """The law of the noise that a certificate states."""
-    noise = certificate["noise"]
+    noise, table = certificate["noise"], certificate["calibration"].get("table")
     is_share = certificate["query"]["name"] == QueryKind.FREQUENCY
     return NoiseLaw(
         kind=NoiseKind(noise["kind"]),
@@ -76,6 +77,7 @@ def noise_of(certificate: Mapping[str, Any]) -> NoiseLaw:
         coordinates=len(certificate["labels"]),
         unit=1 / certificate["data"]["records"] if is_share else 1.0,
         balanced=noise.get("balanced") is True,
+        table=None if table is None else NoiseTable.from_dict(table),
     )
 
 

@@ -21,6 +21,7 @@ from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
     MISFIT,
+    NEARLY_EXACT,
     Certificate,
     public_facts,
     secrets_text,
@@ -28,6 +29,7 @@ from pufferdp.publish.answers.certificate import (
 )
 from pufferdp.publish.answers.denoise import Denoised, denoise, feasible, hardly_explained, left_out
 from pufferdp.publish.answers.intervals import intervals
+from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
@@ -50,6 +52,7 @@ from pufferdp.publish.kind import (
     stated_ranges,
 )
 from pufferdp.publish.noise import Accuracy
+from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
 
@@ -130,7 +133,10 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             unit=None if c.guarantee.unit is None else Unit.of(c.guarantee.unit.name, model),
             part=c.data.part is True,
             holes=c.data.beliefs is not None and c.data.dropped + (c.data.holes or 0) > 0,
+            table=None if c.calibration.table is None else NoiseTable.from_dict(c.calibration.table.model_dump()),
         )
+        if (problem.table is not None) != (c.mechanism.name == ExactOptimal.name):
+            raise CertificateError("calibration.table goes with the mechanism exact-optimal, and with no other")
         Reading.stated(c.data).check_stated(model, lengths, problem.unit)
         return AnswerProblem(
             problem=problem, mechanism=c.mechanism.name, beta=c.accuracy.beta, ranges=stated_ranges(c.data)
@@ -163,7 +169,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         misfit = hardly_explained(surprise)
         warnings = [*made.warnings, MISFIT] if made.stated is None and misfit else list(made.warnings)
         must_warn = misfit and _must_warn(posterior, stated)
-        implied = {EXACT_ANSWER: noise.scale == 0, DECLARED: query.kind is QueryKind.FUNCTION}
+        exact = exactness(noise, query_problem.epsilon)
+        implied = {text: text in exact for text in (EXACT_ANSWER, NEARLY_EXACT)}
+        implied[DECLARED] = query.kind is QueryKind.FUNCTION
         return {
             **self.head_claims(made),
             "guarantee": {
@@ -189,6 +197,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 "quilt": QuiltClaim(quilt_to_dict(noise), mirrored=_same_backwards(query_problem.model)),
                 "transport": _transport(transport_to_dict(noise)),
                 **_approximate(noise),
+                **({"table": _table(noise.law.table)} if noise.law.table is not None else {}),
             },
             "noise": {
                 "kind": Exact(str(noise.law.kind)),
@@ -263,6 +272,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             part=query_problem.part,
             holes=query_problem.holes,
             ranges=problem.ranges,
+            table=None if noise.law.table is None else noise.law.table.to_dict(),
+            table_loss=noise.dp_loss,
             approximate=None
             if ours is None
             else {"delta": ours.delta, "dp_loss": ours.dp_loss, "dp_delta": ours.dp_delta, "move": ours.move},
@@ -286,6 +297,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
             holes=facts.get("holes") is True,
             delta=facts.get("delta", 0.0),
             unit=None if facts.get("unit") is None else Unit.of(facts["unit"]["name"], model),
+            table=NoiseTable.from_dict(facts["table"]) if "table" in facts else None,
         )
         problem = AnswerProblem(problem=query_problem, mechanism=facts["mechanism"], ranges=charge.ranges)
         return self.charge(problem, self.solve(problem, silent))
@@ -296,6 +308,13 @@ KIND: Final = AnswerKind()
 
 def _unit(unit: Unit) -> Claims:
     return {name: Exact(value) for name, value in unit.to_dict().items()}
+
+
+def exactness(noise: Calibration, epsilon: float) -> list[str]:
+    """What must be said of an answer that is published exactly, or nearly so."""
+    if not noise.nearly_exact(epsilon):
+        return []
+    return [EXACT_ANSWER if noise.scale == 0 else NEARLY_EXACT]
 
 
 def _adds_up(problem: Problem, answer: Any) -> bool:
@@ -384,6 +403,11 @@ def _approximate(noise: Calibration) -> dict[str, Claims]:
     delta = Near(ours.dp_delta, rel=1e-6)
     pair: Claims = {"dp_epsilon": Near(ours.dp_loss), "dp_delta": delta}
     return {"approximate": {"move": Near(ours.move), "rho": Near(ours.rho), **pair}}
+
+
+def _table(table: NoiseTable) -> Claims:
+    """The law of the noise: what was checked is what is stated."""
+    return {name: Exact(value) for name, value in table.to_dict().items()}
 
 
 def _must_warn(posterior: Denoised | None, stated: Mapping[str, Any] | None) -> bool:

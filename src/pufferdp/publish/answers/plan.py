@@ -245,8 +245,7 @@ def plan_problem(
     """Try every mechanism, or those named, on a problem."""
     beta = checks.probability(beta, "beta")
     if only is None:
-        # Without a delta there is nothing to say of mechanisms that need one.
-        only = [m.name for m in MECHANISMS if problem.delta > 0 or not m.approximate]
+        only = [m.name for m in MECHANISMS if m.tried(problem)]
     chosen = tuple(m for m in MECHANISMS if m.name in only)
     tried = []
     for mechanism in chosen:

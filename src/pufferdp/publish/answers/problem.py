@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +22,11 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import BoundQuery, Query
 from pufferdp.publish.answers.secrets import Domains, Secrets
 from pufferdp.publish.balanced import LARGEST_SCALE
-from pufferdp.publish.noise import NoiseLaw
+from pufferdp.publish.noise import NoiseKind, NoiseLaw
+from pufferdp.publish.noise_table import NoiseTable
+
+_HARDLY_ANY: Final = 0.1
+"""Noise that is so small a part of what one record needs alone publishes the answer nearly as it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +57,9 @@ class Problem:
     """A period whose records are one secret together; without it every record's value is one."""
     secret: StretchSecret | None = None
     """The only secret: what a stretch holds, or whether a state occurred in it. For plans."""
+
+    table: NoiseTable | None = None
+    """The law of the noise of exact-optimal, where a certificate or a ledger states it: it is checked, not found."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", checks.epsilon(self.epsilon))
@@ -136,8 +144,14 @@ class Problem:
     def noise(self, scale: float) -> NoiseLaw:
         """The law of the noise on the answer at a scale; independent where it is too wide to be drawn otherwise."""
         bound = self.bound
+        if self.table is not None:
+            return NoiseLaw(kind=NoiseKind.TABLE, scale=scale, coordinates=1, table=self.table)
         law = NoiseLaw(kind=bound.noise, scale=scale, coordinates=len(bound.labels), unit=bound.unit)
         return replace(law, balanced=self.balanced and law.counts_scale <= LARGEST_SCALE)
+
+    def with_table(self, table: NoiseTable) -> Problem:
+        """The same problem, to be solved by this law of the noise."""
+        return replace(self, table=table)
 
     @property
     def moves(self) -> tuple[float, ...]:
@@ -237,6 +251,21 @@ class Calibration:
         """The delta of the promise; 0 where it is pure."""
         return 0.0 if self.approximation is None else self.approximation.delta
 
+    def nearly_exact(self, epsilon: float) -> bool:
+        """Whether there is hardly any noise, or none: it is a tenth of what one record needs alone, or less.
+
+        Only the model makes so little enough. So data that it rules out are refused, and the certificate warns,
+        whatever the mechanism.
+        """
+        return self.approximation is None and self.dp_loss * _HARDLY_ANY >= epsilon
+
+    @property
+    def dp_loss(self) -> float:
+        """What differential privacy counts for one record, of noise without a delta; infinite where there is none."""
+        if self.law.table is not None:
+            return self.law.table.law.dp_loss
+        return 1 / self.sigma if self.sigma > 0 else math.inf
+
     @property
     def scale(self) -> float:
         """Noise scale of one coordinate in the answer's units: L·σ."""
@@ -250,6 +279,10 @@ class Mechanism(ABC):
     theorem: str
     approximate: bool = False
     """Whether its promise has a delta; it is tried where one is allowed."""
+
+    def tried(self, problem: Problem) -> bool:
+        """Whether a plan tries it where nobody names it; without a delta nothing is said of those that need one."""
+        return problem.delta > 0 or not self.approximate
 
     def holds_for_parts(self, problem: Problem) -> bool:
         """Whether its noise is enough where the records are a part of an endless series (``Problem.endless``).

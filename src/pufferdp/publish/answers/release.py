@@ -19,10 +19,10 @@ from pufferdp.data.layout import Place
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.certificate import DECLARED, EXACT_ANSWER, Answer, Certificate
+from pufferdp.publish.answers.certificate import DECLARED, Answer, Certificate
 from pufferdp.publish.answers.denoise import Denoised
 from pufferdp.publish.answers.intervals import Intervals, intervals
-from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
+from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exactness
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
@@ -213,12 +213,12 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         )
 
     def solve(self, problem: AnswerProblem, exact: Exact) -> AnswerNoise:
-        """The noise; none is drawn only where the data is possible under the model that says so."""
+        """The noise; hardly any is drawn only where the data are possible under the model that says so."""
         try:
             noise = super().solve(problem, exact)
         except NotApplicableError as error:
             raise NotApplicableError(f"{error}; leave --mechanism out", value=error.value) from None
-        if noise.calibration.scale == 0:
+        if noise.calibration.nearly_exact(self.epsilon):
             refuse_impossible(self.model, exact)
         return noise
 
@@ -226,7 +226,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         """The noisy answer with its certificate."""
         self.announce("drawing noise")
         answer = _noisy(problem.problem, solution, exact, self.sampler)
-        more = [EXACT_ANSWER] if solution.calibration.scale == 0 else []
+        more = exactness(solution.calibration, self.epsilon)
         more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
         same = fitted_warning(self.model.fitted, exact.fingerprint) if exact.fingerprint else None
         more += [same] if same else []

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+import numpy as np
+
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import LARGEST
@@ -33,6 +35,8 @@ _MOST_WINDOWS: Final = 50
 _NUMBERS: Final = (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN)
 _SPARE: Final = 1e-10
 """More than rounding can take from a leakage: it is left over, so the noise is wider by it."""
+_LEAST_SPARE: Final = 2e-12
+"""The same for small leakages, of which a part in ten thousand millions would be less than rounding takes."""
 
 
 class ExactLaplace(Mechanism):
@@ -54,7 +58,10 @@ class ExactLaplace(Mechanism):
             tight = curve("tight", problem.model, problem.longest, problem.adversary)
             loss = tight.inverse(min(problem.epsilon, LARGEST))
         else:
-            loss = ExactLeakage(problem).inverse(problem.epsilon)
+            leakage = ExactLeakage(problem)
+            if leakage.nothing_to_learn:
+                return Calibrated(sigma=0.0)
+            loss = leakage.inverse(problem.epsilon)
         if problem.balanced and not problem.noise(problem.bound.lipschitz / loss).balanced:
             raise NotApplicableError("needs noise that adds up to 0, and as wide as this none is drawn")
         return Calibrated(sigma=1 / loss)
@@ -143,9 +150,14 @@ class ExactLeakage:
             raise NotApplicableError("the leakage is not a number that a double can hold")
         return leakage
 
+    @property
+    def nothing_to_learn(self) -> bool:
+        """Whether the model leaves no record two values: even the exact answer then tells nothing."""
+        return all(worst(MOST_LOSS * self._share)[0] == 0 for worst in self._worst)
+
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
-        allowed, most = epsilon - _SPARE, min(epsilon, MOST_LOSS)
+        allowed, most = epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE)), min(epsilon, MOST_LOSS)
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
@@ -159,6 +171,8 @@ class ExactLeakage:
         adversary = max((worst(dp_loss * self._share) for worst in self._worst), key=lambda pair: pair[0])[1]
         if isinstance(adversary, Informed):
             return self._in_series(adversary)
+        if isinstance(adversary, _AllOthersKnown):
+            return self._among_known(adversary)
         return None if adversary is None else self._among_records(adversary)
 
     def _in_series(self, informed: Informed) -> Witness:
@@ -177,6 +191,19 @@ class ExactLeakage:
             other=labels[informed.other],
             output=self._value((0,) * (informed.left + informed.right + 1), informed.output),
             over="the target" if alone else "the target and the unknown records",
+        )
+
+    def _among_known(self, known: _AllOthersKnown) -> Witness:
+        problem = self._problem
+        named = records_of(problem.model) is not None
+        states = problem.states_at(known.record)
+        return Witness(
+            record=f"record {problem.record_name(known.record)}" if named else "any record",
+            knows="all other records",
+            likelier=states[known.likelier],
+            other=states[known.other],
+            output=self._value((known.record,), known.output),
+            over="the record",
         )
 
     def _among_records(self, learner: Learner) -> Witness:
@@ -212,13 +239,39 @@ class ExactLeakage:
         return least * share + steps * float(self._grid.unit)
 
 
-Worst = Callable[[float], tuple[float, "Learner | Informed | None"]]
+@dataclass(frozen=True)
+class _AllOthersKnown:
+    """Whoever knows all other records, under differential privacy: the model plays no role, every value is possible."""
+
+    record: int
+    likelier: int
+    """The state that adds most to the answer."""
+    other: int
+    """The state that adds least."""
+    output: int
+    """What the record adds in the likelier state, in steps."""
+
+    @classmethod
+    def of(cls, steps: Grid) -> _AllOthersKnown:
+        """The record that can move the answer farthest."""
+        record = max(range(len(steps.steps)), key=lambda i: int(np.ptp(steps.steps[i])))
+        own = steps.steps[record]
+        return cls(record, int(np.argmax(own)), int(np.argmin(own)), int(np.ptp(own)))
+
+    def worst(self, dp_loss: float) -> tuple[float, _AllOthersKnown]:
+        """Its DP loss: noise of scale 1/tau steps on an answer that the record moves so far."""
+        return dp_loss * self.output, self
+
+
+Worst = Callable[[float], tuple[float, "Learner | Informed | _AllOthersKnown | None"]]
 """The leakage when the noise has scale 1/tau steps, and who reaches it."""
 
 
 def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
     """One leakage for each belief, and each length of a series."""
     model = problem.model
+    if problem.adversary is Adversary.DP:
+        return [_AllOthersKnown.of(steps).worst]
     if problem.adversary is Adversary.PUFFERFISH:
         return [NothingKnown(given.laws).worst for given in answer_laws(problem)]
     chains = chains_of(model)
@@ -230,13 +283,13 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
                 f"{model.size} states, {len(chains)} chain(s) and {len(lengths)} length(s) take too long; the "
                 f"limits are {_MOST_STATES} states and {_MOST_WINDOWS} chains times lengths"
             )
-        windows = [WindowLeakage(chain, n, steps.steps[0], problem.adversary) for chain in chains for n in lengths]
+        windows = [WindowLeakage(chain, n, steps.steps[0]) for chain in chains for n in lengths]
         return [_of_window(window) for window in windows]
     series = series_of(model)
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
     if model.beliefs:
-        return [TableLeakage(belief, steps.steps, problem.adversary).worst for belief in model.beliefs]
+        return [TableLeakage(belief, steps.steps).worst for belief in model.beliefs]
     if clock_of(model) is not None:
         raise NotApplicableError(
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "

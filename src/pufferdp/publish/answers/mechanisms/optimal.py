@@ -1,0 +1,147 @@
+"""The least whole noise on one count: its law found by a linear programme, and checked by exact windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from pufferdp.basics.adversary import Adversary
+from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.additive.whole_noise import (
+    ConditionalLaws,
+    WindowLaws,
+    least_error,
+    record_laws,
+    width_of,
+)
+from pufferdp.models.chain import chains_of
+from pufferdp.publish.answers.laws import Grid, answer_laws, grid
+from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
+from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.queries import QueryKind
+from pufferdp.publish.noise_table import MOST_SHARES, NoiseTable
+
+WORTH_IT: Final = 2.0
+"""From this epsilon on plans try it: below, it gains a tenth or so, and takes seconds."""
+_MOST_EPSILON: Final = 12.0
+"""Beyond, the numbers of the programme are too far apart for its solver."""
+_TAIL: Final = 0.99
+"""Tails fall a little more slowly than Laplace noise that keeps the promise, so that they keep it with room."""
+_DEPTH: Final = 16.0
+"""Shares are listed down to about e^-16: a rounded one is then off by less than 1e-11."""
+_SHARES: Final = (0.05, 1e-3, 1e-5)
+"""How much of epsilon windows may add that are wider than those looked at; with less if that is too much."""
+_TRIES: Final = 8
+"""Programmes solved for one epsilon, each with a little less of it, until exact windows say that it is kept."""
+_MOST_PRODUCTS: Final = 1.5e9
+"""For one look at all adversaries and outputs: about a second."""
+
+
+class ExactOptimal(Mechanism):
+    """Whole noise of the least expected error, among all laws, on a count over a chain."""
+
+    name = "exact-optimal"
+    theorem = "whole noise by linear programme, checked by exact windows (docs/theory/optimal-noise.md)"
+
+    def tried(self, problem: Problem) -> bool:
+        """In plans for a count over a chain, from the epsilon on where it is worth it."""
+        series = problem.query.kind is QueryKind.COUNT and bool(chains_of(problem.model))
+        return series and problem.epsilon >= WORTH_IT
+
+    def find(self, problem: Problem) -> Calibrated:
+        """Its expected error, which takes the place of a scale."""
+        return Calibrated(sigma=self.calibrate(problem).sigma)
+
+    def calibrate(self, problem: Problem) -> Calibration:
+        """The law of the least expected error; one that is given is checked in its place."""
+        _refuse(problem)
+        table = problem.table or _found(problem)
+        if problem.table is not None and not _keeps(problem, table):
+            raise NotApplicableError(f"the law of the noise leaks more than epsilon {problem.epsilon:g}")
+        size = table.expected_absolute
+        return Calibration(
+            mechanism=self.name,
+            theorem=self.theorem,
+            sigma=size / problem.bound.lipschitz,
+            lipschitz=problem.bound.lipschitz,
+            law=problem.with_table(table).noise(size),
+        )
+
+
+def _refuse(problem: Problem) -> None:
+    refuse_own_secrets(problem)
+    if problem.query.kind is not QueryKind.COUNT:
+        raise NotApplicableError("is worked out for one count")
+    chains = chains_of(problem.model)
+    if not chains:
+        raise NotApplicableError("is worked out for chains that can be listed")
+    if any(chain.any_start for chain in chains):
+        raise NotApplicableError("needs chains with a definite start")
+    if problem.adversary is Adversary.DP or leaks_its_loss(problem):
+        raise NotApplicableError("a count leaks its DP loss and no more here, and then geometric noise is the best")
+    if problem.epsilon > _MOST_EPSILON:
+        raise NotApplicableError(f"is worked out up to epsilon {_MOST_EPSILON:g}")
+
+
+def _found(problem: Problem) -> NoiseTable:
+    """The best table, and a little less of epsilon where wider windows or rounding need it."""
+    first = _adversaries(problem, _SHARES[0])  # says at once where there are too many
+    laplace = ExactLaplace().calibrate(problem)
+    if laplace.scale == 0:
+        raise NotApplicableError("no record has two values under the model, and no noise is needed")
+    loss = _TAIL / laplace.sigma
+    reach = max(2, math.ceil(_DEPTH / loss))
+    if 2 * reach + 1 > MOST_SHARES:
+        raise NotApplicableError(
+            f"needs a table of {2 * reach + 1} shares at this epsilon; the limit is {MOST_SHARES}, and little is gained"
+        )
+    for share in _SHARES:
+        tables = first if share == _SHARES[0] else _adversaries(problem, share)
+        _refuse_many(tables, reach)
+        epsilon = problem.epsilon
+        for _ in range(_TRIES):
+            noise = NoiseTable.of(least_error(tables, epsilon * (1 - 1e-6), loss, reach))
+            excess = max(table.upper(noise.law) for table in tables) - problem.epsilon
+            if excess <= 0:
+                if noise.expected_absolute >= laplace.law.expected_l1_error:
+                    raise NotApplicableError("gains nothing over exact-laplace here")
+                return noise
+            if excess > 1e-3 * problem.epsilon:
+                break  # wider windows say more than a smaller epsilon
+            epsilon -= 2 * excess
+    raise NotApplicableError("the linear programme found no law that exact windows confirm")
+
+
+def _keeps(problem: Problem, table: NoiseTable) -> bool:
+    """Whether exact windows confirm the promise of a table."""
+    for share in _SHARES:
+        tables = _adversaries(problem, share)
+        _refuse_many(tables, table.reach)
+        if max(laws.upper(table.law) for laws in tables) <= problem.epsilon:
+            return True
+    return False
+
+
+def _grid_of(problem: Problem) -> Grid:
+    answer_grid = grid(problem, [problem.model.labels])
+    assert answer_grid is not None  # a count always has one
+    return answer_grid
+
+
+def _adversaries(problem: Problem, share: float) -> list[ConditionalLaws]:
+    """Whom the promise is for: under every belief, and for each length of a chain."""
+    if problem.adversary is Adversary.PUFFERFISH:
+        return [record_laws(given.laws) for given in answer_laws(problem)]
+    # Other chains only blur the answer, and the adversary may know them: each chain by itself.
+    (steps,) = _grid_of(problem).steps
+    return [
+        WindowLaws(chain, length, steps, width_of(chain, length, steps, share * problem.epsilon))
+        for chain in chains_of(problem.model)
+        for length, _ in problem.lengths
+    ]
+
+
+def _refuse_many(tables: Sequence[ConditionalLaws], reach: int) -> None:
+    if sum(table.products(reach) for table in tables) > _MOST_PRODUCTS:
+        raise NotApplicableError("there are too many adversaries and outputs to look at")
