@@ -39,16 +39,16 @@ def verify(
     *,
     query: Query | None = None,
     head: str | None = None,
+    table: ReleasedTable | None = None,
     signature: object = None,
     signer: Key | None = None,
-    table: ReleasedTable | None = None,
 ) -> Verification:
     """Recompute every field of a certificate but those that nobody can (see docs/guide/certificate.md). Opens no file.
 
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``. ``signature`` is what stands beside a signed
-    certificate, and must hold; with ``signer``, a file with a public key, it must have been made with that key.
-    A table that is too large for its certificate is compared with it where it is handed over (``read_released``).
+    certificate, and must hold; with ``signer``, a file with a public key, it must have been made with that key. A table
+    that is too large for its certificate is compared with it where it is handed over (``read_released``).
     """
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
     check_values(raw, CertificateError, "the certificate")

@@ -128,10 +128,10 @@ def release(
             "--unit": unit,
             "--figure": figure,
             "--report": report,
-            "--sign": sign,
             "--per": per or None,
             "--groups": groups,
             "--split": split,
+            "--sign": sign,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
@@ -222,20 +222,20 @@ def deliver_table(
     account: tuple[str | None, str | None],
     out: str | None,
     as_json: bool,
-    signer: Signer | None,
+    signer: Signer | None = None,
 ) -> None:
     """Bring a table to its owner: the files first, then what is shown, then the figure and the report."""
     progress("writing the table")
     certificate = None if out is None else certificate_file(out)
     content = result.to_dict()
-    signed: dict[str, Any] = {"certificate": content["certificate"]}
-    if signer is not None:
-        content["signature"] = signed["signature"] = signer.sign(content["certificate"])
+    signature = {} if signer is None else {"signature": signer.sign(content["certificate"])}
+    content |= signature
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         if out is not None and certificate is not None:
             ending = os.path.splitext(out)[1].lower()
             delivery.write("out", lambda path: result.table.write(path, ending))
-            delivery.json("certificate", content["certificate"] if signer is None else signed)
+            alone = content["certificate"]
+            delivery.json("certificate", {"certificate": alone, **signature} if signature else alone)
         else:
             delivery.json("out", content)
 

@@ -15,28 +15,26 @@ def verify(
         typer.Argument(help="Certificate (JSON), as release --out or flip --certificate has it, or a report (HTML)."),
     ],
     head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
-    signer: Annotated[
-        str | None, typer.Option("--signer", help="Public key (PEM) that must have signed it; without it any may have.")
-    ] = None,
     table: Annotated[
         str | None, typer.Option("--table", help="The table that it must be of: CSV, Parquet or JSON, as released.")
+    ] = None,
+    signer: Annotated[
+        str | None, typer.Option("--signer", help="Public key (PEM) that must have signed it; without it any may have.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import ParameterError, RefusedError
     from pufferdp.publish.certificate import TABLE_SCHEMA, read_signed
-    from pufferdp.publish.tables.table import read_released, released_with
+    from pufferdp.publish.tables.table import read_released
     from pufferdp.publish.verify import verify as check
     from pufferdp.report.registry import promise_of
     from pufferdp.report.text import blocks_text
 
     raw, signature = read_signed(certificate)
-    is_table = raw["schema"] == TABLE_SCHEMA
-    if table is not None and not is_table:
+    if table is not None and raw["schema"] != TABLE_SCHEMA:
         raise ParameterError("--table is for certificates of tables, and this is of another kind: leave it out")
-    # JSON holds the table beside its certificate, and then both must agree.
-    released = read_released(table) if table is not None else released_with(certificate) if is_table else None
+    released = None if table is None else read_released(table)
     with options.progress() as progress:
         progress("recomputing the noise")
         result = check(raw, head=head, table=released, signature=signature, signer=signer)
