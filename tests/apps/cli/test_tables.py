@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from pufferdp import ReleasedTable
 from tests.apps.cli.conftest import Run
+from tests.publish.test_signatures import keys
 
 CHAIN = {
     "type": "markov_chain",
@@ -71,8 +74,12 @@ def test_json_holds_both(run: Run) -> None:
     content["table"]["rows"][0][4] += 1
     Path("other.json").write_text(json.dumps(content))
     changed = run("verify", "other.json")
-    assert changed.code == 3
-    assert "its hash differs" in changed.out
+    assert changed.code == 2
+    assert "its hash differs" in changed.err
+    content = json.loads(Path("days.json").read_text())
+    content["estimate"]["rows"][0][2] += 1
+    Path("other.json").write_text(json.dumps(content))
+    assert "what stands beside the certificate does not follow from it" in run("verify", "other.json").err
 
 
 @pytest.mark.parametrize("there", ["days.csv", "days.certificate.json"])
@@ -147,3 +154,27 @@ def test_a_table_is_charged_once(run: Run) -> None:
     shown = json.loads(run("ledger", "show", "books.db", "--json").out)
     assert shown["spent_dp"] == pytest.approx(certificate["dp_loss"])
     assert run("ledger", "verify", "books.db", "--head", certificate["ledger"]["head"]).code == 0
+
+
+def test_a_table_that_cannot_be_written_is_not_lost(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: object, path: object, ending: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run("ledger", "create", "books.db", "--dataset", "week", "--model", "m.json", "--budget", "3")
+    monkeypatch.setattr(ReleasedTable, "write", full)
+    failed = run(*TABLE, "--ledger", "books.db", "--dataset", "week", "--out", "days.csv")
+    assert failed.code != 0
+    assert "'days.csv' cannot be written: No space left on device" in failed.err
+    line = next(line for line in failed.err.splitlines() if line.startswith("{"))
+    assert len(json.loads(line)["table"]["rows"]) == 3
+    assert not Path("days.csv").exists()
+
+
+@pytest.mark.parametrize("out", ["days.csv", "days.json"])
+def test_a_signed_table(out: str, run: Run) -> None:
+    keys(Path(), "hospital")
+    assert run(*TABLE, "--out", out, "--sign", "hospital.pem").code == 0
+    certificate = "days.certificate.json" if out == "days.csv" else out
+    checked = run("verify", certificate, "--table", out, "--signer", "hospital.pub")
+    assert checked.code == 0
+    assert "Signed with the key" in checked.out

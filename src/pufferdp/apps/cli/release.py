@@ -15,6 +15,7 @@ from pufferdp.apps.outputs import Outputs, write_json
 from pufferdp.basics.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pufferdp.publish.signatures import Signer
     from pufferdp.publish.tables.release import TableRelease
 
 
@@ -97,6 +98,9 @@ def release(
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
+    sign: Annotated[
+        str | None, typer.Option("--sign", help="Private Ed25519 key (PEM) that signs the certificate.")
+    ] = None,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -109,6 +113,7 @@ def release(
     from pufferdp.publish.answers.queries import asks_table
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.publish.release import release as make_release
+    from pufferdp.publish.signatures import Signer
     from pufferdp.publish.tables.release import TableRelease
 
     if (model is None) == (models is None):
@@ -124,6 +129,7 @@ def release(
             "--per": per or None,
             "--groups": groups,
             "--split": split,
+            "--sign": sign,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
@@ -162,12 +168,13 @@ def release(
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
         places,
-        sources={"the data": data, "the model": model, "the secrets": secrets},
+        sources={"the data": data, "the model": model, "the secrets": secrets, "the key": sign},
         ledger=ledger,
         overwrite=overwrite,
         whole=("out", "certificate") if parted else ("out",),
         together=parted,
     )
+    signer = None if sign is None else Signer(sign)
     believed = load_model(model)
     with options.progress(scanned) as progress, outputs.rooms("out") as room:
         result = outputs.make(
@@ -184,9 +191,9 @@ def release(
             )
         )
         if isinstance(result, TableRelease):
-            deliver_table(result, outputs, progress, (ledger, dataset), out, as_json)
+            deliver_table(result, outputs, progress, (ledger, dataset), out, as_json, signer)
         else:
-            options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json)
+            options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:
@@ -212,16 +219,20 @@ def deliver_table(
     account: tuple[str | None, str | None],
     out: str | None,
     as_json: bool,
+    signer: Signer | None = None,
 ) -> None:
     """Bring a table to its owner: the files first, then what is shown, then the figure and the report."""
     progress("writing the table")
     certificate = None if out is None else certificate_file(out)
     content = result.to_dict()
+    signature = {} if signer is None else {"signature": signer.sign(content["certificate"])}
+    content |= signature
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         if out is not None and certificate is not None:
             ending = os.path.splitext(out)[1].lower()
             delivery.write("out", lambda path: result.table.write(path, ending))
-            delivery.json("certificate", content["certificate"])
+            alone = content["certificate"]
+            delivery.json("certificate", {"certificate": alone, **signature} if signature else alone)
         else:
             delivery.json("out", content)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from pufferdp.basics import checks
 from pufferdp.basics.checks import MOST_RECORDS
@@ -24,6 +24,7 @@ from pufferdp.publish.kind import (
     Near,
     Stated,
     data_claims,
+    differences,
     model_claims,
     stated_lengths,
     stated_ranges,
@@ -39,8 +40,8 @@ from pufferdp.publish.tables.certificate import (
 from pufferdp.publish.tables.groups import Grouping
 from pufferdp.publish.tables.parsing import parse_question
 from pufferdp.publish.tables.problem import TableNoise, TableProblem, solve_table
-from pufferdp.publish.tables.questions import Question, QuestionNoise
-from pufferdp.publish.tables.table import RECORDS, ReleasedTable
+from pufferdp.publish.tables.questions import Question, QuestionNoise, Row
+from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 
 CURVE: Final = "curve-"
 """What mechanisms that are curves begin with."""
@@ -167,6 +168,19 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             problems.append(str(error))
         return problems, warnings
 
+    def differences_beside(self, certificate: dict[str, Any], output: Mapping[str, Any]) -> list[str]:
+        """Where the table or its estimate in the output of a release is not that of the certificate in it."""
+        try:
+            stated = TableCertificate.model_validate(certificate)
+            problem = self.problem(stated)
+            table, estimate = _table(output["table"]), _table(output["estimate"])
+        except (PufferdpError, ValueError, KeyError, TypeError):
+            return []
+        if table.sha256 != stated.table.sha256:
+            return ["the table is not the one of the certificate: its hash differs"]
+        nearest = nearest_table(problem.questions, problem.model, table)
+        return differences({"estimate": Near(nearest.to_dict())}, {"estimate": estimate.to_dict()})
+
     def as_stated(self, solution: TableNoise, stated: Mapping[str, Any]) -> TableNoise:
         """With the DP loss of the certificate."""
         return replace(solution, dp_loss=stated["dp_loss"])
@@ -240,6 +254,20 @@ def check_rows(problem: TableProblem, noise: TableNoise, table: ReleasedTable, r
         for row, size in zip(table.rows, map(_whole, sizes), strict=True):
             _check_answer(problem.model, question, law, size, row[at : at + width])
         at += width
+
+
+def nearest_table(questions: Sequence[Question], model: Model, table: ReleasedTable) -> ReleasedTable:
+    """A table with the nearest numbers that could be true; follows from the released one and what is public."""
+    at = table.columns.index(RECORDS) + 1
+    sizes = [_whole(row[at - 1]) for row in table.rows]
+    parts: list[Sequence[tuple[Cell, ...]]] = [[row[:at] for row in table.rows]]
+    for question in questions:
+        width = len(question.labels(model))
+        answers: list[Row] = [cast(Row, row[at : at + width]) for row in table.rows]
+        parts.append(question.estimate_each(model, sizes, answers))
+        at += width
+    rows = tuple(tuple(cell for part in row for cell in part) for row in zip(*parts, strict=True))
+    return ReleasedTable(table.columns, rows)
 
 
 def _check_answer(model: Model, question: Question, noise: QuestionNoise, size: int, cells: Sequence[Any]) -> None:

@@ -27,10 +27,10 @@ from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import check_moves, check_people, coding_of, exact_of
 from pufferdp.publish.tables.certificate import MOST_CELLS, TableCertificate
 from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records
-from pufferdp.publish.tables.kind import KIND
+from pufferdp.publish.tables.kind import KIND, nearest_table
 from pufferdp.publish.tables.parsing import parse_questions
 from pufferdp.publish.tables.problem import TableNoise, TableProblem, check_model, shares_of
-from pufferdp.publish.tables.questions import Number, Question
+from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.table import RECORDS, Cell, ReleasedTable
 
 if TYPE_CHECKING:
@@ -56,16 +56,7 @@ class TableRelease(Paged):
     @cached_property
     def estimate(self) -> ReleasedTable:
         """The table with the nearest numbers that could be true; follows from the table and what is public."""
-        at = self.table.columns.index(RECORDS) + 1
-        sizes = [int(size or 0) for size in self.table.column(RECORDS)]
-        columns: list[Sequence[tuple[Cell, ...]]] = [[row[:at] for row in self.table.rows]]
-        for question in self.questions:
-            width = len(question.labels(self.model))
-            answers = [tuple(_number(cell) for cell in row[at : at + width]) for row in self.table.rows]
-            columns.append(question.estimate_each(self.model, sizes, answers))
-            at += width
-        rows = tuple(tuple(cell for part in parts for cell in part) for parts in zip(*columns, strict=True))
-        return ReleasedTable(self.table.columns, rows)
+        return nearest_table(self.questions, self.model, self.table)
 
     def to_frame(self, *, estimate: bool = False, backend: str | None = None) -> Any:
         """The released numbers as a pandas or polars frame, or the nearest that could be true."""
@@ -303,8 +294,3 @@ def _rows(groups: Groups, answers: Sequence[Sequence[Sequence[Cell]]]) -> tuple[
         (*key, size, *(number for numbers in of_group for number in numbers))
         for key, size, *of_group in zip(groups.keys, groups.sizes, *answers, strict=True)
     )
-
-
-def _number(cell: Cell) -> Number:
-    assert not isinstance(cell, str)
-    return cell

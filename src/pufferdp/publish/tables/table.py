@@ -98,15 +98,6 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
     return ReleasedTable(tuple(head), cells)
 
 
-def released_with(path: str | os.PathLike[str]) -> ReleasedTable | None:
-    """The table that stands beside its certificate in one JSON file; None where there is none."""
-    try:
-        raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return read_released(path) if isinstance(raw, dict) and "table" in raw and "certificate" in raw else None
-
-
 def _spelled(cell: Cell) -> str:
     return "" if cell is None else cell if isinstance(cell, str) else repr(cell)
 
