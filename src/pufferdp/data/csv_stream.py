@@ -9,17 +9,19 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import numpy as np
 
 from pufferdp.basics.errors import DataError
-from pufferdp.data.layout import Coding, Layout, shorten
+from pufferdp.data.layout import Coding, Layout, read_distance, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import MISSING_TEXTS
-from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, read_last, read_moment
+from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, moment_text, read_last, read_moment
 from pufferdp.data.rewrite import Codes
+from pufferdp.models.chain import Move
 
 _BLOCK: Final = 1 << 22
 _ROWS: Final = 1 << 16
@@ -32,6 +34,8 @@ class Passed:
 
     records: int = 0
     missing: int = 0
+    holes: int = 0
+    """Steps between records at which there was none, counted where somebody follows the moves."""
     line: int = field(default=1, repr=False)
 
 
@@ -44,12 +48,14 @@ def change_lines(
     change: Callable[[Codes], Codes],
     begin: Callable[[Ranges], None] = lambda ranges: None,
     passed: Passed | None = None,
+    refuse: Callable[[set[Move]], None] | None = None,
 ) -> Passed:
     """Read CSV lines, change the states and write them with the columns that say whose and when they are.
 
     Lines outside the stretch of the layout are passed over. ``begin`` is called with the records that may come, once
     the first of them were read and nothing was wrong with them, before anything is written. ``passed`` is kept up to
-    date for whoever wants to know how far a stream came that was broken off.
+    date for whoever wants to know how far a stream came that was broken off. ``refuse`` is called with the moves of
+    each block before the block is written; without it nobody looks at moves.
     """
     header = source.readline()
     if not header.strip():
@@ -67,6 +73,7 @@ def change_lines(
     plain = not any(mark in label for label in labels for mark in ',"\n\r')
     stretch = _Stretch(layout) if layout.is_part else None
     begun = False
+    links = None if refuse is None and (layout.step is None or layout.order is None) else _Links(layout)
     for block in _columns(source, len(names), passed):
         columns, lines = block, None
         if stretch is not None:
@@ -76,6 +83,11 @@ def change_lines(
             passed.line += len(block[0])
             continue
         codes = coder(columns[places[-1]], passed, lines)
+        if links is not None:
+            moves = links(codes, *(None if n is None else columns[names.index(n)] for n in (layout.by, layout.order)))
+            passed.holes = links.holes
+            if refuse is not None:
+                refuse(moves)
         if not begun:
             begun = True
             begin(EVERYTHING if stretch is None else stretch.ranges)
@@ -122,10 +134,16 @@ def count_lines(path: Path) -> int:
     return lines - (last == b"\n")
 
 
-def check_lines(path: Path, layout: Layout, coding: Coding, labels: Sequence[str]) -> None:
+def check_lines(
+    path: Path,
+    layout: Layout,
+    coding: Coding,
+    labels: Sequence[str],
+    refuse: Callable[[set[Move]], None] | None = None,
+) -> None:
     """Refuse a file that could not be changed to its end, and write nothing."""
     with path.open("rb") as source, Path(os.devnull).open("wb") as nowhere:
-        change_lines(source, nowhere, layout, coding, labels, lambda codes: codes)
+        change_lines(source, nowhere, layout, coding, labels, lambda codes: codes, refuse=refuse)
 
 
 def change_file(
@@ -226,18 +244,122 @@ class _Stretch:
 
     def _begin(self, text: str) -> None:
         layout = self._layout
-        for unit in UNITS:
-            try:
-                read_moment(text, unit)
-            except DataError:
-                continue
-            self._unit = unit
-            break
-        else:
-            raise DataError(f"{layout.order!r} begins with {shown(text)}, which is no number, date or time", value=text)
+        self._unit = _unit_of(text, layout)
         self._first, self._last = read_moment(layout.first, self._unit), read_last(layout.last, self._unit)
         if self._first is not None and self._last is not None and self._first > self._last:
             raise DataError(f"the stretch goes {layout.stretch}; its first place must come first", value=layout.stretch)
+
+
+def _unit_of(text: str, layout: Layout) -> str:
+    """What the order is measured in, told by its first text."""
+    for unit in UNITS:
+        try:
+            read_moment(text, unit)
+        except DataError:
+            continue
+        return unit
+    raise DataError(f"{layout.order!r} begins with {shown(text)}, which is no number, date or time", value=text)
+
+
+@dataclass
+class _Behind:
+    """The last record of somebody in a stream, and how many steps have gone by since."""
+
+    code: int = -1
+    steps: int = 0
+    place: Moment | None = None
+
+
+class _Links:
+    """Follows a stream from each record to the next of the same person: which state came so many steps after which."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout, self._unit = layout, ""
+        self.holes = 0
+        self._people: dict[str, _Behind] = {}
+        self._step: Fraction | None = None
+
+    def __call__(self, codes: Codes, people: Sequence[str] | None, texts: Sequence[str] | None) -> set[Move]:
+        """The moves of a block: state before (-1 where none was), state, steps. Refuses rows that are off their step.
+
+        As in a table, steps before the first record of somebody are the rows without a value before it.
+        """
+        if people is None and texts is None and int(codes.min(initial=0)) >= 0:
+            return self._follow(codes)
+        places = None if texts is None else self._places(texts)
+        moves = set[Move]()
+        for n, code in enumerate(codes.tolist()):
+            behind = self._people.setdefault("" if people is None else people[n], _Behind())
+            behind.steps += 1 if places is None else self._distance(behind, places[n])
+            behind.place = None if places is None else places[n]
+            if code >= 0:
+                began = behind.code >= 0
+                self.holes += behind.steps - 1 if began else 0
+                moves.add((behind.code, code, behind.steps if began else behind.steps - 1))
+                behind.code, behind.steps = code, 0
+        return moves
+
+    def _follow(self, codes: Codes) -> set[Move]:
+        """The same for one chain without holes, all at once."""
+        behind = self._people.setdefault("", _Behind())
+        began = behind.code >= 0
+        first: Move = (behind.code, int(codes[0]), behind.steps + 1 if began else behind.steps)
+        self.holes += behind.steps if began else 0
+        size = int(codes.max()) + 1
+        pairs = np.unique(codes[:-1].astype(np.int64) * size + codes[1:])
+        behind.code, behind.steps = int(codes[-1]), 0
+        return {first, *((pair // size, pair % size, 1) for pair in pairs.tolist())}
+
+    def _places(self, texts: Sequence[str]) -> list[Moment]:
+        if not self._unit:
+            self._unit = _unit_of(texts[0], self._layout)
+            self._step = self._step_amount()
+        places = [read_moment(text, self._unit) for text in texts]
+        return [place for place in places if place is not None]
+
+    def _step_amount(self) -> Fraction | None:
+        """The model's step in the unit of the order: nanoseconds for times."""
+        if self._layout.step is None:
+            return None
+        step = read_distance(self._layout.step, "step")
+        if step.is_duration == (self._unit == "number"):
+            held = "numbers" if self._unit == "number" else "times"
+            raise DataError(
+                f"the model's step is {step.text}, and {self._layout.order!r} holds {held}; use a model whose step is "
+                "measured as the order is",
+                value=step.text,
+            )
+        return step.amount * 1000 if step.is_duration else step.amount
+
+    def _distance(self, behind: _Behind, place: Moment) -> int:
+        """Steps from the row before of the same person to this one."""
+        if behind.place is None:
+            return 1
+        layout = self._layout
+        where = f"{layout.order!r} {moment_text(place, self._unit)}"
+        if place <= behind.place:
+            raise DataError(
+                f"the record at {where} does not come after the one before it; a stream must come in order", value=place
+            )
+        if self._step is None:
+            return 1
+        # Numbers are compared as they were written, up to the rounding of doubles.
+        share = (Fraction(place) - Fraction(behind.place)) / self._step
+        steps = round(share)
+        slack = Fraction(abs(place)) * Fraction(1, 2**50) / self._step if isinstance(place, float) else Fraction(0)
+        if abs(share - steps) > slack or steps < 1:
+            raise DataError(
+                f"the record at {where} is no whole number of the model's steps of {layout.step} after the one before; "
+                "bring the times to that step, or use a model that was fitted at theirs",
+                value=layout.step,
+            )
+        if steps > 1 and layout.missing != "hole":
+            raise DataError(
+                f"the record at {where} comes {steps} of the model's steps of {layout.step} after the one before: rows "
+                "are missing between them; say that the chain goes on behind a hole with --missing hole",
+                value=layout.step,
+            )
+        return steps
 
 
 class _Codes(dict[str, int]):

@@ -33,7 +33,7 @@ from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
-from pufferdp.models.chain import SeriesModel
+from pufferdp.models.chain import Move, SeriesModel
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.design import FlipDesign, flippable, noise_shares
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
@@ -41,7 +41,7 @@ from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
-from pufferdp.publish.reading import check_moves, check_people, check_start, coding_of, histogram_of
+from pufferdp.publish.reading import check_moves, check_people, check_start, coding_of, histogram_of, refuse_moves
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -257,6 +257,23 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
             hint = "" if fits is None else f", as with --epsilon {fits:.10g}"
             raise BudgetError(f"{error}{hint}", value=error.value, left=error.left) from None
 
+    @property
+    def refusal(self) -> Callable[[set[Move]], None] | None:
+        """Refuses moves that the model calls impossible, as they come; None where it allows all."""
+        if not self.model.rules_out:
+            return None
+        inside = self.reading.is_part and any(chain.given_start is not None for chain in self.model.chains)
+        seen = set[Move]()
+
+        def refuse(moves: set[Move]) -> None:
+            # The start is for the first record of the whole series. A class must have one chain for all moves so far.
+            new = {move for move in moves if move[0] >= 0 or not inside} - seen
+            if new:
+                seen.update(new)
+                refuse_moves(self.model, seen)
+
+        return refuse
+
     def flipper(self, design: FlipDesign) -> Callable[[Codes], Codes]:
         """Flips states of the model, a piece of the series after the other; missing ones stay as they are."""
         labels, names = self.model.labels, self.coding.labels
@@ -365,8 +382,8 @@ class FlipLines(FlipPublication[int]):
         """How many lines there are; a file that cannot be flipped is not charged."""
         self.progress("flipping line by line")
         path = Path(str(self.data))
-        if self.account.has_ledger:
-            check_lines(path, self.reading.layout, self.coding, self.model.labels)
+        if self.account.has_ledger or self.model.rules_out:
+            check_lines(path, self.reading.layout, self.coding, self.model.labels, self.refusal)
         return max(1, count_lines(path))
 
     def room(self, exact: int) -> AbstractContextManager[object]:
@@ -453,6 +470,7 @@ class FlipStream(FlipPublication[None]):
                     self.flipper(solution),
                     begin,
                     passed,
+                    self.refusal,
                 )
         except (Exception, Interrupted) as error:
             if not account[-1].words:
@@ -468,7 +486,7 @@ class FlipStream(FlipPublication[None]):
         ) from broken
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
-        facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges)
+        facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.holes)
         # Nobody has counted the states of a stream, so whether the model was fitted on them cannot be told.
         fitted = bool(self.model.fitted) and not receipt.fit_charged
         doubt = ["the model was fitted on data; if on this stream, the promise is weaker"] if fitted else []
