@@ -160,6 +160,14 @@ def test_classes_and_parts_have_units_too():
     assert part.calibration.scale == pytest.approx(24 / BlockCurve(W, block=24).inverse(1.0))
 
 
+def test_records_with_holes_between_them_may_lie_in_many_periods():
+    planned = plan(HOURS, "count:work", epsilon=1.0, length=10, unit="day", holes=True)
+    assert not planned.candidate("curve-general").applies
+    assert planned.candidate("curve-tight").calibration.scale == pytest.approx(
+        10 / BlockCurve(W, block=24).inverse(1.0)
+    )
+
+
 def test_a_unit_that_cannot_be_kept_is_refused(place):
     with pytest.raises(ParameterError, match="leave --restart out"):
         release(

@@ -86,7 +86,8 @@ def problem_curve(name: str, problem: Problem) -> Curve:
     if problem.secret is not None:
         return secret_curve(problem.model, problem.secret, str(problem.adversary))
     if problem.unit is not None:
-        endless = problem.endless and name not in _READ_ALONE
+        # With holes the records read may lie in more blocks than as many in a row.
+        endless = problem.endless and (problem.holes or name not in _READ_ALONE)
         length = None if endless else problem.longest
         return curve(name, problem.model, length, problem.adversary, unit=problem.unit.records)
     if not problem.lengths:
