@@ -16,6 +16,7 @@ VERBS: Final = (
     "redact",
     "flow",
     "verify",
+    "sign",
     "leakage",
     "robustness",
     "attack",
@@ -27,6 +28,8 @@ VERBS: Final = (
     "ledger",
 )
 """Each is a module of the folder ``cli``, with a function or, of several verbs, an application of the same name."""
+_MODULES: Final = {"sign": "verify"}
+"""Verbs that share a module with another."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
@@ -42,7 +45,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_options)
     named = arguments[0] if arguments else None
     for verb in (named,) if named in VERBS else VERBS:
-        command = getattr(importlib.import_module(f"pufferdp.apps.cli.{verb}"), str(verb))
+        command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=verb)
         else:

@@ -159,6 +159,11 @@ def content_hash(content: dict[str, Any]) -> str:
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a certificate file; of a ``release --json`` output or an HTML report its certificate."""
+    return read_signed(path)[0]
+
+
+def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
+    """The content of a certificate file, and the signature beside it; None where there is none."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         raw = json.loads(embedded_certificate(text) if is_report(text) else text)
@@ -170,6 +175,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise CertificateError(f"certificate {str(path)!r} is not JSON", value=path) from None
     except OSError as error:
         raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
+    signature = raw.get("signature") if isinstance(raw, dict) and "schema" not in raw else None
     raw = unwrapped(raw)
     schemas = [getattr(kind, "schema", "") for kind in plugins(KINDS).values()]
     if not isinstance(raw, dict) or raw.get("schema") not in filter(None, schemas):
@@ -177,7 +183,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         schema_text = "no schema" if schema is None else f"schema {found_text(schema)}"
         known = " or ".join(repr(name) for name in schemas if name)
         raise CertificateError(f"{str(path)!r} is not a certificate: it has {schema_text}, not {known}", value=path)
-    return raw
+    return raw, signature
 
 
 def unwrapped(raw: Any) -> Any:
