@@ -18,8 +18,8 @@ from pufferdp.publish import noise
 from tests.apps.cli.conftest import CHAIN, Run, write
 
 VERBS = (
-    "plan", "release", "flip", "estimate", "redact", "flow", "verify", "leakage", "robustness", "attack", "audit",
-    "fit", "reproduce", "serve", "demo",
+    "plan", "release", "flip", "estimate", "redact", "flow", "verify", "sign", "leakage", "robustness", "attack",
+    "audit", "fit", "reproduce", "serve", "demo",
 )  # fmt: skip
 EXACT = (137, 263)
 """Exact counts that occur nowhere by chance."""

@@ -292,6 +292,14 @@ def test_a_certificate_is_verified_first(devices: list[tuple[Path, dict[str, Any
         pufferdp.estimate(other, certificate)
 
 
+def test_a_signature_must_hold_where_there_is_one(devices: list[tuple[Path, dict[str, Any]]], tmp_path: Path) -> None:
+    (file, certificate), *_ = devices
+    signed = {"certificate": certificate, "signature": {"algorithm": "Ed25519", "public_key": "AA==", "value": "AA=="}}
+    (tmp_path / "c.json").write_text(json.dumps(signed))
+    with pytest.raises(CertificateError, match="does not hold, and nothing is estimated from it: the signature"):
+        pufferdp.estimate(file, tmp_path / "c.json")
+
+
 def test_a_channel_that_says_nothing_is_refused(devices: list[tuple[Path, dict[str, Any]]]) -> None:
     """Flips of one half keep any promise, so the certificate holds, and nothing can be estimated."""
     (file, certificate), *_ = devices
@@ -313,8 +321,11 @@ def test_what_does_not_go_together_is_refused(devices: list[tuple[Path, dict[str
     (file, certificate), (other, theirs), _ = devices
     with pytest.raises(ParameterError, match="2 series and 1 certificates"):
         pufferdp.estimate([file, other], certificate)
-    with pytest.raises(ParameterError, match="certificates 1 and 2 are the same"):
-        pufferdp.estimate([file, file], [certificate, certificate])
+    with pytest.raises(ParameterError, match="series 1 and 2 are the same"):
+        pufferdp.estimate([file, str(file)], [certificate, certificate])
+    copy = tmp_path / "copy.csv"  # another device may well have sent the same, under a certificate that is alike
+    copy.write_bytes(file.read_bytes())
+    assert pufferdp.estimate([file, copy], [certificate, certificate]).records == 400
     with pytest.raises(DataError, match="150 records"):
         pufferdp.estimate([other, file], [certificate, theirs])
     with pytest.raises(ParameterError, match="confidence is 1"):

@@ -33,10 +33,10 @@ from pufferdp.leakage.chains.viterbi import best_path
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import model_from_dict
-from pufferdp.publish.certificate import SERIES_SCHEMA, read_certificate
+from pufferdp.publish.certificate import SERIES_SCHEMA, read_signed
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.intervals import ChannelOutputs, count_interval, inverse_of, pair_sums
-from pufferdp.publish.flips.kind import KIND
+from pufferdp.publish.verify import verify
 
 States = Sequence[npt.NDArray[Any]]
 StatedCertificate = SeriesCertificate | dict[str, Any] | str | os.PathLike[str]
@@ -190,6 +190,7 @@ def estimate(
             "same order",
             value=(len(sources), len(stated)),
         )
+    _check_apart(sources)
     say("verifying certificates")
     certificates = [_verified(item, n) for n, item in enumerate(stated, start=1)]
     _check_together(certificates)
@@ -322,14 +323,15 @@ def _pooled(devices: Sequence[Device], confidence: float) -> FlipEstimate:
 def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
     """A certificate that holds, of a series whose records were flipped each on its own."""
     raw: Any = stated
+    signature: object = None
     if isinstance(stated, (str, os.PathLike)):
-        raw = read_certificate(stated)
+        raw, signature = read_signed(stated)
     elif isinstance(stated, SeriesCertificate):
         raw = stated.to_dict()
     name = f"certificate {os.fspath(stated)!r}" if isinstance(stated, (str, os.PathLike)) else f"certificate {number}"
     if not isinstance(raw, dict) or raw.get("schema") != SERIES_SCHEMA:
         raise CertificateError(f"{name} is not one of a sanitised series, as pufferdp flip writes it")
-    problems, _ = KIND.verify(raw)
+    problems = verify(raw, signature=signature).problems
     if problems:
         raise CertificateError(f"{name} does not hold, and nothing is estimated from it: {problems[0]}")
     certificate = SeriesCertificate.model_validate(raw)
@@ -345,22 +347,31 @@ def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
     return certificate
 
 
+def _check_apart(sources: Sequence[object]) -> None:
+    """Refuse a file or a frame that is given twice.
+
+    Certificates may be alike, of devices that sent as many records in the same second, and so may short series.
+    """
+    seen: dict[object, int] = {}
+    for n, source in enumerate(sources, start=1):
+        own: object = os.path.realpath(source) if isinstance(source, (str, os.PathLike)) else id(source)
+        if own in seen:
+            raise ParameterError(
+                f"series {seen[own]} and {n} are the same; a series that is counted twice makes intervals too narrow: "
+                "leave one out",
+                value=n,
+            )
+        seen[own] = n
+
+
 def _check_together(certificates: Sequence[SeriesCertificate]) -> None:
-    """Refuse series of different states, and one series that is given twice."""
-    seen: dict[str, int] = {}
+    """Refuse series of different states."""
     for n, c in enumerate(certificates, start=1):
         if c.labels != certificates[0].labels:
             raise ParameterError(
                 f"series {n} has the states {', '.join(c.labels)}, and series 1 {', '.join(certificates[0].labels)}; "
                 "series are pooled where they have the same states: estimate from each kind by itself"
             )
-        if c.sha256 in seen:
-            raise ParameterError(
-                f"certificates {seen[c.sha256]} and {n} are the same; a series that is counted twice makes intervals "
-                "too narrow: leave one out",
-                value=c.sha256,
-            )
-        seen[c.sha256] = n
 
 
 def _read(source: object, c: SeriesCertificate, number: int) -> Device:
