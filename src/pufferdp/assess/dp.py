@@ -31,7 +31,7 @@ from pufferdp.leakage.tight.approximate import (
 )
 from pufferdp.models.base import Model
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness
+from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness, is_closed
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 
@@ -61,7 +61,7 @@ class LeakageReport(Paged):
     reasons: dict[str, str]
     """Why a number is missing."""
     exact: float | None
-    """The exact leakage, or loss, of the query with Laplace noise; None without a query."""
+    """The exact leakage, or loss, of the query with Laplace noise; None without a query, or where it is not known."""
     witness: Witness | None
     """Who learns that much, and from what."""
     attack: WorstAlgorithm | None
@@ -87,6 +87,8 @@ class LeakageReport(Paged):
     """What else must be said of a curve."""
     states: tuple[str, ...] = ()
     """Names of the model's states, for what is asked."""
+    between: tuple[float, float] | None = None
+    """Between what the leakage of the query lies, where more would take too long; None where it is exact."""
     foreign: frozenset[str] = frozenset()
     """Curves about another kind of model; a table leaves them out."""
     unit: Unit | None = None
@@ -132,7 +134,8 @@ class LeakageReport(Paged):
         }
         if self.inverse:
             return {"target": self.given, "dp_epsilon": dict(self.curves), "exact": self.exact, **about}
-        return {"spent": self.given, "curves": dict(self.curves), "exact": self.exact, **about}
+        between = {} if self.between is None else {"between": list(self.between)}
+        return {"spent": self.given, "curves": dict(self.curves), "exact": self.exact, **between, **about}
 
 
 def leakage_of(
@@ -207,6 +210,7 @@ def leakage_of(
                 reasons[name] = f"is above {number(given)} however little DP loss is spent"
     exact: float | None = None
     witness: Witness | None = None
+    between: tuple[float, float] | None = None
     if query is not None and model.real_valued:
         raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave --query out")
     if query is not None:
@@ -214,8 +218,14 @@ def leakage_of(
         problem = _problem(model, parsed_query, records, given, adversary)
         try:
             leak = ExactLeakage(problem)
-            exact = leak.inverse(given) if inverse else leak(given)
-            witness = leak.witness(exact if inverse else given)
+            if inverse:
+                exact = leak.inverse(given)
+            else:
+                least, most = leak.bracket(given)
+                # Every algorithm is bounded by the curves, so this one is.
+                most = max(least, min(most, best_of_all(given)))
+                exact, between = (most, None) if is_closed(least, most) else (None, (least, most))
+            witness = leak.witness(given if exact is None or not inverse else exact)
         except NotApplicableError as error:
             reasons["exact"] = str(error)
     tight = curves_by_name["tight"]
@@ -235,6 +245,7 @@ def leakage_of(
         reasons=reasons,
         exact=exact,
         witness=witness,
+        between=between,
         attack=attack,
         multiplies=small_loss_slopes(curves_by_name),
         best=best,

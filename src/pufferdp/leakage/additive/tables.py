@@ -6,6 +6,7 @@ ratio of two densities of the output is reached at a possible answer.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.leakage.laws.base import AnswerLaws, Logs, Steps, pairs_of
 from pufferdp.models.base import RecordModel
 
@@ -83,6 +85,83 @@ class NothingKnown:
         (record, likelier), (_, other) = both if log_ratio > 0 else both[::-1]
         learner = Learner(record, (), likelier, other, float(self._points[at])) if log_ratio else None
         return abs(log_ratio) + 2 * self._error, learner
+
+
+class AnyStartLeakage:
+    """The same where the first record may have any law: one law of the first record for both values of the target.
+
+    Given the law of the first record, P(y | x) is a mean over first states. Two of these give, with t their odds, a
+    ratio (a + b·t)(g + h·t) / ((c + d·t)(e + f·t)), whose largest value lies at an end or where its derivative is 0:
+    a quadratic equation. For two states that is every law. For more it is a lower end, and the upper end lets
+    each value of the target have a law of its own.
+    """
+
+    def __init__(self, laws: ChainLaws) -> None:
+        self._laws, self._free = laws, NothingKnown(laws)
+        size = laws.chain.size
+        self._points = np.asarray(laws.points, dtype=float)
+        power, moves = np.eye(size), np.asarray(laws.chain.transition)
+        self._records = []
+        for given in laws.records():
+            rows = given.logs.reshape(-1, given.logs.shape[1])
+            # Rows come start by start, each with the states that it can lead to.
+            table, place = np.full((size, size, rows.shape[1]), -np.inf), 0
+            for start in range(size):
+                for state in np.flatnonzero(power[start] > 0):
+                    table[start, state], place = rows[place], place + 1
+            self._records.append((given.record, power.copy(), table))
+            power = power @ moves
+
+    def worst(self, dp_loss: float) -> tuple[float, float, Learner | None]:
+        """A bracket, and the value of which record its lower end is about."""
+        upper, _ = self._free.worst(dp_loss)
+        best, learner, size = 0.0, None, self._laws.chain.size
+        for record, weights, logs in self._records:
+            density = np.full_like(logs, -np.inf)
+            for start in range(size):
+                here = np.flatnonzero(weights[start] > 0)
+                density[start, here] = smoothed(self._points, logs[start, here], dp_loss)
+            for x, y in itertools.permutations(range(size), 2):
+                for first in itertools.combinations_with_replacement(range(size), 2):
+                    starts = list(dict.fromkeys(first))
+                    ratio = _best_mixture(
+                        weights[starts, x], density[starts, x], weights[starts, y], density[starts, y]
+                    )
+                    at = int(np.argmax(ratio))
+                    if ratio[at] > best:
+                        best, learner = float(ratio[at]), Learner(record, (), x, y, float(self._points[at]))
+        best += 2 * self._laws.error if best else 0.0
+        return (best, best if size == 2 else max(best, upper), learner)
+
+
+def _best_mixture(p: Floats, top: Logs, q: Floats, bottom: Logs) -> Floats:
+    """The largest log of (Σ π p e^top / Σ π p) / (Σ π q e^bottom / Σ π q) over laws π of one or two first states."""
+    if not (p.any() and q.any()):
+        return np.full(top.shape[1], -np.inf)
+    peak = np.maximum(top.max(axis=0), bottom.max(axis=0))
+    weight, other = p[:, None] * np.exp(top - peak), q[:, None] * np.exp(bottom - peak)
+    # Next to 0 and to infinity, where a value of the target may be impossible for one first state; and one between.
+    options = [np.full(top.shape[1], odds) for odds in (1e-100, 1.0, 1e100)]
+    if len(p) == 2:
+        # Of log (a+bt) + log (g+ht) − log (c+dt) − log (e+ft) the derivative is 0 where a polynomial is.
+        a, b, c, d, g, h, e, f = weight[0], weight[1], p[0], p[1], q[0], q[1], other[0], other[1]
+        up = (a * g, a * h + b * g, b * h)
+        down = (c * e, c * f + d * e, d * f)
+        flat = up[1] * down[0] - up[0] * down[1]
+        linear = 2 * (up[2] * down[0] - up[0] * down[2])
+        square = up[2] * down[1] - up[1] * down[2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            root = np.sqrt(np.maximum(linear**2 - 4 * square * flat, 0.0))
+            options += [(-linear + root) / (2 * square), (-linear - root) / (2 * square), -flat / linear]
+    best = np.full(top.shape[1], -np.inf)
+    for odds in options:
+        odds = np.where(np.isfinite(odds) & (odds > 0), odds, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            law = np.stack([1 / (1 + odds), odds / (1 + odds)]) if len(p) == 2 else np.ones((1, top.shape[1]))
+            masses = (law * p[:, None]).sum(axis=0), (law * q[:, None]).sum(axis=0)
+            value = np.log((law * weight).sum(axis=0) / masses[0]) - np.log((law * other).sum(axis=0) / masses[1])
+        best = np.maximum(best, np.where((masses[0] > 0) & (masses[1] > 0), value, -np.inf))
+    return best
 
 
 class TableLeakage:

@@ -185,7 +185,7 @@ def leakage_page(report: LeakageReport) -> Page:
     shown = {name: value for name, value in report.curves.items() if name in reasons or name not in report.reasons}
     rows = [(name, "best" if name == report.best else "", _safe(v, report.inverse)) for name, v in shown.items()]
     if report.query is not None:
-        rows.append((f"exact, {report.query}", "", _safe(report.exact, report.inverse)))
+        rows.append((f"exact, {report.query}", "", _exact(report)))
     table = Table(
         caption=f"{what} {given}{beside}{over}, adversary {report.adversary}",
         head=("curve", "", "DP loss to spend" if report.inverse else "leaks at most"),
@@ -246,6 +246,11 @@ def _sentences(report: LeakageReport) -> tuple[str, ...]:
         noise = f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, "
         noise += "this DP epsilon suffices" if report.inverse else "the leakage is"
         sentences.append(f"{noise}: {_safe(report.exact, report.inverse)}.")
+    if report.between is not None:
+        sentences.append(
+            f"For {report.query} with Laplace noise of scale L/epsilon, L its largest move, the leakage lies between "
+            f"{_safe(report.between[0], True)} and {_safe(report.between[1], False)}; more would take too long."
+        )
     neighbours = _APPROXIMATE_NEIGHBOURS if report.approximate else _NEIGHBOURS
     if report.unit is not None:
         neighbours = _UNIT_NEIGHBOURS.format(noun=report.unit.noun, records=report.unit.records)
@@ -310,6 +315,13 @@ def multiplied(slopes: Mapping[str, float]) -> str:
     words = f"Correlation multiplies a small epsilon by at most {up_to(slopes['odds'])}"
     words += f": {becomes}" if becomes else ""
     return f"{words}."
+
+
+def _exact(report: LeakageReport) -> str:
+    """The exact number, or between what it lies."""
+    if report.between is None:
+        return _safe(report.exact, report.inverse)
+    return f"{_safe(report.between[0], True)} to {_safe(report.between[1], False)}"
 
 
 def _safe(value: float | None, inverse: bool) -> str:

@@ -94,10 +94,10 @@ class NoisyQuery:
         if self.model.real_valued or self.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY):
             return None, None
         length = self.records if self.model.needs_length else None
-        leakage = leakage_of(
+        report = leakage_of(
             self.model, dp_epsilon=self.dp_loss, length=length, query=self.query, adversary=str(adversary)
-        ).exact
-        return leakage, leakage
+        )
+        return report.exact, report.exact if report.between is None else report.between[1]
 
     def _answers(self, records: Records) -> Outputs:
         share = 1 / self.records if self.query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1.0

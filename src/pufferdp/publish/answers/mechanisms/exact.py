@@ -9,20 +9,24 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.inverse import largest_loss
-from pufferdp.leakage.additive.tables import Learner, NothingKnown, TableLeakage
+from pufferdp.leakage.additive.tables import AnyStartLeakage, Learner, NothingKnown, TableLeakage
 from pufferdp.leakage.additive.windows import Informed, WindowLeakage
+from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.leakage.curves import curve
+from pufferdp.leakage.tight.attack import TightLeakage
+from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.models.base import Model, records_of
-from pufferdp.models.chain import chains_of, series_of
+from pufferdp.models.chain import MarkovChain, chains_of, series_of
 from pufferdp.models.clock import clock_of
 from pufferdp.models.hidden import hidden_of
-from pufferdp.publish.answers.laws import Grid, answer_laws, grid
+from pufferdp.publish.answers.laws import Given, Grid, answer_laws, grid
 from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_own_secrets
 from pufferdp.publish.answers.queries import QueryKind
 
@@ -142,18 +146,29 @@ class ExactLeakage:
         self._rounding = 0.0 if exact else math.ulp(_largest(problem)) / problem.bound.lipschitz
 
     def __call__(self, dp_loss: float) -> float:
-        """The leakage at a DP loss."""
+        """The leakage at a DP loss. Raises NotApplicableError where only a bracket is known."""
+        lower, upper = self.bracket(dp_loss)
+        if not is_closed(lower, upper):
+            raise NotApplicableError(
+                f"at a DP loss of {dp_loss:.4g} it lies between {lower:.4g} and {upper:.4g}, and it would take too "
+                "long to say where"
+            )
+        return upper
+
+    def bracket(self, dp_loss: float) -> tuple[float, float]:
+        """Between what the leakage at a DP loss lies."""
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
-        leakage = max(worst(dp_loss * self._share)[0] for worst in self._worst) + dp_loss * self._rounding
-        if not math.isfinite(leakage):
+        reached, rounding = [worst(dp_loss * self._share) for worst in self._worst], dp_loss * self._rounding
+        upper = max(belief.upper for belief in reached) + rounding
+        if not math.isfinite(upper):
             raise NotApplicableError("the leakage is not a number that a double can hold")
-        return leakage
+        return max(belief.lower for belief in reached) + rounding, upper
 
     @property
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
-        return all(worst(MOST_LOSS * self._share)[0] == 0 for worst in self._worst)
+        return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._worst)
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks no more than epsilon; it has been checked."""
@@ -162,13 +177,20 @@ class ExactLeakage:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
-        while most < MOST_LOSS and self(most) <= allowed:
+        while most < MOST_LOSS and self.bracket(most)[1] <= allowed:
             most = min(2 * most, MOST_LOSS)
-        return largest_loss(self, allowed, most)
+
+        def leak(dp_loss: float) -> float:
+            """An end of the bracket that decides; where none does, the exact leakage, or the reason why not."""
+            lower, upper = self.bracket(dp_loss)
+            return lower if lower > allowed else upper if upper <= allowed else self(dp_loss)
+
+        return largest_loss(leak, allowed, most)
 
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
-        adversary = max((worst(dp_loss * self._share) for worst in self._worst), key=lambda pair: pair[0])[1]
+        reached = [worst(dp_loss * self._share) for worst in self._worst]
+        adversary = max(reached, key=lambda belief: belief.lower).adversary
         if isinstance(adversary, Informed):
             return self._in_series(adversary)
         if isinstance(adversary, _AllOthersKnown):
@@ -258,13 +280,31 @@ class _AllOthersKnown:
         own = steps.steps[record]
         return cls(record, int(np.argmax(own)), int(np.argmin(own)), int(np.ptp(own)))
 
-    def worst(self, dp_loss: float) -> tuple[float, _AllOthersKnown]:
+    def worst(self, dp_loss: float) -> Reached:
         """Its DP loss: noise of scale 1/tau steps on an answer that the record moves so far."""
-        return dp_loss * self.output, self
+        return Reached(dp_loss * self.output, dp_loss * self.output, self)
 
 
-Worst = Callable[[float], tuple[float, "Learner | Informed | _AllOthersKnown | None"]]
-"""The leakage when the noise has scale 1/tau steps, and who reaches it."""
+@dataclass(frozen=True)
+class Reached:
+    """A bracket around the leakage under one belief, and who reaches its lower end."""
+
+    lower: float
+    upper: float
+    adversary: Learner | Informed | _AllOthersKnown | None
+
+
+_CLOSED: Final = 1e-7
+"""A bracket whose ends are so near, as a share of the leakage, is as good as exact: its upper end is taken."""
+
+
+def is_closed(lower: float, upper: float) -> bool:
+    """Whether a bracket around a leakage is narrow enough to be called exact."""
+    return upper - lower <= _CLOSED * max(upper, 1e-3)
+
+
+Worst = Callable[[float], Reached]
+"""The leakage when the noise has scale 1/tau steps."""
 
 
 def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
@@ -273,7 +313,7 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
     if problem.adversary is Adversary.DP:
         return [_AllOthersKnown.of(steps).worst]
     if problem.adversary is Adversary.PUFFERFISH:
-        return [NothingKnown(given.laws).worst for given in answer_laws(problem)]
+        return [_of_laws(given) for given in answer_laws(problem)]
     chains = chains_of(model)
     if chains:
         # Other chains only blur the answer, and the adversary may know them: each chain by itself.
@@ -283,13 +323,12 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
                 f"{model.size} states, {len(chains)} chain(s) and {len(lengths)} length(s) take too long; the "
                 f"limits are {_MOST_STATES} states and {_MOST_WINDOWS} chains times lengths"
             )
-        windows = [WindowLeakage(chain, n, steps.steps[0]) for chain in chains for n in lengths]
-        return [_of_window(window) for window in windows]
+        return [_of_series(chain, n, steps.steps[0]) for chain in chains for n in lengths]
     series = series_of(model)
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
     if model.beliefs:
-        return [TableLeakage(belief, steps.steps).worst for belief in model.beliefs]
+        return [_exactly(TableLeakage(belief, steps.steps).worst) for belief in model.beliefs]
     if clock_of(model) is not None:
         raise NotApplicableError(
             "is worked out for one transition table, and a clock has several; only of two states that repel each other "
@@ -298,12 +337,61 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
     raise NotApplicableError("the class cannot be listed, so its leakage cannot be computed belief by belief")
 
 
-def _of_window(window: WindowLeakage) -> Worst:
-    def worst(dp_loss: float) -> tuple[float, Informed | None]:
-        bracket = window.at(dp_loss)
-        return bracket.upper, bracket.adversary
+def _exactly(leak: Callable[[float], tuple[float, Learner | None]]) -> Worst:
+    def worst(dp_loss: float) -> Reached:
+        value, learner = leak(dp_loss)
+        return Reached(value, value, learner)
 
     return worst
+
+
+def _of_laws(given: Given) -> Worst:
+    """Who knows no record; where the chain may start anywhere, the law of the first record is the worst one."""
+    laws = given.laws
+    if isinstance(laws, ChainLaws) and laws.chain.any_start:
+        leak = AnyStartLeakage(laws)
+
+        def worst(dp_loss: float) -> Reached:
+            lower, upper, learner = leak.worst(dp_loss)
+            return Reached(lower, upper, learner)
+
+        return worst
+    return _exactly(NothingKnown(laws).worst)
+
+
+def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) -> Worst:
+    """Who may know any set of records of one chain.
+
+    Of two states that attract each other no window need be looked at: a sum leaks as much as any algorithm of its DP
+    loss (see ``leaks_most``), which is known for every length and however long a state is kept.
+    """
+    if not chain.any_start and _odds_ratio(chain.transition, "attracts"):
+        tight = TightCurve.of_class([(chain.transition, chain.start)], length=length)
+        span = int(np.ptp(steps))
+
+        def two_states(dp_loss: float) -> Reached:
+            leakage = tight.leakage(dp_loss * span)
+            return Reached(leakage.lower, leakage.upper, _informed(leakage, length, steps))
+
+        return two_states
+    window = WindowLeakage(chain, length, steps)
+
+    def worst(dp_loss: float) -> Reached:
+        bracket = window.at(dp_loss)
+        return Reached(bracket.lower, bracket.upper, bracket.adversary)
+
+    return worst
+
+
+def _informed(leakage: TightLeakage, length: int, steps: npt.NDArray[np.int64]) -> Informed | None:
+    """The adversary of the tight curve as a window; None where nothing is learned."""
+    if leakage.lower == 0:
+        return None
+    sides = (leakage.before, leakage.after)
+    unknown = [length - 1 if side.records is None else side.records for side in sides]
+    ends = [None if side.known is None else side.known[1] for side in sides]
+    total = int(np.ptp(steps)) * (sum(unknown) + 1) if steps[leakage.likelier] == steps.max() else 0
+    return Informed(unknown[0], unknown[1], ends[0], ends[1], leakage.likelier, leakage.other, total)
 
 
 def _largest(problem: Problem) -> float:

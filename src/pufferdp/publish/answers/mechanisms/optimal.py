@@ -34,8 +34,10 @@ _SHARES: Final = (0.05, 1e-3, 1e-5)
 """How much of epsilon windows may add that are wider than those looked at; with less if that is too much."""
 _TRIES: Final = 8
 """Programmes solved for one epsilon, each with a little less of it, until exact windows say that it is kept."""
-_MOST_PRODUCTS: Final = 1.5e9
-"""For one look at all adversaries and outputs: about a second."""
+_MOST_PRODUCTS: Final = 3e8
+"""For one look at all adversaries and outputs: some tenths of a second."""
+_GAIN: Final = 0.99
+"""Less gain than this is not worth a table."""
 
 
 class ExactOptimal(Mechanism):
@@ -104,8 +106,8 @@ def _found(problem: Problem) -> NoiseTable:
             noise = NoiseTable.of(least_error(tables, epsilon * (1 - 1e-6), loss, reach))
             excess = max(table.upper(noise.law) for table in tables) - problem.epsilon
             if excess <= 0:
-                if noise.expected_absolute >= laplace.law.expected_l1_error:
-                    raise NotApplicableError("gains nothing over exact-laplace here")
+                if noise.expected_absolute >= _GAIN * laplace.law.expected_l1_error:
+                    raise NotApplicableError("gains less than a hundredth over exact-laplace here")
                 return noise
             if excess > 1e-3 * problem.epsilon:
                 break  # wider windows say more than a smaller epsilon
