@@ -159,6 +159,11 @@ def content_hash(content: dict[str, Any]) -> str:
 
 def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a certificate file; of a ``release --json`` output or an HTML report its certificate."""
+    return read_signed(path)[0]
+
+
+def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
+    """The content of a certificate file, and the signature beside it; None where there is none."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         raw = json.loads(embedded_certificate(text) if is_report(text) else text)
@@ -170,15 +175,34 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise CertificateError(f"certificate {str(path)!r} is not JSON", value=path) from None
     except OSError as error:
         raise CertificateError(f"certificate {str(path)!r} cannot be read: {error.strerror}", value=path) from None
-    if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
-        raw = raw["certificate"]
+    signature = raw.get("signature") if isinstance(raw, dict) and "schema" not in raw else None
+    raw = unwrapped(raw)
     schemas = [getattr(kind, "schema", "") for kind in plugins(KINDS).values()]
     if not isinstance(raw, dict) or raw.get("schema") not in filter(None, schemas):
         schema = raw.get("schema") if isinstance(raw, dict) else None
         schema_text = "no schema" if schema is None else f"schema {found_text(schema)}"
         known = " or ".join(repr(name) for name in schemas if name)
         raise CertificateError(f"{str(path)!r} is not a certificate: it has {schema_text}, not {known}", value=path)
-    return raw
+    return raw, signature
+
+
+def unwrapped(raw: Any) -> Any:
+    """The certificate in the output of a release; refuses an output whose own numbers are not the certificate's.
+
+    Whoever is handed the file reads the numbers that come first, and ``verify`` vouches for those inside.
+    """
+    if not (isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw):
+        return raw
+    certificate = raw["certificate"]
+    kind = next((k for k in plugins(KINDS).values() if getattr(k, "schema", "") == certificate.get("schema")), None)
+    compare = getattr(kind, "differences_beside", None)
+    problems: list[str] = [] if compare is None else compare(certificate, raw)
+    if problems:
+        raise CertificateError(
+            f"what stands beside the certificate does not follow from it ({problems[0]}): one of them was changed "
+            "after it was made"
+        )
+    return certificate
 
 
 def is_report(text: str) -> bool:

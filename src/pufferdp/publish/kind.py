@@ -304,6 +304,19 @@ class Kind(ABC, Generic[P, S, C]):
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """The charge that follows from the facts of one; None where it rests on its author's word."""
 
+    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+        """What the output of its verb repeats beside the certificate."""
+        return {}
+
+    def differences_beside(self, certificate: dict[str, Any], output: Mapping[str, Any]) -> list[str]:
+        """Where an output does not follow from the certificate in it; nothing where the certificate is not whole."""
+        try:
+            self.certificate.model_validate(certificate)
+        except ValidationError:
+            return []
+        claims = {key: claim for key, claim in self.beside(certificate).items() if key in output}
+        return differences(claims, {key: output[key] for key in claims})
+
     def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:
         """The solution with the numbers that a certificate states, as far as they are charged."""
         return solution
@@ -437,10 +450,44 @@ def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
     return ranges
 
 
+def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) -> None:
+    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap begins a chain anew.
+
+    Cuts make the noise smaller, so each must rest on a belief that the promise names. Missing records cut what flows
+    count (``pieces``), and in certificates of earlier versions every chain.
+    """
+    if data["gap"] is not None:
+        return  # how many gaps there are nobody can tell without the data; the promise says what is believed of them
+    people = None if data["by"] is None else _people(data.get("ranges"))
+    most = 1 if data["by"] is None else people
+    if most is None:
+        return
+    if pieces or data.get("beliefs") is None:
+        most += data["dropped"] + (data.get("holes") or 0)
+    if chains > most:
+        why = "no column tells people apart" if data["by"] is None else f"{people} people were read"
+        raise CertificateError(
+            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap begins a "
+            "chain anew"
+        )
+
+
+def _people(ranges: Mapping[str, Any] | None) -> int | None:
+    """How many people are named; None where they are not."""
+    named = [name for part in (ranges or {}).get("parts", ()) for name in part["by"] or ()]
+    return len(named) or None
+
+
 def data_claims(
-    data: Mapping[str, Any], lengths: Sequence[Sequence[int]], model: Model, within_bins: bool = False
+    data: Mapping[str, Any],
+    lengths: Sequence[Sequence[int]],
+    model: Model,
+    within_bins: bool = False,
+    pieces: bool = False,
 ) -> dict[str, Claim | Claims]:
     """How the data was read: nobody can tell without it, but what was counted must add up."""
+    if series_of(model) is not None or ar1_of(model) is not None:
+        check_cuts(data, sum(count for _, count in lengths), pieces=pieces)
     claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in data.items()}
     total = sum(length * count for length, count in data["lengths"])
     claims["records"] = Exact(total, words="data.records is {stated}; the chain lengths add up to {true}")

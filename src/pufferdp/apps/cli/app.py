@@ -15,6 +15,7 @@ VERBS: Final = (
     "redact",
     "flow",
     "verify",
+    "sign",
     "leakage",
     "robustness",
     "attack",
@@ -26,6 +27,8 @@ VERBS: Final = (
     "ledger",
 )
 """Each is a module of this folder, with a function or, of several verbs, an application of the same name."""
+_MODULES: Final = {"sign": "verify"}
+"""Verbs that share a module with another."""
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
@@ -41,7 +44,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     app.callback()(_options)
     named = arguments[0] if arguments else None
     for verb in (named,) if named in VERBS else VERBS:
-        command = getattr(importlib.import_module(f"pufferdp.apps.cli.{verb}"), str(verb))
+        command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=verb)
         else:

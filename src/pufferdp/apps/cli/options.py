@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from pufferdp.apps.outputs import Delivery, Outputs
 from pufferdp.basics.errors import ParameterError, PufferdpError
+
+if TYPE_CHECKING:
+    from pufferdp.publish.signatures import Signer
 
 Data = Annotated[
     str,
@@ -209,6 +212,7 @@ def deliver(
     account: tuple[str | None, str | None],
     out: str | None,
     as_json: bool,
+    signer: Signer | None = None,
 ) -> None:
     """Bring an answer to its owner: the file first, then what is shown, then the figure and the report.
 
@@ -220,8 +224,11 @@ def deliver(
         account: the ledger and the data set, where it was charged.
         out: the file, as it was named.
         as_json: whether JSON is shown.
+        signer: who signs the certificate, where anybody does.
     """
     content = result.to_dict()
+    if signer is not None:
+        content["signature"] = signer.sign(content["certificate"])
     with outputs.delivery(content, content["certificate"].get("ledger"), published=True) as delivery:
         delivery.json("out", content)
         delivery.show(

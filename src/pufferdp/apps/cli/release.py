@@ -86,6 +86,9 @@ def release(
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
+    sign: Annotated[
+        str | None, typer.Option("--sign", help="Private Ed25519 key (PEM) that signs the certificate.")
+    ] = None,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -94,6 +97,7 @@ def release(
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.release import release as make_release
     from pufferdp.publish.answers.secrets import load_secrets
+    from pufferdp.publish.signatures import Signer
 
     if (model is None) == (models is None):
         raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
@@ -105,6 +109,7 @@ def release(
             "--delta": delta,
             "--figure": figure,
             "--report": report,
+            "--sign": sign,
         }.items():
             if value is not None:
                 raise ParameterError(f"{name} goes with --model, not with --models", value=value)
@@ -133,10 +138,11 @@ def release(
     # A release that cannot be kept is not made.
     outputs = Outputs(
         {"out": out, "figure": figure, "report": report},
-        sources={"the data": data, "the model": model, "the secrets": secrets},
+        sources={"the data": data, "the model": model, "the secrets": secrets, "the key": sign},
         ledger=ledger,
         overwrite=overwrite,
     )
+    signer = None if sign is None else Signer(sign)
     believed, own = load_model(model), None if secrets is None else load_secrets(secrets)
     with options.progress(scanned) as progress:
         result = outputs.make(
@@ -151,7 +157,7 @@ def release(
                 progress=progress,
             )
         )
-        options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json)
+        options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)
 
 
 def _draw(certificate: dict[str, Any], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``pufferdp verify``: recompute a certificate."""
+"""``pufferdp verify`` and ``pufferdp sign``: recompute a certificate, and say where it comes from."""
 
 from __future__ import annotations
 
@@ -15,23 +15,58 @@ def verify(
         typer.Argument(help="Certificate (JSON), as release --out or flip --certificate has it, or a report (HTML)."),
     ],
     head: Annotated[str | None, typer.Option("--head", help="The row of the ledger that it must have.")] = None,
+    signer: Annotated[
+        str | None, typer.Option("--signer", help="Public key (PEM) that must have signed it; without it any may have.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import RefusedError
-    from pufferdp.publish.certificate import read_certificate
+    from pufferdp.publish.certificate import read_signed
     from pufferdp.publish.verify import verify as check
     from pufferdp.report.registry import promise_of
     from pufferdp.report.text import blocks_text
 
-    raw = read_certificate(certificate)
+    raw, signature = read_signed(certificate)
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw, head=head)
+        result = check(raw, head=head, signature=signature, signer=signer)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(blocks_text(promise_of(raw)))
+        if result.signed_by is not None:
+            whose = "as you asked" if signer is not None else "whose key that is, you must know: name it with --signer"
+            lines.append(f"Signed with the key {result.signed_by}: {whose}.")
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:
         count = len(result.problems)
         raise RefusedError(f"certificate {certificate!r} does not hold; it has {count} problem{'s' * (count != 1)}")
+
+
+def sign(
+    certificate: Annotated[str, typer.Argument(help="Certificate (JSON), or the output of a release that holds one.")],
+    key: Annotated[str, typer.Option("--key", help="Private Ed25519 key (PEM), as openssl genpkey makes it.")],
+    out: Annotated[str, typer.Option("--out", help="Write certificate and signature to this JSON file.")],
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Sign a certificate that holds, so that others can tell where it comes from. Exit 3 when it does not hold."""
+    from pufferdp.apps.outputs import Outputs
+    from pufferdp.basics.errors import RefusedError
+    from pufferdp.publish.certificate import read_signed
+    from pufferdp.publish.signatures import Signer, signer_of
+    from pufferdp.publish.verify import verify
+
+    signer, (raw, _) = Signer(key), read_signed(certificate)
+    sources = {"the certificate": certificate, "the key": key}
+    outputs = Outputs({"out": out}, sources=sources, ledger=None, overwrite=overwrite)
+    with options.progress() as progress:
+        progress("recomputing the noise")
+        found = verify(raw)
+    if not found.valid:
+        raise RefusedError(f"certificate {certificate!r} does not hold, so it is not signed: {found.problems[0]}")
+    signature = signer.sign(raw)
+    content = {"certificate": raw, "signature": signature}
+    with outputs.delivery(content) as delivery:
+        delivery.json("out", content)
+        delivery.show(content, lambda: f"Signed with the key {signer_of(raw, signature)}: {out}", as_json)

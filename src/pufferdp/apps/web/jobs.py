@@ -24,7 +24,7 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import Plan, plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.certificate import embedded_certificate, is_report
+from pufferdp.publish.certificate import embedded_certificate, is_report, unwrapped
 from pufferdp.publish.fits.fit import fit
 from pufferdp.publish.reading import check_reading, coding_of, read_exact
 
@@ -376,8 +376,7 @@ def certificate_in(name: str, content: bytes) -> dict[str, Any]:
         raise CertificateError(
             f"{name!r} is neither a certificate nor a report that carries one; drop the .json or the .html file"
         ) from None
-    if isinstance(raw, dict) and isinstance(raw.get("certificate"), dict) and "schema" not in raw:
-        raw = raw["certificate"]
+    raw = unwrapped(raw)
     if not isinstance(raw, dict):
         raise CertificateError(f"{name!r} holds no certificate: it must be a JSON object with a schema")
     return raw

@@ -26,6 +26,7 @@ from pufferdp.publish.answers.certificate import (
     statement,
 )
 from pufferdp.publish.answers.denoise import Denoised, denoise, feasible, hardly_explained, left_out
+from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
@@ -221,6 +222,11 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         if denoised is not None and hardly_explained(denoised["surprise"]) and MISFIT not in warnings:
             warnings.append(MISFIT)
         return problems, warnings
+
+    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+        """The numbers, and the ranges that follow from them."""
+        repeated = {key: Exact(certificate[key]) for key in ("answer", "estimate", "denoised", "labels")}
+        return {**repeated, "intervals": Near(intervals(certificate).to_dict())}
 
     def as_stated(self, solution: AnswerNoise, stated: Mapping[str, Any]) -> AnswerNoise:
         """With the sigma and the Lipschitz constant of the certificate."""

@@ -166,7 +166,7 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
                 # A standard deviation of n numbers errs by about 1/√n of itself.
                 "standard_error": Near(ours.standard_error, rel=_ERRORS * math.sqrt(2 / draws)),
             },
-            "data": data_claims(made.data, flow_problem.lengths, flow_problem.model),
+            "data": data_claims(made.data, flow_problem.lengths, flow_problem.model, pieces=True),
             "public": Exact(public_facts(flow_problem)),
             "labels": Exact(list(flow_problem.labels)),
             "flow": Stated(flow.tolist()),

@@ -133,6 +133,12 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             raise CertificateError("a record that the earlier redaction kept private is private no more")
         if c.data.records > c.data.rows or (c.data.missing == "refuse" and c.data.records != c.data.rows):
             raise CertificateError(f"data.records is {c.data.records}; there are {c.data.rows} rows")
+        cut = c.data.by is not None or c.data.gap is not None or (c.data.beliefs is None and c.data.missing == "break")
+        if not cut and c.data.chains != [[1, c.data.rows]]:
+            raise CertificateError(
+                f"data.chains is {c.data.chains}, and nothing cuts the series: no column tells people apart, and no "
+                f"gap begins a chain anew, so it must be the one chain of rows 1 to {c.data.rows}"
+            )
         return RedactionRequest(
             hiding=RedactionProblem(
                 chain=chain,
