@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pufferdp import MarkovChain, MechanismError, audit_mechanism
+from pufferdp import MarkovChain, MechanismError, RunBudget, audit_mechanism, outside_mechanism
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]])
 STARTING = 2.0
@@ -76,3 +77,83 @@ def test_seconds_hold_for_commands(script: str, tmp_path: Path) -> None:
     elapsed, result = took(f"command:sh {file}", 4.0)
     assert elapsed < 1.2 * 4.0 + STARTING, (elapsed, result)
     assert isinstance(result, MechanismError)
+
+
+ESCAPE = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", {marker!r}])
+    os._exit(0)
+"""
+
+
+def sleepers(marker: str) -> list[str]:
+    """Processes that sleep for just so long."""
+    out = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", marker.encode()]:
+                out.append(entry.name)
+    return out
+
+
+@pytest.mark.parametrize("end", ["return 1.0", "time.sleep(1000)", "os._exit(3)", "raise ValueError"])
+def test_what_a_function_started_ends_with_it_also_after_setsid(end: str, tmp_path: Path) -> None:
+    marker = f"9{abs(hash((end, str(tmp_path)))) % 10**6}"
+    lines = "\n".join("    " + line for line in ESCAPE.format(marker=marker).strip().splitlines())
+    (tmp_path / "mine.py").write_text(f"def escape(row):\n{lines}\n    time.sleep(0.2)\n    {end}\n")
+    mechanism = outside_mechanism(f"python:{tmp_path}/mine.py:escape", budget=RunBudget(patience=1.0))
+    try:
+        mechanism.run(np.zeros((1, 3), dtype=int))
+        assert sleepers(marker)
+    except MechanismError:
+        assert end != "return 1.0"
+    finally:
+        mechanism.close()
+    assert sleepers(marker) == []
+
+
+@pytest.mark.parametrize("end", ["print(1)", "time.sleep(1000)", "sys.exit(3)"])
+def test_what_a_command_started_ends_with_it_also_after_setsid(end: str, tmp_path: Path) -> None:
+    marker = f"8{abs(hash((end, str(tmp_path)))) % 10**6}"
+    (tmp_path / "mine.py").write_text(f"{ESCAPE.format(marker=marker)}\ntime.sleep(0.2)\n{end}\n")
+    mechanism = outside_mechanism(f"command:{sys.executable} {tmp_path}/mine.py", budget=RunBudget(patience=2.0))
+    try:
+        assert mechanism.run(np.zeros((1, 3), dtype=int)).tolist() == [[1.0]]
+    except MechanismError:
+        assert end != "print(1)"
+    assert sleepers(marker) == []
+
+
+def greedy(row: Any) -> float:
+    return float(np.ones(2**27).sum())  # a gigabyte
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    budget = RunBudget(memory=2**28)
+    mechanism = outside_mechanism(greedy, budget=budget)
+    with pytest.raises(MechanismError, match="MemoryError"):
+        mechanism.run(np.zeros((1, 3), dtype=int))
+    mechanism.close()
+    (tmp_path / "mine.py").write_text("x = bytearray(2**30)\nprint(1)\n")
+    command = outside_mechanism(f"command:{sys.executable} {tmp_path}/mine.py", budget=budget)
+    with pytest.raises(MechanismError, match=r"exit status 1.*MemoryError"):
+        command.run(np.zeros((1, 3), dtype=int))
+
+
+def test_processes_are_limited(tmp_path: Path) -> None:
+    """The superuser is not held to it, so it is only looked at what is asked of the system."""
+    (tmp_path / "mine.py").write_text(
+        "import resource as r\nprint(*(r.getrlimit(kind)[0] for kind in (r.RLIMIT_NPROC, r.RLIMIT_CORE)))"
+    )
+    budget = RunBudget(processes=10)
+    command = outside_mechanism(f"command:{sys.executable} {tmp_path}/mine.py", budget=budget)
+    most, core = command.run(np.zeros((1, 3), dtype=int))[0]
+    assert 10 < most < 100_000
+    assert core == 0

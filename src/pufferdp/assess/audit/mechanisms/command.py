@@ -7,11 +7,14 @@ its answers one by one or all at the end. What it writes to stderr is shown only
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import shlex
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +24,8 @@ from typing import IO, Final
 
 import numpy as np
 
-from pufferdp.assess.audit.mechanisms.function import MOST_NUMBERS, RunBudget, Spending, checked_rows
+from pufferdp.assess.audit.mechanisms import supervisor
+from pufferdp.assess.audit.mechanisms.function import MOST_NUMBERS, RunBudget, Spending, checked_rows, end_supervised
 from pufferdp.assess.audit.mechanisms.ours import Outputs, Records
 from pufferdp.basics import checks
 from pufferdp.basics.errors import MechanismError, ParameterError
@@ -87,13 +91,19 @@ class CommandMechanism:
 
     def _answers(self, text: bytes, m: int) -> bytes:
         """Feed the command and collect what it writes, until it ends or the deadline comes."""
+        if shutil.which(self._words[0] if self._words else "") is None:
+            known = self._words and os.path.exists(self._words[0])
+            reason = os.strerror(errno.EACCES if known else errno.ENOENT)
+            first = self._words[0] if self._words else ""
+            raise ParameterError(f"{first!r} cannot be started: {reason}", value=self.command)
+        watch = [sys.executable, "-I", "-S", supervisor.__file__, str(self.budget.memory), str(self.budget.processes)]
         try:
             process = subprocess.Popen(
-                self._words,
+                watch + self._words,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=True,  # what it starts is ended with it
+                start_new_session=True,
             )
         except OSError as error:
             raise ParameterError(
@@ -209,10 +219,9 @@ def _feed(stdin: IO[bytes], waiting: memoryview) -> memoryview:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the command and of all that it started."""
+    """End what is left of the command and of all that it started."""
     if process.returncode is None:  # nobody has waited for it, so its number is still its own
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        end_supervised(process.pid, lambda: process.poll() is not None)
         process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.assess.audit.mechanisms.ours import Outputs, Records
+from pufferdp.assess.audit.mechanisms.supervisor import supervise
 from pufferdp.basics import checks
 from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 from pufferdp.basics.progress import Progress
@@ -29,6 +30,8 @@ from pufferdp.basics.progress import Progress
 MOST_NUMBERS: Final = 10_000
 """Numbers in one output; what is longer is a mistake, or too long to audit."""
 _FLUSH_SECONDS: Final = 0.1
+_ENDING: Final = 5.0
+"""Seconds that a supervisor has to end everything."""
 _LONGEST_TEXT: Final = 300
 
 Function = Callable[[Any], Any]
@@ -206,11 +209,16 @@ class RunBudget:
     """Data sets that all runs together may hand over."""
     patience: float = 30.0
     """Seconds without any answer after which the mechanism is taken to hang, and is ended."""
+    memory: int = 4 * 2**30
+    """Bytes that each of its processes may take, besides what it begins with."""
+    processes: int = 256
+    """Processes and threads that it may start; the system does not hold the superuser to it."""
 
     def __post_init__(self) -> None:
         for name in ("seconds", "patience"):
             checks.epsilon(getattr(self, name), name)
-        checks.length(self.calls, "calls")
+        for name in ("calls", "memory", "processes"):
+            checks.length(getattr(self, name), name)
 
 
 @dataclass
@@ -318,7 +326,7 @@ class GuardedFunction:
 
     def _running_child(self) -> _Child:
         if self._child is None:
-            child = self._child = _Child(self.load, self.values)
+            child = self._child = _Child(self.load, self.values, self.budget)
             try:
                 kind, text = self._next_message(child, time.monotonic() + self._spent.seconds_left, 0, 0)
                 if kind != b"h":
@@ -352,7 +360,7 @@ class GuardedFunction:
 class _Child:
     """The child process, and the lines to it."""
 
-    def __init__(self, load: Callable[[], Loaded], values: Sequence[object] | None) -> None:
+    def __init__(self, load: Callable[[], Loaded], values: Sequence[object] | None, budget: RunBudget) -> None:
         self.dp_loss: float | None = None
         self.pipe, theirs = Pipe()
         files = ExitStack()
@@ -364,7 +372,7 @@ class _Child:
             warnings.simplefilter("ignore", DeprecationWarning)
             self.pid = os.fork()
         if self.pid == 0:
-            _live(self.pipe, lines, load, values)
+            _live(self.pipe, lines, load, values, budget)
         theirs.close()
         self._gone: list[bool] = []
         files.callback(self.pipe.close)
@@ -404,39 +412,49 @@ def _shared_file(files: ExitStack) -> IO[bytes]:
     return files.enter_context(tempfile.TemporaryFile())
 
 
-def _live(parent: Connection, lines: Lines, load: Callable[[], Loaded], values: Sequence[object] | None) -> Any:
+def _live(
+    parent: Connection, lines: Lines, load: Callable[[], Loaded], values: Sequence[object] | None, budget: RunBudget
+) -> Any:
     """The child's whole life; it never returns to what its parent was doing."""
-    code = 1
     try:
-        os.setsid()  # what it starts is ended with it
+        os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         parent.close()
-        quiet = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(quiet, stream)
-        import sys
-
-        # New objects: a lock that another thread held when we forked would never be released here.
-        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
-        sys.stderr = os.fdopen(2, "w", closefd=False)
-        np.random.seed()  # two children of one parent must not draw the same noise
-        serve(lines, load, values, AT_ONCE)
-        code = 0
+        supervise(lambda: _work(lines, load, values), budget.memory, budget.processes)
     finally:
-        os._exit(code)
+        os._exit(1)
+
+
+def _work(lines: Lines, load: Callable[[], Loaded], values: Sequence[object] | None) -> None:
+    """What the supervised process does: serve until nobody asks any more."""
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(quiet, stream)
+    import sys
+
+    # New objects: a lock that another thread held when we forked would never be released here.
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", closefd=False)
+    np.random.seed()  # two children of one parent must not draw the same noise
+    serve(lines, load, values, AT_ONCE)
 
 
 def _end(pid: int, files: ExitStack, gone: list[bool]) -> None:
-    """Kill the child and all that it started, and wait for it."""
+    """End the child and all that it started, and wait for it."""
     files.close()
-    if gone:
-        return
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)  # it may not have had the time to lead a group
-    with suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+    if not gone:
+        end_supervised(pid, lambda: os.waitpid(pid, os.WNOHANG)[0] != 0)
+
+
+def end_supervised(pid: int, ended: Callable[[], bool]) -> None:
+    """Have a supervisor end what is below it, and itself; kill its group where it does not."""
+    with suppress(ProcessLookupError, PermissionError, ChildProcessError):
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + _ENDING
+        while not ended():
+            if time.monotonic() > deadline:
+                os.killpg(pid, signal.SIGKILL)
+            time.sleep(0.005)
 
 
 def checked_rows(records: Records) -> Records:
