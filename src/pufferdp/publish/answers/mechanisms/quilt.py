@@ -39,6 +39,12 @@ class QuiltExact(Mechanism):
             raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if not series.deciding:
             raise NotApplicableError(series.not_listed + ("; quilt-approx bounds it" if series.box is not None else ""))
+        if problem.endless and any(chain.given_start is not None for chain in series.deciding):
+            # Each record from the start on has quilts of its own until the chain forgets how it began.
+            raise NotApplicableError(
+                "is searched record by record from the first on, and the series has no end; curve-tight needs no more "
+                "noise"
+            )
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
         worst = worst_of_chains(series.deciding, problem.series_length, Score(problem.epsilon), adversary)
         return Calibrated(sigma=worst.value, quilt=worst)
