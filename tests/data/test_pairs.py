@@ -55,7 +55,7 @@ def test_whole_numbers_truth_and_categories() -> None:
     frame = pl.DataFrame({"a": [1, 2, 1], "b": [True, False, False]})
     assert open_series(frame, Layout(column="a,b")).found_states() == ("1|false", "1|true", "2|false")
     table = pd.DataFrame({"a": pd.Categorical(["x", "y"]), "b": [0, 1]})
-    assert open_series(table, Layout(column="a, b")).found_states() == ("x|0", "y|1")
+    assert open_series(table, Layout(column="a,b")).found_states() == ("x|0", "y|1")
     with pytest.raises(DataError, match="decimal numbers"):
         open_series(pl.DataFrame({"a": [1.5], "b": [1]}), Layout(column="a,b"))
 
@@ -74,14 +74,13 @@ def test_values_with_the_mark_between_states_are_refused(tmp_path: Path) -> None
 
 def test_names_of_two_columns() -> None:
     assert column_name(("a", "b")) == "a,b"
-    assert column_pair("a, b") == ("a", "b")
-    assert column_pair("a") is None
+    assert column_pair("a,b") == ("a", "b")
+    # A single column may have a comma in its name, but for one that looks like two names.
+    for single in ("a", "a, b", "a,b,c", "a,", ","):
+        assert column_pair(single) is None
     for wrong in (("a",), ("a", "b,c"), ("a", ""), ("a", "b", "c")):
         with pytest.raises(DataError, match="two names"):
             column_name(wrong)
-    for wrong in ("a,b,c", "a,", ","):
-        with pytest.raises(DataError, match="two with a comma"):
-            column_pair(wrong)
     with pytest.raises(DataError, match="both 'a'"):
         Layout(column="a,a")
     with pytest.raises(DataError, match="no column 'c'"):

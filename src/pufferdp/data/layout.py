@@ -121,16 +121,10 @@ def column_name(column: str | Sequence[str]) -> str:
 
 
 def column_pair(column: str) -> tuple[str, str] | None:
-    """The two columns of ``a,b``; None for a single column."""
-    if not isinstance(column, str) or "," not in column:
+    """The two columns of ``a,b``, one comma without a space; None for a single column, whose name may have others."""
+    names = column.split(",") if isinstance(column, str) else []
+    if len(names) != 2 or not all(name and name == name.strip() for name in names):
         return None
-    names = [name.strip() for name in column.split(",")]
-    if len(names) != 2 or not all(names):
-        raise DataError(
-            f"column is {column!r}; it must be one column, or two with a comma between them: a column whose own name "
-            "has a comma must be renamed",
-            value=column,
-        )
     return names[0], names[1]
 
 

@@ -61,7 +61,7 @@ def test_a_cross_table(run: Run) -> None:
         (["--query", "transitions", "--clip", "0", "1"], "leave it out"),
         (["--query", "transitions", "--mechanism", "group"], "not with a table"),
         (["--query", "transitions", "--column", "activity,place"], "must be about pairs"),
-        (["--query", "transitions", "--column", "activity,place,n"], "two with a comma"),
+        (["--query", "transitions", "--column", "activity,place,n"], "no column 'activity,place,n'"),
     ],
 )
 def test_refused_in_one_sentence(run: Run, options: list[str], words: str) -> None:
