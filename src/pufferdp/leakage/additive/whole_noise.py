@@ -30,8 +30,8 @@ _MOST_PRODUCTS: Final = 1.5e9
 """For one look at all windows: about a second."""
 _ROUNDING: Final = 1e-11
 """More than rounding takes from a leakage: sums of some hundred positive products."""
-_MOST_WORK: Final = 1.2e9
-"""Products of all looks, after which the best law so far is taken: about two seconds."""
+_MOST_WORK: Final = 2.2e9
+"""Products of all looks, after which the programme is left as it is: some seconds."""
 _ONE_LOOK: Final = 3e7
 """What solving a programme costs, in products."""
 _MIXED: Final = 1e-6
@@ -40,8 +40,10 @@ _MOST_ROWS: Final = 6000
 """Of more rows those are dropped that are farthest from deciding; they come back where they are missed."""
 _ROWS: Final = 600
 """Rows added at a time for each pair of values, besides one for every output."""
-_SETTLED: Final = 1e-4
-"""A law whose expected error is larger by this share than that of the programme is good enough."""
+_SETTLED: Final = 2e-7
+"""A promise that is missed by less counts as kept while the programme is solved: its solver is no more exact."""
+_HALVES: Final = 8
+"""How often the way to a law that does not keep the promise is halved."""
 _TINY: Final = 1e-200
 _AT_ONCE: Final = 2_000_000
 """Densities looked at together."""
@@ -217,9 +219,9 @@ def _side_laws(moves: Floats, ends: Floats, steps: npt.NDArray[np.int64], wide: 
 
 
 def least_error(tables: Sequence[ConditionalLaws], epsilon: float, loss: float, reach: int) -> WholeNoise:
-    """The law with the least expected error that keeps epsilon, up to one part in ten thousand.
+    """The law with the least expected error that keeps epsilon, up to what the solver lets pass.
 
-    Where that takes too long, the best law found so far; it keeps epsilon too.
+    Where that takes too long, Laplace noise is moved towards the last solution as far as epsilon is kept.
 
     Args:
         tables: whom the promise is for.
@@ -228,17 +230,23 @@ def least_error(tables: Sequence[ConditionalLaws], epsilon: float, loss: float, 
         reach: how far out each whole number has a probability of its own.
     """
     programme, work = _Programme(epsilon, loss, reach), 0.0
-    inside, outside = geometric(loss, reach), programme.solve()
-    while work < _MOST_WORK:
-        # Half way between a law that keeps the promise and one that errs less than any which does.
-        middle = _mixed(inside, outside)
-        if sum([programme.add(table, middle) for table in tables]):
-            outside = programme.solve()
-        else:
-            inside = middle
-        if inside.expected_absolute <= (1 + _SETTLED) * outside.expected_absolute:
-            break
+    outside = programme.solve()
+    while sum([programme.add(table, outside) for table in tables]):
+        outside = programme.solve()
         work += sum(table.products(reach) + _ONE_LOOK for table in tables)
+        if work > _MOST_WORK:
+            return _toward(geometric(loss, reach), outside, tables, epsilon)
+    return outside
+
+
+def _toward(inside: WholeNoise, outside: WholeNoise, tables: Sequence[ConditionalLaws], epsilon: float) -> WholeNoise:
+    """From a law that keeps epsilon towards one that does not, as far as it is kept: those that keep it are convex."""
+    for _ in range(_HALVES):
+        middle = _mixed(inside, outside)
+        if all(float(table.largest(middle).max(initial=0.0)) <= epsilon for table in tables):
+            inside = middle
+        else:
+            outside = middle
     return inside
 
 
@@ -278,7 +286,7 @@ class _Programme:
 
     def add(self, table: ConditionalLaws, noise: WholeNoise) -> int:
         """Add the rows that the noise misses: of the worst adversaries, and of the worst one at every output."""
-        outputs, allowed = table.outputs(self._reach), self._epsilon + _ROUNDING
+        outputs, allowed = table.outputs(self._reach), self._epsilon + _SETTLED
         missed: list[dict[tuple[int, int], float]] = [{} for _ in table.pairs]
         for here, pair, ratios in table.ratios(noise):
             for axis in (0, 1):

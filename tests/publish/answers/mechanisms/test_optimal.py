@@ -161,7 +161,7 @@ def test_released_planned_verified_and_charged(tmp_path):
     assert verify(done.certificate).valid
     assert done.intervals.all.low <= done.answer <= done.intervals.all.high
     assert done.denoised is not None
-    assert ledger.dataset("week").spent_dp == pytest.approx(4.0, rel=1e-4)  # its largest step, and no more than epsilon
+    assert ledger.dataset("week").spent_dp == pytest.approx(4.0, rel=1e-3)  # its largest step, and no more than epsilon
     assert ledger.dataset("week").leakage <= 4.0 + 1e-12  # the promise of a single release stands
     assert ledger.verify().problems == ()
     ledger.close()

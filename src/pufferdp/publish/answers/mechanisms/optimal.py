@@ -34,8 +34,8 @@ _SHARES: Final = (0.05, 1e-3, 1e-5)
 """How much of epsilon windows may add that are wider than those looked at; with less if that is too much."""
 _TRIES: Final = 8
 """Programmes solved for one epsilon, each with a little less of it, until exact windows say that it is kept."""
-_MOST_PRODUCTS: Final = 3e8
-"""For one look at all adversaries and outputs: some tenths of a second."""
+_MOST_PRODUCTS: Final = 1e8
+"""For one look at all adversaries and outputs: a tenth of a second."""
 _GAIN: Final = 0.99
 """Less gain than this is not worth a table."""
 
