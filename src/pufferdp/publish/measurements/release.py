@@ -244,7 +244,7 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         self, problem: MeasurementProblem, solution: Carried, exact: ExactValues, charged: Charged
     ) -> MeasurementRelease:
         """Run the measurement, once."""
-        self.progress("measuring")
+        self.announce("measuring")
         answer = run(self.measurement, exact.values(self.values), "the data")
         made = self.made(self.model, exact.facts, exact.histogram, charged, answer, [AUTHOR])
         return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))

@@ -267,7 +267,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
 
     def draw(self, problem: TableProblem, solution: TableNoise, exact: ExactTable, charged: Charged) -> TableRelease:
         """The noisy answers of all groups with their certificate."""
-        self.progress("drawing noise")
+        self.announce("drawing noise")
         groups = exact.groups
         answers = [
             question.measure_each(self.model, groups.records, noise, self.sampler)
@@ -282,7 +282,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             "sha256": table.sha256,
             "count": len(table.rows),
         }
-        self.progress("certifying")
+        self.announce("certifying")
         made = self.made(self.model, exact.facts, exact.histogram, charged, released)
         certificate = self.kind.certify(problem, solution, made)
         return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
