@@ -28,7 +28,7 @@ from pufferdp.publish.certificate import embedded_certificate, is_report, unwrap
 from pufferdp.publish.fits.fit import fit
 from pufferdp.publish.reading import check_reading, coding_of, read_exact
 
-SLOW: Final = ("exact-laplace", "wasserstein", "gk16")
+SLOW: Final = ("exact-laplace", "exact-optimal", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
 SHOWN: Final = 20_000
 """Rows of a series that the page shows, and states of a column that it lists."""
@@ -166,8 +166,9 @@ def plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, An
     """Every mechanism; those that take long come later."""
     problem = _problem(inputs, progress, arguments)
     quick = plan_problem(problem, progress=progress, only=_quick())
-    progress.part({**_plan_content(quick, arguments["theme"]), "waiting": list(SLOW)})
-    slow = plan_problem(problem, progress=progress, only=SLOW)
+    waiting = [m.name for m in MECHANISMS if m.name in SLOW and m.tried(problem)]
+    progress.part({**_plan_content(quick, arguments["theme"]), "waiting": waiting})
+    slow = plan_problem(problem, progress=progress, only=waiting)
     return {**_plan_content(quick.with_more(slow), arguments["theme"]), "waiting": []}
 
 
