@@ -133,7 +133,9 @@ def test_who_goes_away_ends_the_work() -> None:
 
         try:
             a = await first(quick, "part")  # left early, and done before long
-            b = await first({**quick, "query": "sum"}, "part", 0.3)  # in the middle of seconds of one mechanism
+            # In the middle of seconds of one mechanism: laws of a count over a long chain.
+            slow = {**quick, "query": "count:active", "adversary": "pufferfish", "length": 1000}
+            b = await first(slow, "part", 0.3)
             return a, b, await first(quick, "done")
         finally:
             await worker.close()
