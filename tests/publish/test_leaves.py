@@ -47,6 +47,7 @@ CERTIFICATES = [
     "answer-gaussian-tight",
     "answer-network",
     "answer-unit",
+    "answer-optimal",
     "charged-flip",
     "flip-three-states",
     "charged-redaction",
@@ -60,6 +61,7 @@ CERTIFICATES = [
     "measurement-zcdp",
 ]
 SLOW = (
+    "answer-optimal",
     "charged-answer",
     "answer-frequency-balanced",
     "answer-gaussian-tight",

@@ -517,7 +517,7 @@ class Endless:
         head, _, rest = self._parts[0].partition(b"\n")
         self._head, self._parts = head + b"\n", [rest]
 
-    def readline(self) -> bytes:
+    def readline(self, size: int = -1) -> bytes:
         return self._head
 
     def read(self, size: int) -> bytes:
