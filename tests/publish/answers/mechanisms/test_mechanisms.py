@@ -193,6 +193,7 @@ def test_every_mechanism_has_a_name_and_a_theorem():
         "quilt-approx",
         "quilt-exact",
         "exact-laplace",
+        "exact-optimal",
         *(f"curve-{name}" for name in CURVES),
         "gaussian-tight",
     ]
