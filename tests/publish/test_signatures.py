@@ -81,7 +81,7 @@ def test_a_forged_certificate_that_is_whole_is_not_the_signers(tmp_path: Path, c
         {"algorithm": "ed25519", "public_key": "00" * 31, "signature": "00" * 64},
         {"algorithm": "ed25519", "public_key": "zz" * 32, "signature": "00" * 64},
         {"algorithm": "ed25519", "public_key": 1, "signature": None},
-        {"algorithm": "ed25519", "public_key": "00" * 32, "signature": "00" * 64},
+        {"algorithm": "ed25519", "public_key": "00" * 32, "signature": "ff" * 64},
         {"algorithm": "ed25519", "public_key": "00" * 32, "signature": "00" * 64, "more": 1},
     ],
 )
