@@ -337,3 +337,15 @@ def refuse_own_secrets(problem: Problem) -> None:
     """For mechanisms whose proof is for the values of single records."""
     if problem.secrets is not None:
         raise NotApplicableError("protects the values of single records, not secrets of one's own")
+
+
+def refuse_endless_search(problem: Problem) -> None:
+    """For mechanisms that look for the quilts of each record: from a given start on each has quilts of its own.
+
+    They do until the chain forgets how it began, which takes minutes to search where it is slow to.
+    """
+    series = series_of(problem.model)
+    if series is not None and problem.endless and any(chain.given_start is not None for chain in series.deciding):
+        raise NotApplicableError(
+            "is searched record by record from the first on, and the series has no end; curve-tight needs no more noise"
+        )

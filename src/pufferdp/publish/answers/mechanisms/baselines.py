@@ -10,7 +10,14 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Absent, Curve, curve, lowest, secret_curve
 from pufferdp.models.base import records_of
-from pufferdp.publish.answers.problem import Calibrated, Calibration, Mechanism, Problem, refuse_own_secrets
+from pufferdp.publish.answers.problem import (
+    Calibrated,
+    Calibration,
+    Mechanism,
+    Problem,
+    refuse_endless_search,
+    refuse_own_secrets,
+)
 
 
 class PerRecord(Mechanism):
@@ -133,6 +140,8 @@ class CurveNoise(Mechanism):
     def find(self, problem: Problem) -> Calibrated:
         """One over the DP loss that may be spent."""
         refuse_own_secrets(problem)
+        if self.curve == "quilt":
+            refuse_endless_search(problem)
         leakage_curve = problem_curve(self.curve, problem)
         if isinstance(leakage_curve, Absent):
             raise NotApplicableError(leakage_curve.reason)

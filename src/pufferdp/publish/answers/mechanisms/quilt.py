@@ -9,7 +9,14 @@ from pufferdp.leakage.quilts.chains import WorstRecord, worst_of_chains, worst_r
 from pufferdp.leakage.quilts.networks import NetworkQuilt, worst_network_record
 from pufferdp.leakage.quilts.search import Score
 from pufferdp.models.chain import series_of
-from pufferdp.publish.answers.problem import Calibrated, Mechanism, Problem, refuse_known_records, refuse_own_secrets
+from pufferdp.publish.answers.problem import (
+    Calibrated,
+    Mechanism,
+    Problem,
+    refuse_endless_search,
+    refuse_known_records,
+    refuse_own_secrets,
+)
 
 
 class QuiltExact(Mechanism):
@@ -39,12 +46,7 @@ class QuiltExact(Mechanism):
             raise NotApplicableError("is worked out for one transition table, and a clock has several")
         if not series.deciding:
             raise NotApplicableError(series.not_listed + ("; quilt-approx bounds it" if series.box is not None else ""))
-        if problem.endless and any(chain.given_start is not None for chain in series.deciding):
-            # Each record from the start on has quilts of its own until the chain forgets how it began.
-            raise NotApplicableError(
-                "is searched record by record from the first on, and the series has no end; curve-tight needs no more "
-                "noise"
-            )
+        refuse_endless_search(problem)
         adversary = Adversary.PUFFERFISH if problem.adversary is Adversary.PUFFERFISH else Adversary.BDP
         worst = worst_of_chains(series.deciding, problem.series_length, Score(problem.epsilon), adversary)
         return Calibrated(sigma=worst.value, quilt=worst)
