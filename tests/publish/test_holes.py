@@ -115,6 +115,7 @@ def test_the_noise_is_hardly_more_than_is_needed() -> None:
     assert less > 1.05
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])

@@ -47,6 +47,7 @@ def inside(spec: Any, key: str) -> Iterator[Any]:
             yield from inside(value, key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_drawn_both_ways(name: str, made: dict[str, Chart | Panels], drawn: dict[str, str]) -> None:
     chart = made[name]

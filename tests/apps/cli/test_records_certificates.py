@@ -186,6 +186,7 @@ def constant_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise.SystemSampler, "laplace", lambda self, exact, scale: [424242.0] * len(exact))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("constant_noise")
 @pytest.mark.parametrize(
     ("name", "query"),

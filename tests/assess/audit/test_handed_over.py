@@ -29,6 +29,7 @@ def test_states_are_handed_over_by_name() -> None:
     assert found.to_dict()["refuted"] is True
 
 
+@pytest.mark.slow
 def test_a_command_gets_names_too(tmp_path: Path) -> None:
     script = tmp_path / "count.awk"
     script.write_text('{ n = 0; for (i = 1; i <= NF; i++) n += ($i == "active"); print n }')

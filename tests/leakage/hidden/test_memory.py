@@ -57,6 +57,7 @@ def memory_case(seed):
     return generator, MemoryChain(transition=random_table(generator, k)), n, cases.loss(generator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_never_below_the_programme(part):
     for seed in range(part, examples(300), PARTS):

@@ -130,6 +130,7 @@ def test_numbers_with_bins_are_released_as_they_are(tmp_path: Path) -> None:
     assert "independent of all other records" in result.certificate.public[-1]
 
 
+@pytest.mark.slow
 def test_the_chain_goes_on_behind_a_missing_value(tmp_path: Path) -> None:
     values = series()
     values[25] = ""  # row 26
