@@ -76,7 +76,7 @@ def check_kept(books: Path, job: str) -> None:
         assert file.name == f"books.db-week-row-{content['certificate']['ledger']['position']}.json"
         if job == "redact":
             series = file.with_suffix(".csv").read_text().splitlines()
-            assert series[500].endswith(",*")
+            assert series[500] == "*"  # no column but the one that was named comes out
             assert len(series) == len(WEEK.content.splitlines())
 
 
