@@ -25,6 +25,10 @@ MOST_CELLS: Final = 2**24
 """What is known, times the possible answers: a family of ten has 4^10 · 11, and takes a second or two."""
 
 
+_ROUNDING: Final = 1e-12
+"""A log-ratio below this is what sums of logarithms lose: nobody learns anything."""
+
+
 @dataclass(frozen=True)
 class Learner:
     """Who learns most, and from what. Records and states are counted from 0."""
@@ -83,7 +87,7 @@ class NothingKnown:
         log_ratio = float(ratio[pair, at])
         both = (self._given[self._first[pair]], self._given[self._second[pair]])
         (record, likelier), (_, other) = both if log_ratio > 0 else both[::-1]
-        learner = Learner(record, (), likelier, other, float(self._points[at])) if log_ratio else None
+        learner = Learner(record, (), likelier, other, float(self._points[at])) if abs(log_ratio) > _ROUNDING else None
         return abs(log_ratio) + 2 * self._error, learner
 
 
