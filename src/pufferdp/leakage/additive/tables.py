@@ -230,7 +230,7 @@ class _Component:
                 if ratio.max() > best:
                     best, at = float(ratio.max()), np.unravel_index(int(np.argmax(ratio)), ratio.shape)
                     learner = self._learner(shown, axis, at, high, low)
-        return best, learner
+        return best, learner if best > _ROUNDING else None
 
     def _learner(self, shown: tuple[int, ...], axis: int, at: tuple[np.intp, ...], high: Logs, low: Logs) -> Learner:
         *states, output = (int(n) for n in at)
