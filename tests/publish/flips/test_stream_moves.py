@@ -62,7 +62,14 @@ def test_a_stream_has_the_moves_of_its_table(
     numbered = frame.with_columns(n=pl.int_range(pl.len()))
     read = layout if order else Layout(column="state", order="n", by=layout.by, missing="hole", independent=by)
     series = open_series(numbered, read)
-    assert seen == set().union(*series.moves(CODING).values())
+    table = set().union(*series.moves(CODING).values())
+    if order and step is not None:  # before the first record a table counts its rows, and a stream the steps
+
+        def begun(moves: set[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
+            return {(before, code, steps if before >= 0 else 0) for before, code, steps in moves}
+
+        seen, table = begun(seen), begun(table)
+    assert seen == table
     assert passed.holes == series.counts(CODING).holes
 
 
