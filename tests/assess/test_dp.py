@@ -159,6 +159,7 @@ def test_the_lines_of_the_figure_pass_through_the_report():
     assert found.exact in [pytest.approx(point["leakage"]) for point in lines["exact"]]
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(tmp_path):
     curves_chart(curves(ACTIVITY, 50), least=0.01, most=2.0).save(tmp_path / "curves.svg")
     drawn = (tmp_path / "curves.svg").read_text()

@@ -94,6 +94,7 @@ def test_secrets_that_cannot_be_read_are_refused(text, model, words):
         StretchSecret.parse(text, model, 20)
 
 
+@pytest.mark.slow
 def test_plans_hide_an_event_with_the_noise_that_its_curve_asks_for():
     planned = plan(
         HOURS, "count:hospital", epsilon=1.0, length=60, secret="ever:hospital:2024-05-03 08:00..2024-05-03 12:00",

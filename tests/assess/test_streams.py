@@ -95,6 +95,7 @@ def test_nobody_at_the_ends_could_spend_much_more():
         assert stream_leakage(ACTIVITY, spent, adversary="pufferfish").upper > 1
 
 
+@pytest.mark.slow
 def test_budgets_of_more_states_and_of_chains_that_never_forget():
     budget = stream_budget(THREE, 1.0, adversary="pufferfish")
     found = stream_leakage(THREE, budget.losses(30), adversary="pufferfish")

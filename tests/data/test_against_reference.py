@@ -97,6 +97,7 @@ def test_named_states(backend: str, data: st.DataObject, kind: str, restart: int
             assert set(series.found_states()) == {row[2] for row in rows} - {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @QUICK
 @given(

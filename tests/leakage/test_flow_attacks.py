@@ -34,6 +34,7 @@ def records(kernel: np.ndarray, start: np.ndarray, n: int) -> list[tuple[dict, d
     return found
 
 
+@pytest.mark.slow
 def test_the_grid_is_fine_enough():
     law = [flow_law(np.array(k), [0.5, 0.5], 6) for k in ([[0.7, 0.3], [0.2, 0.8]], [[0.6, 0.4], [0.3, 0.7]])]
     for sigma in (0.1, 1.0, 5.0):

@@ -85,6 +85,7 @@ def test_the_certificate_names_the_row(path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_row_of_another_flow_is_found_out(path: Path) -> None:
     raw = flow(FRAME, **ASKED, ledger=path, dataset="flows").certificate.to_dict()
     other = flow(FRAME, **{**ASKED, "tau": 0.05}, ledger=path, dataset="flows").certificate.to_dict()

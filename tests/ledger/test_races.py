@@ -1,4 +1,4 @@
-"""Fifty processes against one budget, half of them killed with SIGKILL at random points; twenty rounds on each engine.
+"""Fifty processes against one budget, half of them killed with SIGKILL at random points; ten rounds on each engine.
 
 ``make soak`` runs two hundred.
 """
@@ -14,7 +14,7 @@ from pufferdp import Ledger
 from tests.ledger.conftest import fresh_database
 from tests.ledger.races import CHAIN, race
 
-ROUNDS = 20
+ROUNDS = 10
 
 pytestmark = [pytest.mark.races, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 

@@ -100,6 +100,7 @@ def test_disjoint_and_overlapping_days(transition: list[list[float]], adversary:
         assert worst(model, adversary, losses_of(length, releases)) <= rule.leakage(state) + NEAR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_the_total_is_reached_and_a_tenth_less_would_be_a_lie(adversary: str) -> None:
     # The same stretch twice: exactly what the worst algorithm leaks.

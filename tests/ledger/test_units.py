@@ -48,6 +48,7 @@ def test_losses_of_records_count_for_all_records_of_a_day(ledger):
     assert ledger.verify().problems == ()
 
 
+@pytest.mark.slow
 def test_a_release_for_a_day_spends_the_budget_of_days_once_and_no_more(ledger, place):
     ledger.create("days", model=HOURS, budget=1.0, unit="day")
 

@@ -221,6 +221,7 @@ def test_a_certificate_with_another_model_does_not_hold(change, words):
     assert any(words in problem for problem in found.problems), found.problems
 
 
+@pytest.mark.slow
 def test_a_class_of_series_is_planned_as_its_chains_are():
     model = TwoTempers(calm=0.9, restless=0.4)
     listed = MarkovClass(models=model.chains)

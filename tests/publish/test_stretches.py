@@ -256,6 +256,7 @@ def test_models_that_are_no_series_take_no_stretch() -> None:
 # ---- flips, flows, fits, redactions ----
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20), deadline=None)
 @given(
     chain=chains(most_states=2, starts=("stationary", "given")),

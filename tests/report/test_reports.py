@@ -93,6 +93,7 @@ def test_a_report_stands_alone(name: str) -> None:
         assert EVIL in json.dumps(data, ensure_ascii=False).replace('\\"', '"')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_report_says_nothing_that_the_certificate_does_not(name: str, tmp_path: Path) -> None:
     """It is made from the certificate alone, and so holds no exact answer; and it is verified like one."""

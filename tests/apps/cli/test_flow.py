@@ -109,6 +109,7 @@ def test_a_failing_sampler_shows_nothing(run: Run, folder: Path, monkeypatch: py
     assert not (folder / "f.json").exists()
 
 
+@pytest.mark.slow
 def test_a_seed_repeats_itself_and_is_marked_unsafe(run: Run) -> None:
     one, two, other = (run(*FLOW, "--json", "--seed", seed).json for seed in ("0", "0", "8"))
     assert one["flow"] == two["flow"] != other["flow"]

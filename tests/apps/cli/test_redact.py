@@ -29,6 +29,7 @@ def test_the_designs_of_the_paper(method: str, utility: float, leakage: float, r
     assert found["certificate"] is None
 
 
+@pytest.mark.slow
 def test_the_best_is_the_default(run: Run, folder: Path) -> None:
     write(folder, {"m.json": PAPER})
     found = run(*DESIGN, "--json").json
@@ -62,6 +63,7 @@ def test_data_is_redacted_and_certified(run: Run, folder: Path) -> None:
     assert again.json["private"] == [5, 6]
 
 
+@pytest.mark.slow
 def test_order_people_and_a_ledger_on_the_command_line(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": series()})
     head, *lines = (folder / "d.csv").read_text().splitlines()

@@ -127,6 +127,7 @@ def test_a_job_that_is_stopped_at_any_step(job: str, books: Path, tmp_path: Path
         check_kept(books, job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["release", "report"])
 def test_a_picture_that_fails_loses_no_charged_answer(
     broken: str, books: Path, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +141,7 @@ def test_a_picture_that_fails_loses_no_charged_answer(
     check_kept(books, "release")
 
 
+@pytest.mark.slow
 def test_an_answer_replaces_nothing_and_can_go_elsewhere(
     books: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

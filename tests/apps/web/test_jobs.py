@@ -20,6 +20,7 @@ READING = {"column": "activity", "order": "time"}
 WEEK = {"model": "wearer", "data": "week", "reading": READING, "query": "histogram", "epsilon": 1.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

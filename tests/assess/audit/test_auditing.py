@@ -113,6 +113,7 @@ def test_the_last_bits_of_plain_doubles_are_seen() -> None:
     assert "bits" in found.attacks[0].event
 
 
+@pytest.mark.slow
 def test_a_correct_mechanism_is_not_accused() -> None:
     """200 audits (in the profile ``ci``) at 99.9 % of a mechanism that leaks just what it claims: each errs with
 

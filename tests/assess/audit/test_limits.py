@@ -103,6 +103,7 @@ def sleepers(marker: str) -> list[str]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["return 1.0", "time.sleep(1000)", "os._exit(3)", "raise ValueError"])
 def test_what_a_function_started_ends_with_it_also_after_setsid(end: str, tmp_path: Path) -> None:
     marker = f"9{abs(hash((end, str(tmp_path)))) % 10**6}"
@@ -119,6 +120,7 @@ def test_what_a_function_started_ends_with_it_also_after_setsid(end: str, tmp_pa
     assert sleepers(marker) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["print(1)", "time.sleep(1000)", "sys.exit(3)"])
 def test_what_a_command_started_ends_with_it_also_after_setsid(end: str, tmp_path: Path) -> None:
     marker = f"8{abs(hash((end, str(tmp_path)))) % 10**6}"

@@ -200,6 +200,7 @@ def test_a_mechanism_may_spoil_its_data():
     assert np.array_equal(rows, ROWS)
 
 
+@pytest.mark.slow
 def test_calls_and_time_are_limited_and_progress_is_told():
     told = []
     found = outside_mechanism(total, budget=RunBudget(calls=6), progress=told.append)

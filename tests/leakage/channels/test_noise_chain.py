@@ -117,6 +117,7 @@ def test_slow_chains_have_a_bracket():
     assert ours.lower.worst == loss(data, noise, 4097, BDP).worst
 
 
+@pytest.mark.slow
 def test_steps_that_are_impossible():
     forbidden = chain(0.0, 0.3, 0.5)
     assert math.isfinite(loss(forbidden, chain(0.3, 0.4), 50, BDP).worst)

@@ -55,6 +55,7 @@ def test_never_below_the_programme(part):
         assert curve("odds", model, n)(loss) >= programme(model, n, loss, "every") - ROOM, seed
 
 
+@pytest.mark.slow
 @given(
     tables=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4),
     start=st.floats(0.0, 1.0),

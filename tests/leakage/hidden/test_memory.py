@@ -74,6 +74,7 @@ def test_never_below_the_programme(part):
         assert bound(loss) >= alone - ROOM, seed
 
 
+@pytest.mark.slow
 @given(cells=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4), loss=st.floats(0.01, 3.0), n=st.integers(1, 4))
 @settings(max_examples=examples(30), deadline=None)
 def test_two_states_whatever_the_table(cells, loss, n):

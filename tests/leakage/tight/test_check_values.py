@@ -64,6 +64,7 @@ def test_inverse_of_the_activity_chain(epsilon, loss):
     assert TightCurve(ACTIVITY).inverse(epsilon) == pytest.approx(loss, abs=DIGITS)
 
 
+@pytest.mark.slow
 def test_a_histogram_needs_a_quarter_of_the_noise():
     loss = TightCurve(W, length=10**6).inverse(1.0)
     assert loss == pytest.approx(0.31033, abs=6e-6)

@@ -73,7 +73,7 @@ def test_no_algorithm_leaks_more_from_a_given_start_and_some_leak_as_much(seed, 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(2, 6, 2), (2, 6, 3), (3, 5, 2), (3, 4, 3)], ids=str)
 def test_many_cases_of_all_algorithms(size):
-    for seed in range(examples(8)):
+    for seed in range(examples(3)):
         for who in ("bdp", "pufferfish"):
             inner = test_no_algorithm_leaks_more_from_a_given_start_and_some_leak_as_much.hypothesis.inner_test
             inner(seed, size, who)
@@ -81,7 +81,7 @@ def test_many_cases_of_all_algorithms(size):
 
 @pytest.mark.slow
 def test_whoever_knows_any_records_learns_no_more_than_from_the_nearest_ones():
-    for seed in range(examples(6)):
+    for seed in range(examples(3)):
         kernel, law = _case(seed, 2, given_start=True)
         for phase in (0, 1):
             every, nearest = (block_leakage(kernel, law, 5, 2, phase, 0.7, who) for who in ("every", "bdp"))
@@ -113,6 +113,7 @@ def test_a_block_of_one_record_is_the_tight_curve(table_):
     assert BlockCurve(table_, block=1, length=5)(0.5) == pytest.approx(TightCurve(table_, length=5)(0.5), rel=1e-7)
 
 
+@pytest.mark.slow
 def test_noise_that_is_a_tenth_too_small_leaks_too_much():
     curve = BlockCurve(ACTIVITY, block=2, length=4)
     loss = curve.inverse(1.0)

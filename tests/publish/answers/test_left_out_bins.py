@@ -66,6 +66,7 @@ def leaked(model, query, adversary, length=2, mechanism=None) -> float:
     return channel_leakage(law, channel, adversary)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adversary", "mechanism"), [("pufferfish", "wasserstein"), ("pufferfish", "group"), ("bdp", "curve-tight")]
 )

@@ -68,6 +68,7 @@ def test_noise_does_not_grow_with_the_series_and_a_day_is_no_longer_than_it():
     assert short.best.calibration.scale <= 5 / BlockCurve(W, block=24, length=5).inverse(1.0) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_all_algorithms_with_this_noise_keep_the_promise_and_with_a_tenth_less_some_do_not(adversary):
     candidate = plan(PAIRS, "histogram", epsilon=1.0, length=4, unit=2, adversary=adversary).candidate("curve-tight")

@@ -91,6 +91,7 @@ def test_it_errs_less_than_independent_noise_and_than_its_projection(k):
     assert balanced.expected_l1_error < projected.mean() - 6 * projected.std() / math.sqrt(len(projected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(3)], ids=["system", "seeded"])
 @pytest.mark.parametrize(("k", "scale"), [(2, 1.3), (3, 1.0), (4, 0.8)])
 def test_draws_have_the_law(sampler, k, scale):

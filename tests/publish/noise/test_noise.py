@@ -50,6 +50,7 @@ def test_laplace_law(sampler):
     assert far_from(sample, stats.laplace(scale=7.0 * 0.8).cdf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", [SystemSampler(), SeededSampler(3)], ids=["system", "seeded"])
 def test_gaussian_law(sampler):
     sample = np.array(sampler.gaussian([2.5] * MANY, 7.0)) - 2.5

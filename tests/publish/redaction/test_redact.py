@@ -117,6 +117,7 @@ def test_every_kind_of_data_gives_the_same_rows(kind: str, redacted_csv: list[st
     assert found == redacted_csv
 
 
+@pytest.mark.slow
 def test_numbers_with_bins_are_released_as_they_are(tmp_path: Path) -> None:
     steps = [0, 3, 0, 0, 12, 40, 0, 0, 5, 0] * 6
     data, out = tmp_path / "d.csv", tmp_path / "o.csv"
@@ -379,6 +380,7 @@ def test_tilted_models_that_cannot_be_are_refused() -> None:
 # ---- a second redaction of the same data ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", [Adversary.PUFFERFISH, Adversary.BDP])
 def test_a_second_redaction_is_designed_for_both_publications(adversary: Adversary) -> None:
     chain = MarkovChain(transition=[[0.85, 0.15], [0.5, 0.5]])

@@ -53,6 +53,7 @@ def chains_of(frame: pd.DataFrame) -> list[list[int]]:
     return out
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(12))
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(["file", "parquet", "pandas", "polars"]))
 def test_rows_are_found_by_their_number_whatever_the_order(seed: int, kind: str, tmp_path_factory: Any) -> None:

@@ -111,6 +111,7 @@ def test_every_chain_of_a_class_and_every_length_counts():
     assert scale(sticky, ((4, 2), (9, 3))) == pytest.approx(scale(sticky, ((9, 1),)), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 @pytest.mark.parametrize("start", ["any", "stationary"])
 def test_attracting_states_leak_as_any_algorithm_does(adversary, start):

@@ -140,6 +140,7 @@ def frame(seed: int, length: int = 60) -> pd.DataFrame:
     return pd.DataFrame({"state": out})
 
 
+@pytest.mark.slow
 def test_released_planned_verified_and_charged(tmp_path):
     chosen = plan(ACTIVITY, "count:active", epsilon=4.0, length=60).best
     assert chosen.mechanism == "exact-optimal"

@@ -74,6 +74,7 @@ def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["cautious:CAUTIOUS", "cautious:Cautious"])
 def test_it_is_ranked_released_verified_and_charged(tmp_path, value):
     install(tmp_path, value)
