@@ -75,6 +75,7 @@ def table_of(rows: list[Row], kind: str, value_type: pa.DataType) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 @QUICK
 @given(data=st.data(), kind=st.sampled_from(sorted(ORDERS)), restart=st.none() | st.integers(1, 6), step=st.booleans())

@@ -118,6 +118,7 @@ def database(path: Path, rows: list[tuple[Any, ...]], columns: str = '"wh""o", [
     return f"{path}::visits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integer", "tenths", "date", "stamp"])
 def test_sqlite_against_the_reference(tmp_path: Path, kind: str) -> None:
     from tests.data.test_servers import ORDERS

@@ -54,6 +54,7 @@ def test_what_duckdb_spills_is_private_and_gone_at_the_end(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_a_kill_leaves_is_removed_at_the_next_start_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

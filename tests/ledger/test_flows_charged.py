@@ -64,6 +64,7 @@ def spent(path: Path) -> tuple[int, float | None]:
     return found.releases, found.spent_tau
 
 
+@pytest.mark.slow
 def test_the_certificate_names_the_row(path: Path) -> None:
     first, second = (flow(FRAME, **ASKED, ledger=path, dataset="flows").certificate for _ in range(2))
     assert first.ledger is not None and second.ledger is not None

@@ -191,6 +191,7 @@ def test_gaussian_noise_every_day(tmp_path: Path) -> None:
         assert ledger.verify().valid
 
 
+@pytest.mark.slow
 def test_old_ledgers_go_on(tmp_path: Path) -> None:
     place = tmp_path / "ledger-v1.db"
     shutil.copy(GOLDEN / "ledger-v1.db", place)

@@ -71,6 +71,7 @@ def test_sums_are_those_of_every_record_counted_by_itself(charges: list[tuple[Ra
     assert sums.largest(asked, DELTA)[2] == pytest.approx(float(largest(charges, asked)) / 1e6, rel=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.tuples(ranges(), LOSSES), min_size=1, max_size=4), ranges())
 def test_a_ledger_keeps_the_same_sums_in_its_tables(

@@ -49,6 +49,7 @@ def count(books: Path, **more: Any) -> pufferdp.Release:
     return pufferdp.release(books / "d.csv", model=CHAIN, **{**usual, **paid, **more})
 
 
+@pytest.mark.slow
 def test_a_window_adds_what_it_leaks_and_leaves_room(books: Path) -> None:
     result = redact(books)
     found = state(books)

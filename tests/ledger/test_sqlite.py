@@ -70,6 +70,7 @@ def test_full_synchronous_and_a_log(path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
 def test_the_log_is_on_disk_before_a_charge_returns(path: Path, tmp_path: Path) -> None:
     """Every write to the log is followed by a wait for the disk, before anybody is told."""

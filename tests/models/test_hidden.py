@@ -133,6 +133,7 @@ def test_which_series_are_possible():
     assert not one_way.possible([np.array([1, 1])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["count:on", "histogram", "frequency", "sum", "mean"])
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_released_and_verified(query, adversary):
@@ -175,6 +176,7 @@ def test_a_stretch_of_a_series_counts_as_part_of_an_endless_one():
         assert problem.endless
 
 
+@pytest.mark.slow
 def test_a_ledger_counts_it(tmp_path):
     with Ledger(tmp_path / "l.db", create=True) as ledger:
         ledger.create("sensor", model=SENSOR, budget=2.0)

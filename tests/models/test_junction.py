@@ -62,6 +62,7 @@ def test_parts_that_share_nothing_multiply():
     assert connected(neighbours(5, factors)) == [(0, 1), (2, 3), (4,)]
 
 
+@pytest.mark.slow
 def test_a_question_costs_what_lies_between_its_records():
     """A chain of 1,500 records: no recursion, and near records are cheap once the messages are there."""
     P = np.array([[0.9, 0.1], [0.4, 0.6]])

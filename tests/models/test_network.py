@@ -250,6 +250,7 @@ def test_questions_about_records_that_are_not_there():
         assert says in str(refused.value)
 
 
+@pytest.mark.slow
 def test_too_many_outcomes_are_refused_and_impossible_ones_do_not_count():
     fair = [Node(name=str(i), states=["0", "1"], table=[0.5, 0.5]) for i in range(21)]
     with pytest.raises(ModelError, match=r"2,097,152 joint states; at most 1,048,576 can be listed"):

@@ -339,6 +339,7 @@ def test_wrong_heights_are_refused(content: str, tmp_path: Path) -> None:
 # ---- Maßny et al. 2024 (3R) ----
 
 
+@pytest.mark.slow
 def test_the_figures_on_redaction_have_the_numbers_of_the_notes() -> None:
     by_epsilon = {row["epsilon"]: row for row in rows("redaction-figure-3")}
     assert by_epsilon[1.0]["bound"] == pytest.approx(0.7)

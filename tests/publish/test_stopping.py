@@ -57,6 +57,7 @@ def charges(place: Path, publish: Publish) -> int:
         return ledger.dataset("d/x" if publish is release_fleet else "d").releases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("publish", [release, release_fleet, flip, redact, flow])
 def test_progress_stops_what_is_not_charged_and_nothing_else(publish: Publish, tmp_path: Path) -> None:
     steps: list[str] = []

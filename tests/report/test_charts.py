@@ -73,6 +73,7 @@ def test_every_figure_is_drawn_both_ways(name: str, made: dict[str, Chart | Pane
         assert part.y.name in words
 
 
+@pytest.mark.slow
 def test_two_drawings_can_share_a_page(drawn: dict[str, str]) -> None:
     first, second = (ElementTree.fromstring(drawn[name]) for name in ("plan", "redaction"))
     ids = [e.get("id") for root in (first, second) for e in root.iter() if e.get("id")]

@@ -27,6 +27,7 @@ DISPLAYS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_everything_has_a_table_and_a_figure(name: str) -> None:
     text = DISPLAYS[name]()._repr_html_()

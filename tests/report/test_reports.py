@@ -111,6 +111,7 @@ def test_a_report_says_nothing_that_the_certificate_does_not(name: str, tmp_path
     assert not pufferdp.verify(pufferdp.read_certificate(path)).valid
 
 
+@pytest.mark.slow
 def test_which_reports_are_read(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_report(subject("plan"), path)

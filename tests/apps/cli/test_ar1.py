@@ -53,6 +53,7 @@ def test_leakage_and_its_figure(run: Run, folder: Path) -> None:
     assert spend["dp_epsilon"]["ar1"] == pytest.approx(1 / 19)
 
 
+@pytest.mark.slow
 def test_a_report_of_a_release_and_of_a_plan(run: Run, folder: Path) -> None:
     for command in (
         ["plan", "m.json", *ASK, "--length", "300", "--report", "plan.html", "--figure", "plan.svg"],

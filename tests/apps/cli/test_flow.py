@@ -26,6 +26,7 @@ def files(folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": ACTIVITY, "poster.json": POSTER})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("privacy", ["orbit", "record", "joint"])
 def test_a_flow_is_released_kept_and_verified(privacy: str, run: Run, folder: Path) -> None:
     result = run(*FLOW, "--privacy", privacy, "--json", "--out", "f.json", "--figure", "f.svg")

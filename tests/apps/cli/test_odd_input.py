@@ -262,6 +262,7 @@ FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [[], ["--confidence", "0.95"]], ids=["chain", "class"])
 @pytest.mark.parametrize(("data", "more", "states"), FITS.values(), ids=FITS.keys())
 def test_a_model_is_fitted_and_used(

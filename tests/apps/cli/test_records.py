@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from pufferdp.publish import noise
+from pufferdp.publish.answers.certificate import MISFIT
 from tests.apps.cli.conftest import CHAIN, Run, write
 from tests.apps.cli.records import ANY, GROUPS, ILL, JOINT, NETWORK, SUBJECTS, WEATHER, Subject, csv, joint, line
 from tests.apps.cli.test_odd_input import CANDIDATE_KEYS, CERTIFICATE_KEYS, PLAN_KEYS, finite
@@ -72,7 +73,9 @@ def test_what_is_planned_is_released_and_verified(
     assert certificate["calibration"]["quilt"] == best["quilt"]
     assert certificate["guarantee"]["framework"] is None
     assert certificate["data"]["id"] == (subject.reading[1] if subject.reading[0] == "--id" else None)
-    assert run("verify", "r.json", "--json").json == {"valid": True, "problems": [], "warnings": []}
+    found = run("verify", "r.json", "--json").json
+    assert found["valid"]
+    assert set(found["warnings"]) <= {MISFIT}  # the noise is drawn anew, and once in a thousand times it is far out
 
 
 @pytest.mark.usefixtures("no_noise")

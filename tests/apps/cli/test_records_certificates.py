@@ -13,6 +13,7 @@ import pytest
 
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish import noise
+from pufferdp.publish.answers.certificate import MISFIT
 from pufferdp.publish.certificate import content_hash
 from tests.apps.cli.conftest import Run, listing, write
 from tests.apps.cli.records import ANY, ILL, NETWORK, WEATHER, csv, line
@@ -146,7 +147,9 @@ def test_a_touched_certificate_is_not_valid(kind: str, change: Change, word: str
 @pytest.mark.parametrize("kind", ["wasserstein", "quilt-exact", "group"])
 def test_an_untouched_certificate_is_valid(kind: str, run: Run, folder: Path) -> None:
     assert make(run, folder, kind)["mechanism"]["name"] == kind
-    assert run("verify", "r.json", "--json").json == {"valid": True, "problems": [], "warnings": []}
+    found = run("verify", "r.json", "--json").json
+    assert found["valid"]
+    assert set(found["warnings"]) <= {MISFIT}  # the noise is drawn anew, and once in a thousand times it is far out
 
 
 def test_another_id_column_is_found_by_the_hash(run: Run, folder: Path) -> None:

@@ -40,6 +40,7 @@ def test_data_that_is_wrong_is_refused_in_words(served: Served, name: str, conte
     assert words in said["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -228,6 +228,7 @@ def test_the_convex_programme_needs_no_solver() -> None:
 # ---- several records, several states, known records ----
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(seed=SEEDS, data=st.data())
 def test_every_method_keeps_its_promise_and_never_shows_a_private_record(seed: int, data: st.DataObject) -> None:
@@ -282,6 +283,7 @@ def test_known_records_cut_the_series() -> None:
     assert optimal(hide(0.05, 0.3, 80, 40, 1, adversary="dp")).redacted == 1
 
 
+@pytest.mark.slow
 def test_somebody_who_knows_records_learns_more_so_the_default_redacts_more() -> None:
     everybody = RedactionProblem(chain=binary(0.05, 0.3), length=80, private=(40,), epsilon=1)
     assert everybody.adversary is Adversary.BDP

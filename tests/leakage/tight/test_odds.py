@@ -72,6 +72,7 @@ def in_box(generator, low, high):
     return out / out.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_boxes_hold_for_every_chain_inside_also_one_that_changes():
     for seed in range(examples(60)):
         generator = np.random.default_rng([seed, 6])
@@ -104,6 +105,7 @@ def test_binary_intervals_hold_for_every_chain_inside():
             assert bound >= found.lower.max() - EXACT, seed
 
 
+@pytest.mark.slow
 def test_hidden_chains():
     for seed in range(examples(40)):
         generator = np.random.default_rng([seed, 8])

@@ -63,6 +63,7 @@ def test_above_the_exact_leakage_of_any_count_and_equal_for_two_attracting_state
             assert tight(loss) == pytest.approx(count.upper, rel=1e-8), seed
 
 
+@pytest.mark.slow
 def test_a_class_is_its_worst_chain():
     for seed in range(examples(12)):
         generator = np.random.default_rng([seed, 13])

@@ -55,6 +55,7 @@ def _case(seed, states, given_start):
     return kernel, law
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(8), deadline=None)
 @given(SEEDS, st.sampled_from([(2, 4, 2), (2, 5, 2), (2, 5, 3), (3, 4, 2)]), st.sampled_from(["bdp", "pufferfish"]))
 def test_no_algorithm_leaks_more_from_a_given_start_and_some_leak_as_much(seed, size, who):
@@ -124,6 +125,7 @@ def test_noise_that_is_a_tenth_too_small_leaks_too_much():
     assert leaks[0] <= 1.0 + 1e-9 < 1.05 < leaks[1]
 
 
+@pytest.mark.slow
 @given(SEEDS)
 @settings(max_examples=examples(10), deadline=None)
 def test_the_inverse_is_safe_and_near(seed):

@@ -357,6 +357,7 @@ def test_groups_gain():
     assert_worth_having(problem_of(model, "count:1"), truths, noisy, 4.0, 0, 24)
 
 
+@pytest.mark.slow
 def test_both_numbers_of_two_are_better_than_one():
     """A histogram of two labels with noise on each tells of one count twice."""
     generator = np.random.default_rng(10)

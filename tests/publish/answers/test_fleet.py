@@ -123,6 +123,7 @@ def test_people_may_be_numbers(tmp_path: Path) -> None:
         assert {person: one.answer for person, one in fleet.releases.items()} == {"1": [2, 0], "2": [0, 1]}
 
 
+@pytest.mark.slow
 def test_everything_is_charged_at_once_and_before_any_noise(rows: pl.DataFrame, tmp_path: Path) -> None:
     """One person too many for one budget: nobody is charged, and no noise is drawn for anybody."""
     people = ["7", "ann", "bob", "cy", "eve", "fay"]

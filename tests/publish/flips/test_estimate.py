@@ -23,6 +23,7 @@ CASES = {
 RUNS = 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_intervals_hold_and_estimates_have_no_bias(case: str):
     """200 series. Coverage of 95 % has a standard error of 1.5 %: below 90 % once in 500 runs for one number.

@@ -209,6 +209,7 @@ def devices(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, dict[s
     return made
 
 
+@pytest.mark.slow
 def test_devices_are_pooled_each_with_its_own_channel(devices: list[tuple[Path, dict[str, Any]]]) -> None:
     files, certificates = zip(*devices, strict=True)
     together = pufferdp.estimate(list(files), list(certificates))

@@ -221,6 +221,7 @@ def test_sums_means_and_functions_are_certified():
         assert verify(content).valid
 
 
+@pytest.mark.slow
 def test_a_pure_mechanism_promises_no_delta():
     """Where noise without a delta is better, the certificate is one without a delta."""
     content = release_one(mechanism=None).certificate.to_dict()
@@ -246,6 +247,7 @@ def test_the_posterior_is_that_of_bayes():
     assert denoise(found.problem, 9, noise).mean == pytest.approx(float(points @ weights / weights.sum()), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_ledger_is_charged_for_the_pair_behind_the_noise(tmp_path):
     from pufferdp import Ledger
 
