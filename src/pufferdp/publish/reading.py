@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from pufferdp.data.families import read_families, read_number_series
 from pufferdp.data.layout import Coding, Counts, Layout
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.records import read_records
-from pufferdp.data.series import Series, open_series
+from pufferdp.data.series import KeyedRecords, Series, open_series
 from pufferdp.models.ar1 import Ar1, ar1_of
 from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
@@ -134,6 +134,25 @@ def _of_series(data: object, model: Model, query: Query, layout: Layout) -> Exac
     check_people(model, series, counts.records)
     check_moves(model, series)
     return exact
+
+
+def read_keyed(
+    data: object, model: Model, layout: Layout, clip: tuple[float, float] | None
+) -> tuple[Exact, KeyedRecords]:
+    """What every question needs of a series, and each of its records, in numbers of the model's states."""
+    series, coding = open_series(data, layout), coding_of(model)
+    counts = series.counts(coding, clip=clip, ranges=True)
+    exact = exact_of(model, counts, layout)
+    check_people(model, series, counts.records)
+    check_moves(model, series)
+    keyed = series.keyed(coding, clip=clip)
+    return exact, replace(keyed, codes=_places(model, coding)[keyed.codes])
+
+
+def _places(model: Model, coding: Coding) -> npt.NDArray[np.int64]:
+    """The model's number of each state of the coding; -1 for one that the model leaves out, which is refused."""
+    names = [model.labels.index(name) if name in model.labels else -1 for name in coding.labels]
+    return np.array(names, dtype=np.int64)
 
 
 def check_people(model: Model, series: Series, records: int) -> None:
@@ -397,7 +416,7 @@ def states_of(model: Model, coding: Coding, series: Series) -> States:
     paths = series.states(coding)
     if coding.labels == model.labels:
         return paths
-    place = np.array([model.labels.index(name) if name in model.labels else -1 for name in coding.labels])
+    place = _places(model, coding)
     return [place[path] for path in paths]
 
 

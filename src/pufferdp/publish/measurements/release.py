@@ -16,7 +16,6 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Place, column_name
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.data.series import open_series
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
 from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
@@ -38,7 +37,7 @@ from pufferdp.publish.measurements.outside import (
     stated_loss,
 )
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import check_moves, check_people, coding_of, exact_of
+from pufferdp.publish.reading import read_keyed
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -182,18 +181,11 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
     def read(self) -> ExactValues:
         """The value of each record; they stay inside the publication."""
         self.progress("reading")
-        layout, coding = self.reading.layout, coding_of(self.model)
         clip = self.values.clip if self.values.of_state is None else None
-        series = open_series(self.data, layout)
-        counts = series.counts(coding, clip=clip, ranges=True)
-        exact = exact_of(self.model, counts, layout)
-        check_people(self.model, series, counts.records)
-        check_moves(self.model, series)
-        check_size(self.measurement, counts.records)
-        keyed = series.keyed(coding, clip=clip)
-        places = [self.model.labels.index(name) if name in self.model.labels else -1 for name in coding.labels]
+        exact, keyed = read_keyed(self.data, self.model, self.reading.layout, clip)
+        check_size(self.measurement, len(keyed.codes))
         return ExactValues(
-            codes=np.array(places, dtype=np.int64)[keyed.codes],
+            codes=keyed.codes,
             numbers=keyed.numbers,
             lengths=exact.lengths,
             histogram=exact.histogram,

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
@@ -18,13 +16,12 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Place
 from pufferdp.data.ranges import Ranges
-from pufferdp.data.series import KeyedRecords, open_series
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import with_bins
 from pufferdp.publish.answers.queries import Query, state_values
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import check_moves, check_people, coding_of, exact_of
+from pufferdp.publish.reading import read_keyed
 from pufferdp.publish.tables.certificate import MOST_CELLS, TableCertificate
 from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records
 from pufferdp.publish.tables.kind import KIND, nearest_table
@@ -205,13 +202,9 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
         """The records of each group; they stay inside the publication."""
         self.progress("reading")
         layout = replace(self.reading.layout, group=self.grouping.column)
-        series, coding, clip = open_series(self.data, layout), coding_of(self.model), self._data_clip
-        counts = series.counts(coding, clip=clip, ranges=True)
-        exact = exact_of(self.model, counts, layout)
-        check_people(self.model, series, counts.records)
-        check_moves(self.model, series)
+        clip = self._data_clip
+        exact, keyed = read_keyed(self.data, self.model, layout, clip)
         self.progress("grouping")
-        keyed = self._in_states(series.keyed(coding, clip=clip))
         values = None if clip is not None else state_values(self.model)
         range_ = next((question.clip for question in self.questions if question.clip is not None), None)
         if values is not None and range_ is not None:
@@ -229,14 +222,6 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
     def _data_clip(self) -> tuple[float, float] | None:
         """The range of numbers that are read from the data; None where no question reads any."""
         return next((q.clip for q in self.questions if q.reads_numbers(self.model)), None)
-
-    def _in_states(self, keyed: KeyedRecords) -> KeyedRecords:
-        """The records in numbers of the model's states; a state that it leaves out was refused."""
-        names = coding_of(self.model).labels
-        if names == self.model.labels:
-            return keyed
-        place = np.array([self.model.labels.index(n) if n in self.model.labels else -1 for n in names], dtype=np.int64)
-        return replace(keyed, codes=place[keyed.codes])
 
     def problem(self, exact: ExactTable) -> TableProblem:
         """For the chains that were read."""
