@@ -82,6 +82,37 @@ def worst_leakage(transition: np.ndarray, start: np.ndarray, marks: np.ndarray, 
     )
 
 
+def stretch_leakage(
+    transition: np.ndarray, start: np.ndarray, marks: np.ndarray, secret: Sequence[int], known: Sequence[int] = ()
+) -> float:
+    """sup over outputs, what is known and two ways that the records of ``secret`` (from 0) can have gone together."""
+    size = len(start)
+    kept = sorted([*secret, *known])
+    table = joint_of_outputs(transition, start, marks, kept)
+    table = np.moveaxis(table, [kept.index(t) for t in secret], range(len(secret)))
+    table = table.reshape(size ** len(secret), size ** len(known), -1)
+    given = table.sum(axis=-1)
+    worst = 0.0
+    for n in range(size ** len(known)):
+        ways = np.flatnonzero(given[:, n] > 0)
+        laws = table[ways, n] / given[ways, n][:, None]
+        for p, q in itertools.permutations(laws, 2):
+            if (p[q == 0] > 0).any():
+                return math.inf
+            worst = max(worst, float(np.log(p[p > 0] / q[p > 0]).max(initial=0.0)))
+    return worst
+
+
+def worst_stretch_leakage(transition: np.ndarray, start: np.ndarray, marks: np.ndarray, secret: Sequence[int]) -> float:
+    """The largest of those over every set of known records outside the stretch."""
+    others = [t for t in range(len(marks)) if t not in secret]
+    return max(
+        stretch_leakage(transition, start, marks, secret, known)
+        for n in range(len(others) + 1)
+        for known in itertools.combinations(others, n)
+    )
+
+
 def noisy_count_after(
     transition: np.ndarray, start: np.ndarray, marks: np.ndarray, private: int, state: int, scale: float
 ) -> float:

@@ -52,6 +52,7 @@ CERTIFICATES = [
     "flip-three-states",
     "charged-redaction",
     "redaction-optimal",
+    "redaction-whole",
     "charged-flow",
     "flow-joint",
     "table-charged",

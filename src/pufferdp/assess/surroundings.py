@@ -69,7 +69,7 @@ def surroundings(redaction: Redaction, output: Output | None = None) -> Surround
     block = next(b for b in redaction.stretches if b.first <= private <= b.last)
     low, high = max(1, block.first - MARGIN), min(redaction.rows, block.last + MARGIN)
     first, design = next((a, d) for a, d in redaction.designs if private - a + 1 in d.hiding.private)
-    left, right = design.hiding.sides(private - first + 1)
+    left, right = design.hiding.sides((private - first + 1,) * 2)
     return Surroundings(
         private=private,
         low=low,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of, leakages
+from pufferdp.leakage.redaction.methods import numerical, window
+from pufferdp.leakage.redaction.optimal import optimal
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import redaction as oracle
 from tests.strategies import SEEDS, examples, random_transition
@@ -54,7 +57,7 @@ def test_leakage_equals_enumeration(size: int, most: int, seed: int, data: st.Da
     )
     true = {p: oracle.leakage(chain.transition, chain.stationary, marks, p - 1) for p in private}
     for p in private:
-        assert near(float(leakages(hiding, p, 1, marks)), true[p])
+        assert near(float(leakages(hiding, (p, p), 1, marks)), true[p])
     rounded = Design(hiding=hiding, method="any", blocks=blocks_of(hiding, 1, marks))
     assert near(rounded.leakage, max(true.values()))
 
@@ -69,7 +72,7 @@ def test_eight_records(private: tuple[int, ...]) -> None:
         hiding = RedactionProblem(chain=chain, length=8, private=private, epsilon=1, adversary=Adversary.PUFFERFISH)
         for p in private:
             true = oracle.leakage(chain.transition, chain.stationary, marks, p - 1)
-            assert near(float(leakages(hiding, p, 1, marks)), true)
+            assert near(float(leakages(hiding, (p, p), 1, marks)), true)
 
 
 @pytest.mark.parametrize(("size", "length"), [(2, 4), (3, 3)])
@@ -99,12 +102,88 @@ def test_leakage_to_somebody_who_knows_records(seed: int, data: st.DataObject) -
     listed = RedactionProblem(
         chain=chain, length=length, private=(p,), epsilon=1, adversary="pufferfish", known=tuple(known)
     )
-    ours = float(leakages(listed, p, 1, marks))
+    ours = float(leakages(listed, (p, p), 1, marks))
     assert near(ours, oracle.leakage(P, law, marks, p - 1, [t - 1 for t in sorted(known)]))
     anyone = RedactionProblem(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.BDP)
-    assert near(float(leakages(anyone, p, 1, marks)), oracle.worst_leakage(P, law, marks, p - 1))
+    assert near(float(leakages(anyone, (p, p), 1, marks)), oracle.worst_leakage(P, law, marks, p - 1))
     everything = RedactionProblem(chain=chain, length=length, private=(p,), epsilon=1, adversary=Adversary.DP)
-    assert float(leakages(everything, p, 1, marks)) == 0
+    assert float(leakages(everything, (p, p), 1, marks)) == 0
+
+
+@settings(max_examples=examples(150))
+@given(seed=SEEDS, data=st.data())
+def test_a_stretch_as_a_whole(seed: int, data: st.DataObject) -> None:
+    """Every pair of ways that the stretch can have gone, every output, what is known listed, worst, and everything.
+
+    Somebody may know records of the stretch itself: what is left of it is then no easier to learn.
+    """
+    generator = np.random.default_rng(seed)
+    length, size = data.draw(st.sampled_from([(1, 2), (2, 2), (4, 2), (6, 2), (3, 3), (5, 3)]))
+    first = data.draw(st.integers(1, length))
+    last = data.draw(st.integers(first, length))
+    chain, marks = random_chain(generator, size), random_marks(generator, length, size)
+    marks[first - 1 : last] = 1.0
+    P, law, stretch = chain.transition, chain.stationary, list(range(first - 1, last))
+    others = [t for t in range(length) if t not in stretch]
+    known = data.draw(st.sets(st.sampled_from(others))) if others else set()
+    private = tuple(range(first, last + 1))
+
+    def hiding(adversary: str, known: tuple[int, ...] = ()) -> RedactionProblem:
+        return RedactionProblem(
+            chain=chain, length=length, private=private, epsilon=1, adversary=adversary, known=known, whole=True
+        )
+
+    listed = hiding("pufferfish", tuple(t + 1 for t in known))
+    assert listed.secrets == ((first, last),)
+    ours = float(leakages(listed, (first, last), 1, marks))
+    assert near(ours, oracle.stretch_leakage(P, law, marks, stretch, sorted(known)))
+    anyone = float(leakages(hiding("bdp"), (first, last), 1, marks))
+    assert near(anyone, oracle.worst_stretch_leakage(P, law, marks, stretch))
+    assert float(leakages(hiding("dp"), (first, last), 1, marks)) == 0
+    each = RedactionProblem(chain=chain, length=length, private=private, epsilon=1, adversary="bdp")
+    assert max(float(leakages(each, (p, p), 1, marks)) for p in private) <= anyone + ROUNDING
+    inside = data.draw(st.sampled_from(stretch))
+    rest = [t for t in stretch if t != inside]
+    if rest:
+        assert oracle.stretch_leakage(P, law, marks, rest, [inside]) <= anyone + ROUNDING
+
+
+@settings(max_examples=examples(20), deadline=None)
+@given(seed=SEEDS, data=st.data())
+def test_designs_for_a_stretch_keep_the_promise(seed: int, data: st.DataObject) -> None:
+    """Every method, by enumeration; and the window of single records, which is narrower, leaks too much somewhere."""
+    generator = np.random.default_rng(seed)
+    size, length = data.draw(st.sampled_from([(2, 6), (3, 5)]))
+    first = data.draw(st.integers(1, length - 1))
+    chain = random_chain(generator, size)
+    adversary = data.draw(st.sampled_from(["bdp", "pufferfish"]))
+    hiding = RedactionProblem(
+        chain=chain,
+        length=length,
+        private=(first, first + 1),
+        epsilon=data.draw(st.sampled_from([0.3, 1.0, 2.0])),
+        adversary=adversary,
+        whole=True,
+    )
+    worst = oracle.worst_stretch_leakage if adversary == "bdp" else oracle.stretch_leakage
+    designs = {"window": window(hiding), "numerical": numerical(hiding), "optimal": optimal(hiding)}
+    for design in designs.values():
+        marks = np.array(design.probabilities())
+        true = worst(chain.transition, chain.stationary, marks, [first - 1, first])
+        assert near(design.leakage, true)
+        assert true <= hiding.epsilon + ROUNDING
+    assert designs["optimal"].utility >= max(d.utility for d in designs.values()) - ROUNDING
+
+
+def test_hiding_each_record_does_not_hide_the_stretch() -> None:
+    """The window for each of two records leaks more about both together than was promised for one."""
+    chain = MarkovChain(transition=np.array([[0.8, 0.2], [0.3, 0.7]]))
+    each = RedactionProblem(chain=chain, length=9, private=(4, 5), epsilon=1.0)
+    together = replace(each, whole=True)
+    marks = np.array(window(each).probabilities())
+    true = oracle.worst_stretch_leakage(chain.transition, chain.stationary, marks, [3, 4])
+    assert true > 1.05
+    assert window(together).redacted > window(each).redacted
 
 
 @settings(max_examples=examples(30))
@@ -115,7 +194,7 @@ def test_gradients_are_those_of_the_leakage(seed: int) -> None:
     size, length = int(generator.integers(2, 4)), int(generator.integers(2, 7))
     chain = MarkovChain(transition=generator.dirichlet(np.full(size, 2.0), size=size))
     adversary = generator.choice(["pufferfish", "bdp"])
-    side = RedactionProblem(chain=chain, length=length, private=(1,), epsilon=1, adversary=adversary).sides(1)[1]
+    side = RedactionProblem(chain=chain, length=length, private=(1,), epsilon=1, adversary=adversary).sides((1, 1))[1]
     marks = generator.uniform(0.1, 0.9, (int(generator.integers(1, length)), size))
     free = np.ones(marks.shape, dtype=bool)
     values, slopes = side.gradients(marks, free)

@@ -50,7 +50,7 @@ def hide(alpha: float, beta: float, n: int, p: int, epsilon: float, **more: Any)
 def test_two_records_of_the_paper() -> None:
     hiding = hide(0.25, 0.5, 2, 1, 0.5)
     marks = np.array([[1.0, 1.0], [1 / 8, 1.0]])
-    assert math.isclose(float(leakages(hiding, 1, 1, marks)), 0.492476, abs_tol=5e-7)
+    assert math.isclose(float(leakages(hiding, (1, 1), 1, marks)), 0.492476, abs_tol=5e-7)
     assert math.isclose(1 - float((marks @ hiding.chain.stationary).sum()) / 2, 7 / 24)
     assert window(hiding).utility == independent_bound(hiding.chain, 2, 1, 0.5) == 0
     assert optimal(hiding).utility >= 7 / 24
@@ -58,7 +58,7 @@ def test_two_records_of_the_paper() -> None:
 
 def test_ten_records_of_the_paper() -> None:
     hiding = hide(0.01, 0.8, 10, 1, 1)
-    side = hiding.sides(1)[1]
+    side = hiding.sides((1, 1))[1]
     zone = regions(side, 1)
     large = 1 + int((~zone.allowed.any(axis=1)).sum())  # the record itself is in L
     sizes = side.records - zone.small + 1, len(zone.medium), large
@@ -82,7 +82,7 @@ def test_ten_records_of_the_paper() -> None:
 
 def test_closed_forms_of_the_influence() -> None:
     for alpha, beta in ((0.25, 0.5), (0.4, 0.1), (0.7, 0.9), (0.3, 0.3)):
-        side = hide(alpha, beta, 12, 1, 1).sides(1)[1]
+        side = hide(alpha, beta, 12, 1, 1).sides((1, 1))[1]
         found, turn = pointwise(side, 11), 1 - alpha - beta
         for d in range(1, 12):
             low = abs(math.log((1 + alpha / beta * turn**d) / (1 - turn**d)))
@@ -93,7 +93,7 @@ def test_closed_forms_of_the_influence() -> None:
 
 
 def test_equal_values_leave_no_middle_region() -> None:
-    side = hide(0.3, 0.3, 30, 10, 1).sides(10)[1]
+    side = hide(0.3, 0.3, 30, 10, 1).sides((10, 10))[1]
     assert not len(regions(side, 0.4).medium)
 
 
@@ -114,9 +114,9 @@ def test_erratum_the_printed_bound_for_data_independent_designs_is_beaten() -> N
 
 def test_erratum_the_papers_window_redacts_one_more_on_each_side_than_it_needs() -> None:
     hiding = hide(0.1, 0.3, 60, 30, 1)
-    radius = reach(hiding.sides(30)[1], 0.5)
+    radius = reach(hiding.sides((30, 30))[1], 0.5)
     narrower = np.ones((2 * radius - 1, 2))
-    assert float(leakages(hiding, 30, 30 - radius + 1, narrower)) <= 1
+    assert float(leakages(hiding, (30, 30), 30 - radius + 1, narrower)) <= 1
     assert window(hiding).redacted <= 2 * radius - 1
 
 
@@ -194,11 +194,11 @@ def test_no_window_at_all_beats_the_corrected_bound(alpha: float, beta: float) -
             hiding = hide(alpha, beta, n, p, epsilon)
             least = n
             for i, j in itertools.product(range(p), range(n - p + 1)):
-                if float(leakages(hiding, p, p - i, np.ones((i + j + 1, 2)))) <= epsilon:
+                if float(leakages(hiding, (p, p), p - i, np.ones((i + j + 1, 2)))) <= epsilon:
                     least = min(least, i + j + 1)
             # Every set of records, not only windows. A probability between 0 and 1 leaks as its worst draw does.
             sets = np.array([which for which in itertools.product((0.0, 1.0), repeat=n) if which[p - 1]])
-            kept = leakages(hiding, p, 1, np.repeat(sets[:, :, None], 2, axis=2)) <= epsilon
+            kept = leakages(hiding, (p, p), 1, np.repeat(sets[:, :, None], 2, axis=2)) <= epsilon
             assert sets.sum(axis=1)[kept].min() == least
             assert 1 - least / n <= independent_bound(hiding.chain, n, p, epsilon) + 1e-12
             assert math.isclose(window(hiding).utility, 1 - least / n, abs_tol=1e-12)

@@ -28,6 +28,7 @@ from pufferdp.data.series import open_series
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of
 from pufferdp.leakage.redaction.optimal import optimal, redesign_with
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler, SystemSampler, bernoulli, mark_thresholds
 from pufferdp.publish.redaction.redact import draw
 from pufferdp.publish.redaction.tilt import check_tiltable, tilted_model
@@ -428,3 +429,43 @@ def test_both_leakages_are_told() -> None:
     assert found["leakage_to"]["bdp"] == result.leakage_to(Adversary.BDP) > found["leakage"]
     assert f"{found['leakage_to']['bdp']:.3f}"[:4] in str(result)
     assert isinstance(result.blocks[0], Block)
+
+
+def test_an_hour_as_a_whole(tmp_path: Path) -> None:
+    """One promise for the stretch: in the certificate, its words, the ledger and the words of verify."""
+    values = series()
+    data, out, books = write(tmp_path / "a.csv", values), tmp_path / "b.csv", tmp_path / "books.db"
+    pufferdp.Ledger(books, create=True).create("week", model=CHAIN, budget=2.0)
+    more = {"private": ["20-31", 50], "order": "time", "whole": True}
+    result = redact(data, out=out, ledger=books, dataset="week", **more)
+    assert result.certificate is not None
+    content = result.certificate.to_dict()
+    assert content["guarantee"]["whole"] is True
+    assert "any two ways that any one private stretch, taken as a whole, can have gone" in str(content["guarantee"])
+    assert pufferdp.verify(content).valid
+    assert pufferdp.Ledger(books).verify().valid
+    marks = np.array(result.probabilities())
+    assert (marks[19:31] == 1).all() and (marks[49] == 1).all()
+    each = redact(data, out=tmp_path / "c.csv", **{**more, "whole": False})
+    assert each.certificate is not None and "whole" not in each.certificate.to_dict()["guarantee"]
+    assert each.utility > result.utility
+    # The design for single records, called one for the whole, leaks more than is promised.
+    forged = each.certificate.to_dict()
+    forged["guarantee"] |= {"whole": True, "statement": content["guarantee"]["statement"]}
+    problems = pufferdp.verify({**forged, "sha256": content_hash(forged)}).problems
+    assert any("more than the epsilon" in problem for problem in problems)
+
+
+def test_earlier_redactions_hide_in_the_same_way(tmp_path: Path) -> None:
+    data, out = write(tmp_path / "a.csv", series()), tmp_path / "b.csv"
+    before = redact(data, out=out, private=["20-22"], order="time")
+    with pytest.raises(ParameterError, match="hides each private record for itself"):
+        redact(
+            data,
+            out=tmp_path / "c.csv",
+            private=[40],
+            order="time",
+            after=before.certificate,
+            published=out,
+            whole=True,
+        )

@@ -48,6 +48,9 @@ def redact(
     known: Annotated[
         list[str] | None, typer.Option("--known", help="Row that the adversary knows; with pufferfish.")
     ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Hide private records that follow each other as a whole, not one by one.")
+    ] = False,
     mark: Annotated[str, typer.Option("--mark", help="Word that stands for a redacted record; no state.")] = "*",
     missing: options.Missing = "refuse",
     first: options.First = None,
@@ -136,6 +139,7 @@ def redact(
                 method=method,
                 adversary=adversary,
                 known=theirs,
+                whole=whole,
                 mark=mark,
             )
         else:
@@ -154,6 +158,7 @@ def redact(
                     method=method,
                     adversary=adversary,
                     known=theirs,
+                    whole=whole,
                     order=order,
                     by=by,
                     restart=options.distance_of(restart),

@@ -10,18 +10,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Matrix, Vector, read_only
+from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.redaction.sides import ANY, RedactionSide
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
+
+Span = tuple[int, int]
+"""A first and a last record."""
 
 
 def redactable(model: Model) -> MarkovChain:
@@ -52,6 +55,8 @@ class RedactionProblem:
     """What else the adversary knows: any set of other records, nothing, or all of them."""
     known: tuple[int, ...] = ()
     """Records that the adversary is known to know, counted from 1; only with ``pufferfish``."""
+    whole: bool = False
+    """Whether private records that follow each other are one secret, hidden as a whole, and not each for itself."""
 
     def __post_init__(self) -> None:
         redactable(self.chain)
@@ -89,28 +94,50 @@ class RedactionProblem:
             out.add(number)
         return tuple(sorted(out))
 
-    def sides(self, record: int) -> tuple[RedactionSide, RedactionSide]:
-        """What lies to the left and to the right of a record."""
-        left, right = record - 1, self.length - record
+    @cached_property
+    def secrets(self) -> tuple[Span, ...]:
+        """First and last record of each secret: the private records one by one, or their runs as a whole."""
+        if not self.whole:
+            return tuple((p, p) for p in self.private)
+        return tuple((run[0], run[-1]) for run in runs_of(self.private))
+
+    def sides(self, secret: Span) -> tuple[RedactionSide, RedactionSide]:
+        """What lies to the left and to the right of a secret."""
+        first, last = secret
+        left, right = first - 1, self.length - last
         if self.adversary is Adversary.BDP:
             near: tuple[int | None, int | None] = ANY, ANY
         elif self.adversary is Adversary.DP:
             near = (1 if left else None, 1 if right else None)
         else:
-            before, after = [r for r in self.known if r < record], [r for r in self.known if r > record]
-            near = (record - before[-1] if before else None, after[0] - record if after else None)
+            before, after = [r for r in self.known if r < first], [r for r in self.known if r > last]
+            near = (first - before[-1] if before else None, after[0] - last if after else None)
         return RedactionSide(self.chain.reversal, left, near[0]), RedactionSide(self.chain.transition, right, near[1])
 
     def only(self, *private: int) -> RedactionProblem:
         """The promise to hide other records of the series, from the same adversary."""
-        return RedactionProblem(
-            chain=self.chain,
-            length=self.length,
-            private=private,
-            epsilon=self.epsilon,
-            adversary=self.adversary,
-            known=self.known,
-        )
+        return replace(self, private=private)
+
+    def both_sides(self, secret: Span, left: Matrix, right: Matrix) -> Matrix:
+        """The leakage about a secret from what each side tells at most about its nearest record, for each pair.
+
+        Given all records of a secret its two sides are independent. So their largest log-ratios add, over all pairs of
+        ways in which the secret can have gone: those are what its first and its last record can be together.
+        """
+        worst = left + self.seen_from_first(secret, right)
+        return np.asarray(worst.max(axis=(-1, -2)))
+
+    def seen_from_first(self, secret: Span, right: Matrix) -> Matrix:
+        """The most that pairs of values of a secret's last record tell, by pairs of values of its first record."""
+        return right if secret[0] == secret[1] else _over_pairs(self._possible(secret), right)
+
+    def seen_from_last(self, secret: Span, left: Matrix) -> Matrix:
+        """The most that pairs of values of a secret's first record tell, by pairs of values of its last record."""
+        return left if secret[0] == secret[1] else _over_pairs(self._possible(secret).T, left)
+
+    def _possible(self, secret: Span) -> Mask:
+        """Which values the last record of a secret can have, for each value of the first."""
+        return possible_moves(self.chain.transition, secret[1] - secret[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +167,12 @@ class Design:
     @cached_property
     def leakage(self) -> float:
         """The exact leakage about the private record that is hardest to hide."""
-        return max(leakage_about(self.hiding, p, self._block(p)) for p in self.hiding.private)
+        return max(leakage_about(self.hiding, secret, self._block(secret[0])) for secret in self.hiding.secrets)
 
     def leakage_to(self, adversary: Adversary) -> float:
         """The exact leakage to somebody who knows more, or less."""
-        other = self.hiding
-        hiding = RedactionProblem(
-            chain=other.chain, length=other.length, private=other.private, epsilon=other.epsilon, adversary=adversary
-        )
-        return max(leakage_about(hiding, p, self._block(p)) for p in hiding.private)
+        hiding = replace(self.hiding, adversary=adversary, known=())
+        return max(leakage_about(hiding, secret, self._block(secret[0])) for secret in hiding.secrets)
 
     @cached_property
     def redacted(self) -> float:
@@ -198,19 +222,44 @@ def _promise(epsilon: float) -> float:
     return checks.epsilon(epsilon)
 
 
-def leakage_about(hiding: RedactionProblem, record: int, block: Block) -> float:
-    """The exact leakage about one private record, in linear time."""
-    return float(leakages(hiding, record, block.first, block.marks))
+def leakage_about(hiding: RedactionProblem, secret: Span, block: Block) -> float:
+    """The exact leakage about one secret, in linear time."""
+    return float(leakages(hiding, secret, block.first, block.marks))
 
 
-def leakages(hiding: RedactionProblem, record: int, first: int, marks: Matrix) -> Matrix:
-    """The exact leakage about one private record, of several designs: leading axes of ``marks`` are designs."""
-    left, right = hiding.sides(record)
-    at = record - first
+def leakages(hiding: RedactionProblem, secret: Span, first: int, marks: Matrix) -> Matrix:
+    """The exact leakage about one secret, of several designs: leading axes of ``marks`` are designs."""
+    left, right = hiding.sides(secret)
+    start, end = secret[0] - first, secret[1] - first
     if hiding.chain.size == 1:
         return np.zeros(marks.shape[:-2])
-    both = left.worst(marks[..., :at, :][..., ::-1, :]) + right.worst(marks[..., at + 1 :, :])
-    return np.asarray(both.max(axis=(-1, -2)))
+    before, after = left.worst(marks[..., :start, :][..., ::-1, :]), right.worst(marks[..., end + 1 :, :])
+    return hiding.both_sides(secret, before, after)
+
+
+def runs_of(records: Sequence[int]) -> list[list[int]]:
+    """Records in order, cut where one does not follow the other."""
+    numbered = itertools.groupby(enumerate(records), key=lambda pair: pair[1] - pair[0])
+    return [[record for _, record in group] for _, group in numbered]
+
+
+def possible_moves(transition: Matrix, steps: int) -> Mask:
+    """Which values can follow which after so many steps; with none, a value follows itself."""
+    moves, out = transition > 0, np.eye(len(transition), dtype=bool)
+    while steps:
+        if steps & 1:
+            out = out @ moves
+        moves, steps = moves @ moves, steps >> 1
+    return np.asarray(out, dtype=bool)
+
+
+def _over_pairs(possible: Mask, worst: Matrix) -> Matrix:
+    """The largest entry (y, y') of ``worst`` with y possible beside x and y' beside x', for each (x, x')."""
+    if possible.all():
+        return np.asarray(worst.max(axis=(-1, -2), keepdims=True))
+    for _ in range(2):
+        worst = np.stack([worst[..., row, :].max(axis=-2) for row in possible], axis=-1)
+    return worst
 
 
 def drawable(marks: Matrix) -> Matrix:
@@ -286,6 +335,7 @@ def restrict_to(hiding: RedactionProblem, first: int, last: int) -> RedactionPro
         epsilon=hiding.epsilon,
         adversary=hiding.adversary,
         known=tuple(p - first + 1 for p in hiding.known if first <= p <= last),
+        whole=hiding.whole,
     )
 
 

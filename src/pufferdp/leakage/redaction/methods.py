@@ -100,7 +100,7 @@ def windows(cluster: PrivateCluster, more: int = 0) -> list[tuple[int, int]]:
     fits = _window_fits(cluster, most)
     j = most[1]
     for i in range(low[0], most[0] + 1):
-        # Each private record sees the window end farther away on one side; the two at the ends decide.
+        # Each secret sees the window end farther away on one side; the two at the ends decide.
         while j > low[1] and fits(i, j - 1):
             j -= 1
         if fits(i, j) and i + j <= total:
@@ -116,15 +116,15 @@ def _window_fits(cluster: PrivateCluster, most: list[int]) -> Callable[[int, int
     nothing = np.zeros(lefts[0].shape)
 
     def fits(i: int, j: int) -> bool:
-        for p in cluster.looked_at:
+        for start, end in cluster.looked_at:
             # A side that is redacted whole says nothing.
-            before = nothing if i == left.records else lefts[i + p - cluster.first]
-            after = nothing if j == right.records else rights[j + cluster.last - p]
-            if (before + after).max() > cluster.hiding.epsilon:
+            before = nothing if i == left.records else lefts[i + start - cluster.first]
+            after = nothing if j == right.records else rights[j + cluster.last - end]
+            if cluster.hiding.both_sides((start, end), before, after) > cluster.hiding.epsilon:
                 return False
         return True
 
-    if cluster.hiding.known:  # the nearest known record differs from one private record to the next
+    if cluster.hiding.known:  # the nearest known record differs from one secret to the next
 
         def fits(i: int, j: int) -> bool:
             size = cluster.hiding.chain.size

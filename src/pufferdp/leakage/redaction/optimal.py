@@ -16,7 +16,7 @@ import numpy as np
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Mask, Matrix, Vector
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, blocks_of, design_of, leakages
+from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, Span, blocks_of, design_of, leakages
 from pufferdp.leakage.redaction.methods import (
     MarkedRecords,
     combine,
@@ -186,12 +186,14 @@ def _needs(
     cluster: PrivateCluster, pair: tuple[int, int], wholes: list[Matrix], entries: list[Matrix]
 ) -> tuple[Matrix, Matrix]:
     """How much of the slack of a window each value at each distance needs to be seen, on each side: 0 to 1, or more."""
-    middle = cluster.last - cluster.first
     out = []
     for n, (own, other) in enumerate((pair, pair[::-1])):
         nothing = np.zeros(wholes[n][0].shape)
+        secret = cluster.secrets[-n]  # the first one is nearest to the left, the last one to the right
+        middle = secret[0] - cluster.first if n else cluster.last - secret[1]
         here = nothing if own == cluster.sides[n].records else wholes[n][own]
         there = nothing if other == cluster.sides[1 - n].records else wholes[1 - n][other + middle]
+        there = cluster.hiding.seen_from_last(secret, there) if n else cluster.hiding.seen_from_first(secret, there)
         slack = np.maximum(cluster.hiding.epsilon - here - there, 0.0)[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
             more = entries[n][:own] - here[..., None]
@@ -273,28 +275,30 @@ def _programme(
     number[free] = np.arange(count)
     rows, bounds, budgets = [], [], []
     extra = 0  # variables beyond the step: the largest log-ratio of each side, for each pair of values
-    for p in _binding(cluster, first, marks):
-        at = p - first
-        left, right = cluster.hiding.sides(p)
+    apart = [(int(x), int(y)) for x, y in zip(*np.where(~np.eye(size, dtype=bool)), strict=True)]
+    for secret in _binding(cluster, first, marks):
+        left, right = cluster.hiding.sides(secret)
         parts = []
-        for side, part in ((left, slice(None, at)), (right, slice(at + 1, None))):
+        for side, part in ((left, slice(None, secret[0] - first)), (right, slice(secret[1] - first + 1, None))):
             turn = slice(None, None, -1 if side is left else 1)
             values, slopes = side.gradients(marks[part][turn], free[part][turn])
             parts.append((values, slopes, number[part][turn][free[part][turn]]))
         tops = [values.max(axis=0) for values, _, _ in parts]
-        for x, y in zip(*np.where(~np.eye(size, dtype=bool)), strict=True):
+        # One record: both sides are about the same pair of values. Several: any two pairs may come together, or nearly.
+        for pairs in [[pair] for pair in apart] if secret[0] == secret[1] else [apart]:
             for (values, slopes, index), top in zip(parts, tops, strict=True):
-                near = np.flatnonzero(values[:, x, y] >= top[x, y] - 1.0)
-                for o in near:
-                    slope = slopes[o, x] - slopes[o, y]
-                    # A ratio that is infinite is about a value that cannot be beside what is known: no secret, and no
-                    # limit on the step. Every step is checked exactly afterwards.
-                    if not (np.isfinite(values[o, x, y]) and np.isfinite(slope).all()):
-                        continue
-                    row = np.zeros(count)
-                    row[index] = slope
-                    rows.append((row, extra))
-                    bounds.append(-values[o, x, y])
+                most = max(top[x, y] for x, y in pairs)
+                for x, y in pairs:
+                    for o in np.flatnonzero(values[:, x, y] >= most - 1.0):
+                        slope = slopes[o, x] - slopes[o, y]
+                        # A ratio that is infinite is about a value that cannot be beside what is known: no secret, and
+                        # no limit on the step. Every step is checked exactly afterwards.
+                        if not (np.isfinite(values[o, x, y]) and np.isfinite(slope).all()):
+                            continue
+                        row = np.zeros(count)
+                        row[index] = slope
+                        rows.append((row, extra))
+                        bounds.append(-values[o, x, y])
                 extra += 1
             budgets.append(extra - 2)
     if not rows:
@@ -316,12 +320,12 @@ def _programme(
     return None if solution.x is None else np.asarray(solution.x[:count])
 
 
-def _binding(cluster: PrivateCluster, first: int, marks: Matrix) -> list[int]:
-    """The private records that are hardest to hide; the others are looked at when a step is checked."""
+def _binding(cluster: PrivateCluster, first: int, marks: Matrix) -> list[Span]:
+    """The secrets that are hardest to hide; the others are looked at when a step is checked."""
     if len(cluster.looked_at) <= MOST_BINDING:
         return list(cluster.looked_at)
-    leaks = {p: float(leakages(cluster.hiding, p, first, marks)) for p in cluster.private}
-    return sorted(leaks, key=lambda p: -leaks[p])[:MOST_BINDING]
+    leaks = {secret: float(leakages(cluster.hiding, secret, first, marks)) for secret in cluster.secrets}
+    return sorted(leaks, key=lambda secret: -leaks[secret])[:MOST_BINDING]
 
 
 def _jointly(design: Design) -> Design:
@@ -349,6 +353,7 @@ def redesign_with(previous: Design, private: Sequence[int], epsilon: float, *, w
         epsilon=epsilon,
         adversary=before.adversary,
         known=before.known,
+        whole=before.whole,
     )
     for p in hiding.private:
         if not (previous.of(p) == 1).all():

@@ -16,7 +16,7 @@ import numpy as np
 from pufferdp.basics.arrays import Ints, Mask, Matrix, Vector
 from pufferdp.basics.bisection import least_count
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.redaction.design import Block, RedactionProblem, blocks_of, leakages
+from pufferdp.leakage.redaction.design import Block, RedactionProblem, Span, blocks_of, leakages
 from pufferdp.leakage.redaction.sides import RedactionSide
 from pufferdp.models.chain import MarkovChain
 
@@ -117,10 +117,15 @@ class PrivateCluster:
     """Look at the first and the last private record only, which are nearest to a release: for a search, whose result
     is then checked for all."""
 
+    @cached_property
+    def secrets(self) -> tuple[Span, ...]:
+        """The secrets among the private records of the cluster."""
+        return self.hiding.only(*self.private).secrets
+
     @property
-    def looked_at(self) -> tuple[int, ...]:
-        """The private records whose leakage is computed."""
-        return (self.private[0], self.private[-1]) if self.ends_only and len(self.private) > 2 else self.private
+    def looked_at(self) -> tuple[Span, ...]:
+        """The secrets about which the leakage is computed."""
+        return (self.secrets[0], self.secrets[-1]) if self.ends_only and len(self.secrets) > 2 else self.secrets
 
     @property
     def first(self) -> int:
@@ -135,7 +140,7 @@ class PrivateCluster:
     @cached_property
     def sides(self) -> tuple[RedactionSide, RedactionSide]:
         """To the left of the first private record, and to the right of the last."""
-        return self.hiding.sides(self.first)[0], self.hiding.sides(self.last)[1]
+        return self.hiding.sides(self.secrets[0])[0], self.hiding.sides(self.secrets[-1])[1]
 
     def stretch(self, left: Matrix, right: Matrix) -> tuple[int, Matrix]:
         """First record and redaction probabilities, from those of each side by distance."""
@@ -143,8 +148,8 @@ class PrivateCluster:
         return self.first - len(left), np.concatenate([left[::-1], middle, right])
 
     def leakage(self, first: int, marks: Matrix) -> Vector:
-        """The exact leakage about the hardest private record, for one or several designs."""
-        each = [leakages(self.hiding, p, first, marks) for p in self.looked_at]
+        """The exact leakage about the hardest secret, for one or several designs."""
+        each = [leakages(self.hiding, secret, first, marks) for secret in self.looked_at]
         return np.asarray(np.max(each, axis=0))
 
     def keeps(self, first: int, marks: Matrix) -> Mask:
@@ -175,9 +180,9 @@ class PrivateCluster:
     def wholes(self, most: int, side: int) -> Matrix:
         """The largest log-ratios (x, x') of a side when its first 0, 1, …, ``most`` records are redacted, no others.
 
-        Seen from the private record at the other end of the cluster, whose side is longer by the cluster.
+        Seen from the secret at the other end of the cluster, whose side is longer by the cluster.
         """
-        far = self.hiding.sides(self.last)[0] if side == 0 else self.hiding.sides(self.first)[1]
+        far = self.hiding.sides(self.secrets[-1])[0] if side == 0 else self.hiding.sides(self.secrets[0])[1]
         if far.known is not None:
             return np.array([far.worst(np.ones((h, far.size))) for h in range(most + 1)])
         seen = far.influences(min(most + 1, far.records))
@@ -191,7 +196,7 @@ def private_clusters(hiding: RedactionProblem) -> Iterator[PrivateCluster]:
     group = [hiding.private[0]]
     if len(hiding.private) > 1:
         # Any two interior records have the same sides but for their ends, so the distances are those of the first.
-        right, left = (nearest(side, hiding.epsilon) for side in reversed(hiding.sides(hiding.length // 2 + 1)))
+        right, left = (nearest(side, hiding.epsilon) for side in reversed(hiding.sides((hiding.length // 2 + 1,) * 2)))
     for p in hiding.private[1:]:
         if p - group[-1] <= right + left + 1:
             group.append(p)

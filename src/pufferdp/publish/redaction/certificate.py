@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from pufferdp.basics.adversary import Adversary
+from pufferdp.leakage.redaction.design import RedactionProblem, runs_of
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import CertificatePart, LedgerPart, MechanismPart, SealedCertificate
 from pufferdp.publish.reading import columns_text
@@ -23,7 +23,15 @@ class HidingPart(CertificatePart):
     epsilon: float
     private: list[int] = Field(description="private rows, counted from 1")
     known: list[int] = Field(description="rows that the adversary knows")
+    whole: bool | None = Field(
+        default=None, description="true where private records that follow each other are one secret; absent otherwise"
+    )
     statement: str
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A promise for each private record says nothing of wholes, as in certificates of earlier versions."""
+        return {key: value for key, value in content(self).items() if value is not None or key != "whole"}
 
 
 class BlockPart(CertificatePart):
@@ -83,7 +91,7 @@ class RedactionCertificate(SealedCertificate):
     model: dict[str, Any] = Field(description="the model by value, as in a model file")
     model_sha256: str
     mechanism: MechanismPart
-    leakage: float = Field(description="exact, about the private record that is hardest to hide")
+    leakage: float = Field(description="exact, about the private record or stretch that is hardest to hide")
     utility: float = Field(description="expected fraction of records released")
     blocks: list[BlockPart] = Field(description="every other record is released")
     data: SeriesPart
@@ -103,14 +111,20 @@ def knows_text(adversary: Adversary, known: Sequence[int]) -> str:
     return f"row{'s' * (len(known) > 1)} {listed}"
 
 
-def statement(adversary: Adversary, known: Sequence[int], epsilon: float, private: int, *, after: bool = False) -> str:
-    """The promise in one sentence."""
+def statement(hiding: RedactionProblem, known: Sequence[int], *, after: bool = False) -> str:
+    """The promise in one sentence; ``known`` are the rows that the adversary knows."""
     sees = "this and the earlier redacted series" if after else "the redacted series"
-    which = "the private record" if private == 1 else "any one private record"
+    one = len(hiding.secrets) == 1
+    if hiding.whole:
+        records = "the private records, taken together," if one else "any one private stretch, taken as a whole,"
+        between = f"any two ways that {records} can have gone"
+    else:
+        between = f"two values of {'the private record' if one else 'any one private record'}"
+    epsilon = hiding.epsilon
     factor = math.exp(epsilon) if epsilon < 700 else math.inf
     return (
-        f"Whoever believes the model, knows {knows_text(adversary, known)} and sees {sees} can shift "
-        f"their odds between two values of {which} by a factor of at most e^{epsilon:g} = {factor:.4g}."
+        f"Whoever believes the model, knows {knows_text(hiding.adversary, known)} and sees {sees} can shift "
+        f"their odds between {between} by a factor of at most e^{epsilon:g} = {factor:.4g}."
     )
 
 
@@ -136,9 +150,6 @@ def public_facts(chain: MarkovChain, rows: int, kept: Sequence[str] | None = Non
 def rows_text(rows: Sequence[int]) -> str:
     """Rows in words: row 7, or rows 3-5 and 9."""
     ordered = sorted(set(rows))
-    parts = []
-    for _, group in itertools.groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0]):
-        run = [row for _, row in group]
-        parts.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs_of(ordered)]
     word = "row" if len(ordered) == 1 else "rows"
     return f"{word} {', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else f"{word} {parts[0]}"

@@ -148,6 +148,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 epsilon=g.epsilon,
                 adversary=checks.adversary(g.adversary),
                 known=tuple(c.data.known),
+                whole=g.whole is True,
             ),
             private=tuple(g.private),
             known=tuple(g.known),
@@ -194,7 +195,8 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         if kept is not None:
             check_kept(made.data)
             later |= {"kept": Stated(kept)}
-        promise = statement(adversary, known, epsilon, len(problem.private), after=after is not None)
+        promise = statement(hiding, known, after=after is not None)
+        whole: dict[str, Claim | Claims] = {"whole": Exact(True)} if hiding.whole else {}
         return {
             **self.head_claims(made),
             "guarantee": {
@@ -203,6 +205,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 "epsilon": AtLeast(epsilon, least=leakage * (1 - _ROUNDING), words=too_much),
                 "private": Stated(list(problem.private)),
                 "known": Exact(list(known)),
+                **whole,
                 "statement": Exact(promise + believing(made.data)),
             },
             **model_claims(hiding.chain),
@@ -250,6 +253,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                     [block.first, _runs(block.marks.tolist())] for block in redacted_blocks(problem.chains, solution)
                 ],
                 "earlier": None if together is None else together.leakage,
+                **({"whole": True} if hiding.whole else {}),
             },
             together=None if together is None else rows_text(together.private),
         )
@@ -270,6 +274,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
                 private=tuple(facts["positions"]),
                 epsilon=facts["epsilon"],
                 adversary=checks.adversary(charge.adversary),
+                whole=facts.get("whole") is True,
             ),
             private=tuple(facts["private"]),
             known=(),

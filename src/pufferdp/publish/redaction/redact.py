@@ -115,6 +115,7 @@ def plan_redaction(
     method: str | None = None,
     adversary: str = "bdp",
     known: Sequence[int] = (),
+    whole: bool = False,
     mark: str = MARK,
 ) -> Redaction:
     """Design a redaction before any data is read.
@@ -123,10 +124,11 @@ def plan_redaction(
         model: a Markov chain with a stationary start.
         length: records in the series.
         private: the rows to hide, counted from 1; a design has no times.
-        epsilon: the promise for each of them.
+        epsilon: the promise for each of them, or for each stretch of them with ``whole``.
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
+        whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
         mark: what stands for a redacted record.
     """
     hiding = RedactionProblem(
@@ -136,6 +138,7 @@ def plan_redaction(
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         known=tuple(known),
+        whole=whole,
     )
     check_mark(mark, hiding.chain)
     return Redaction(designs=((1, redaction_mechanism(method).design(hiding)),), rows=hiding.length, mark=mark)
@@ -154,6 +157,7 @@ def redact(
     method: str | None = None,
     adversary: str = "bdp",
     known: Sequence[int] = (),
+    whole: bool = False,
     order: str | None = None,
     by: str | None = None,
     restart: str | float | None = None,
@@ -179,7 +183,7 @@ def redact(
         private: the records to hide; the value of each is always redacted. Rows, counted from 1 as the data has them
             (``1000``, ``"100-111"``), or where ``order`` holds times, times and ranges of them, both ends included:
             ``"2024-05-03T08:00..2024-05-03T09:00"``, ``"2024-05-03"`` for the whole day, of everybody.
-        epsilon: the promise for each of them.
+        epsilon: the promise for each of them, or for each stretch of them with ``whole``.
         keep: other columns to write, as they are; the promise believes that they tell nothing about ``column``.
             Without it only ``column``, ``order`` and ``by`` are written.
         out: the file to write, with the mark for redacted records; a frame is returned in ``data`` without it.
@@ -187,6 +191,7 @@ def redact(
         method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
         adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
         known: rows that the adversary knows; only with ``pufferfish``.
+        whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
         order: the column that says what follows what; without it the rows follow each other.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
@@ -222,6 +227,7 @@ def redact(
         private=PrivateRecords.parse(private),
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         known=tuple(checks.length(p, "known row") for p in known),
+        whole=whole,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         out=out,
@@ -259,6 +265,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
     private: PrivateRecords
     keep: tuple[str, ...]
     known: tuple[int, ...]
+    whole: bool
     epsilon: float
     adversary: Adversary
     out: str | os.PathLike[str] | None
@@ -283,6 +290,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             epsilon=self.epsilon,
             adversary=self.adversary,
             known=self.known,
+            whole=self.whole,
         )
 
     @cached_property
@@ -440,6 +448,13 @@ class Earlier:
                 f"the earlier redaction is for the adversary {before.adversary}, and so is one designed together with "
                 f"it: name that one with --adversary {before.adversary}, and no known rows",
                 value=hiding.adversary,
+            )
+        if before.whole is not hiding.whole:
+            raise ParameterError(
+                "the earlier redaction hides "
+                + ("stretches as a whole" if before.whole else "each private record for itself")
+                + f", and so does one designed together with it: {'add' if before.whole else 'leave out'} --whole",
+                value=hiding.whole,
             )
         return cls(certificate=RedactionCertificate.model_validate(content), design=designs[0])
 

@@ -102,7 +102,7 @@ class Redaction(Paged):
 
     @property
     def leakage(self) -> float:
-        """The exact leakage about the private record that is hardest to hide."""
+        """The exact leakage about the private record, or stretch, that is hardest to hide."""
         return max(design.leakage for _, design in self.designs)
 
     def leakage_to(self, adversary: Adversary | str) -> float:
@@ -172,6 +172,7 @@ class Redaction(Paged):
             "utility": self.utility,
             "records": self.records,
             "private": list(self.private),
+            "whole": hiding.whole,
             "known": list(self.known),
             "mark": self.mark,
             "columns": None if self.columns is None else list(self.columns),

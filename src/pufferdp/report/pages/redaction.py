@@ -35,8 +35,10 @@ def redaction_page(redaction: Redaction, comparison: OnlyPrivateRows | None = No
     knows = hiding.adversary.knows if not hiding.known else f"rows {', '.join(map(str, redaction.known[:10]))}"
     private = redaction.private
     hidden = f"row {private[0]}" if len(private) == 1 else f"any one of the {len(private)} private rows"
+    if hiding.whole:
+        hidden = "what the private rows that follow each other hold together"
     adversary = ("adversary", f"{hiding.adversary}: knows {knows}")
-    words = [statement(hiding.adversary, redaction.known, hiding.epsilon, len(private))]
+    words = [statement(hiding, redaction.known)]
     if certificate is not None:
         facts, raw = (*made_by(content["certificate"]), adversary), content["certificate"]
         words += [f"Taken to be public: {p}." for p in certificate.public]
@@ -76,6 +78,8 @@ def redaction_promise(certificate: dict[str, Any]) -> tuple[Block, ...]:
 def _opening(content: dict[str, Any]) -> tuple[str, ...]:
     private, known = content["private"], content["known"]
     hidden = f"row {private[0]:,}" if len(private) == 1 else f"{len(private):,} rows"
+    if content["whole"]:
+        hidden += ", those that follow each other as a whole,"
     sentences = [
         f"Hides {hidden} of {content['records']:,} records, epsilon {number(content['epsilon'])}, by "
         f"{content['method']}, from somebody who knows {Adversary(content['adversary']).knows}"
