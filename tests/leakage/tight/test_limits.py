@@ -137,3 +137,37 @@ def test_long_series_of_changing_losses_agree_with_short_ones_far_from_the_ends(
         assert long.upper[90:110] == pytest.approx(short.upper[50:70], rel=1e-6)
         largest = leakage_of_losses(table, losses, adversary=who, each=False)
         assert largest.value == pytest.approx(long.value, rel=3e-7)
+
+
+@pytest.mark.parametrize("rare", [1e-6, 1.3e-9, 1e-12])
+@pytest.mark.parametrize("start", ["stationary", [1.0, 0.0]])
+def test_rare_moves_close_the_bracket(rare, start):
+    """A bound on long sides that loses digits to a rare move leaves it open, however many records are looked at."""
+    table = [[1 - rare, rare], [0.5579016839241988, 0.4420983160758013]]
+    for who in ("bdp", "pufferfish"):
+        for loss in (1e-6, 0.1, 1.0):
+            found = tight_leakage(table, loss, start=start, adversary=who)
+            assert found.lower <= found.upper <= found.lower * (1 + 1e-6)
+            assert found.upper >= tight_leakage(table, loss, start=start, adversary=who, length=200).lower
+
+
+ENDLESS = {
+    "left for good": ([[1.0, 0.0], [0.3, 0.7]], [0.4, 0.6]),
+    "left for good, with another": ([[1, 0, 0], [0.28, 0, 0.72], [0.58, 0.21, 0.21]], [0.2, 0.5, 0.3]),
+    "left for good, to a chain": ([[0.1, 0.35, 0.55], [0, 0.42, 0.58], [0, 0.84, 0.16]], [0.2, 0.4, 0.4]),
+    "two ends": ([[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]], [0.2, 0.3, 0.5]),
+    "in turns": ([[0, 0, 1], [0, 0, 1], [0, 1, 0]], [0.3, 0.3, 0.4]),
+}
+
+
+@pytest.mark.parametrize("case", ENDLESS)
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_what_tells_ever_more_has_no_bound(case, who):
+    """With the length it grows in proportion, by the exact values of finite series; of one without end it is ∞."""
+    table, start = ENDLESS[case]
+    found = [leakage_of_losses(table, np.full(n, 0.2), start=start, adversary=who).lower.max() for n in (5, 25, 125)]
+    assert found[1] > 3 * found[0]
+    assert found[2] > 3 * found[1]
+    curve = TightCurve(table, start=start, adversary=who)
+    assert curve(0.2) == math.inf
+    assert curve.inverse(1.0) == 0

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
@@ -211,6 +211,8 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
         return _Grouped(place)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
+    if (place.length is None or place.length > _EXPLICIT) and _tells_ever_more(chain):
+        return _Grouped(place, exact=place.length is None)
     if chain.size == 2 and chain.period == 1:
         return _TwoStates(place)
     return _ManyStates(place)
@@ -228,6 +230,38 @@ def _tells_all(chain: Chain) -> bool:
     """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
     uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
     return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
+
+
+def _tells_ever_more(chain: Chain) -> bool:
+    """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
+
+    Of two values that have no future in common the records to come tell all, each a factor of e^loss. And so do those
+    gone by of a state that can be left for good, after any number of returns: who is there at record i was never
+    elsewhere than where it can be reached from. Asked whether they were there, all i − 1 records say yes, a factor of
+    e^((i − 1)·loss). Of a value that does not lead back, the same questions have a mean that grows at each record by
+    the larger of 1 and ρ e^loss at most, with ρ < 1 for the chance to stay among those states. The quotient has no
+    bound.
+    """
+    if chain.period > 1 or chain.stationary:
+        return False
+    moves = chain.kernels[0] > 0
+    reach = _closure(moves)
+    transient = (reach & ~reach.T).any(axis=1)
+    if (transient & np.diagonal(reach)).any():
+        return True
+    meets = np.eye(chain.size, dtype=bool)
+    for _ in range(chain.size**2):
+        meets = meets | (moves @ meets @ moves.T)
+    there = inputs.supports(chain, chain.size**2 + 1)
+    return bool((there[:, :, None] & there[:, None, :] & ~meets).any())
+
+
+def _closure(moves: Mask) -> Mask:
+    """Which states are reached from which, in one step or more."""
+    reach = moves
+    for _ in range(len(moves).bit_length()):
+        reach = reach | (reach @ reach)
+    return np.asarray(reach, dtype=bool)
 
 
 def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
@@ -344,7 +378,7 @@ class _Alone:
 
 @dataclass(frozen=True, eq=False)
 class _Grouped:
-    """A stationary chain that never forgets its class, or where it is in its cycle: every record says the same again.
+    """A chain that never forgets its class, or where it is in its cycle: every record says the same again.
 
     So does one in which each state leads to another one for sure, whatever its start. Values of different classes have
     no future and no past in common, so that all losses add up, as in group privacy.
@@ -352,6 +386,8 @@ class _Grouped:
 
     place: _Place
     share: float = 0.0
+    exact: bool = True
+    """Whether as much is leaked; otherwise it is a bound, and what is spent on a record alone is leaked."""
 
     def likely(self, epsilon: float) -> float:
         return epsilon / (self.place.length or 2)
@@ -373,7 +409,8 @@ class _Grouped:
         after = SideAttack(
             added=math.inf if length is None else loss * (length - 1), known=None, records=records, questions=()
         )
-        return self.place.result(loss, (value, value), (x, y), (NOTHING, after), record=1)
+        bracket = value if self.exact else loss, value
+        return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
 
 
 class _TwoStates:

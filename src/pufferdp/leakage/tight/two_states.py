@@ -185,11 +185,15 @@ def _log_quotient(weights: Floats) -> Floats:
 
 
 def _fixed_point(matrices: Floats) -> Floats:
-    """Log of the quotient that repeated products tend to; −∞ where they change nothing."""
+    """Log of the quotient that repeated products tend to; −∞ where they change nothing.
+
+    It is (r − d)/c and b/(r − a) for the larger eigenvalue r. Of the two differences one adds numbers of one sign, and
+    the other may cancel: a rare move would lose all its digits, and the bound on long sides with them.
+    """
     (a, b), (c, d) = matrices.transpose(1, 2, 0)
-    root = (a + d + np.sqrt((a - d) ** 2 + 4 * b * c)) / 2
+    larger = (abs(a - d) + np.sqrt((a - d) ** 2 + 4 * b * c)) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        quotient = np.where(c > 0, (root - d) / c, np.where(root > a, b / (root - a), np.inf))
+        quotient = np.where(a >= d, np.where(c > 0, larger / c, np.inf), b / larger)
         return np.where((b == 0) & (c == 0) & (a == d), -np.inf, np.log(quotient))
 
 
