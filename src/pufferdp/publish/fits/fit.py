@@ -25,7 +25,6 @@ from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.models.memory import MemoryChain
-from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
@@ -402,7 +401,6 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             "column": self.reading.column,
             "records": exact.counts.records,
             "chains": sum(n for _, n in exact.counts.lengths),
-            **({} if private else data_digest(counted)),
             "left_out": list(left_out),
         }
         fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
