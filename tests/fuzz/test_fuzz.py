@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sqlite3
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from pufferdp import DataError, Ledger, LedgerError
+from pufferdp.data.csv_stream import change_lines
+from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.ranges import read_last, read_moment
 from tests.fuzz.targets import GOLDEN, refused, targets
 from tests.strategies import examples
@@ -40,6 +43,13 @@ def test_numbers_of_any_length_are_no_places() -> None:
     for read in (read_moment, read_last):
         with pytest.raises(DataError, match="not a finite number"):
             read("9" * 400, "number")
+
+
+def test_a_line_end_inside_a_header_is_refused() -> None:
+    """Found by these inputs."""
+    layout, coding = Layout(column="s", order="t"), Coding(labels=("a", "b"))
+    with pytest.raises(DataError, match="line end inside a name"):
+        change_lines(io.BytesIO(b"t,s\rx\n1,a\n"), io.BytesIO(), layout, coding, coding.labels, lambda codes: codes)
 
 
 @pytest.mark.parametrize(
