@@ -7,7 +7,7 @@ CODE := src tests benchmarks
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 -q
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all soak lint types docs bench lock clean
+.PHONY: help demo test test-all soak fuzz lint types docs bench package audit lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
@@ -28,6 +28,9 @@ test-all: $(STAMP) ## run every test, with more examples (twenty minutes)
 soak: $(STAMP) ## race fifty processes against one budget and kill half, 200 rounds a store (ROUNDS=N for others)
 	$(BIN)/python -m tests.ledger.races $(or $(ROUNDS),200)
 
+fuzz: $(STAMP) ## hand every parser 2,000 broken files and texts (CASES=N for others, SEED=N for others still)
+	$(BIN)/python -m tests.fuzz $(or $(CASES),2000) $(or $(SEED),1)
+
 lint: $(STAMP) ## check style, formatting and who imports whom
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
@@ -41,6 +44,12 @@ docs: $(STAMP) ## build the documentation into site/
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python -m benchmarks
+
+package: $(STAMP) ## build wheel and sdist into dist/, install each in a clean environment and use it
+	.ci/package $(BIN)/python
+
+audit: $(STAMP) ## check licences, known holes and vendored scripts; what needs an index is left out without one
+	$(BIN)/python .ci/audit
 
 lock: $(STAMP) ## pin every dependency anew in requirements/lock.txt
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --extra report --extra web --extra frames --extra docs --extra dev --allow-unsafe --generate-hashes \

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import typer
 
 from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError
+from pufferdp.basics.extras import install_advice
 from pufferdp.basics.interrupts import Interrupted
 from pufferdp.basics.places import (
     Place,
@@ -377,5 +378,5 @@ def _check_libraries(name: str) -> None:
             importlib.import_module(module)
         except ImportError:
             raise ParameterError(
-                f"a {name} needs {module.partition('.')[0]}; install it with: pip install 'pufferdp[report]'"
+                f"a {name} needs {module.partition('.')[0]}; install it with: {install_advice('report')}"
             ) from None

@@ -65,6 +65,8 @@ def change_lines(
         names = next(csv.reader([header.decode("utf-8-sig")]))
     except UnicodeDecodeError:
         raise DataError("the header of the stream is not UTF-8 text") from None
+    except csv.Error:
+        raise DataError("the header of the stream is not CSV: it has a line end inside a name; correct it") from None
     wanted = [name for name in (layout.by, layout.order, layout.column) if name is not None]
     for name in wanted:
         if name not in names:

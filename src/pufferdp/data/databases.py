@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import duckdb
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.extras import install_advice
 from pufferdp.basics.scratch import scratch
 from pufferdp.data import files
 from pufferdp.data.layout import Columns, check_columns, shorten
@@ -53,7 +54,7 @@ def _open_postgres(url: str, columns: Columns) -> duckdb.DuckDBPyRelation:
     try:
         import psycopg
     except ImportError:
-        raise DataError("a PostgreSQL table needs psycopg; pip install 'pufferdp[postgres]'") from None
+        raise DataError(f"a PostgreSQL table needs psycopg; {install_advice('postgres')}") from None
     address, table = _table_of(url)
     try:
         with psycopg.connect(address, application_name="pufferdp") as server:

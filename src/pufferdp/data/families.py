@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from collections.abc import Sequence
@@ -95,12 +94,6 @@ class NumberSeries:
     def clipped(self, low: float, high: float) -> Fraction:
         """EXACT: the sum of the clipped numbers, rounded to a double once."""
         return Fraction(math.fsum(np.clip(self.numbers, low, high).tolist()))
-
-    @property
-    def fingerprint(self) -> dict[str, int]:
-        """EXACT: a number that stands for these numbers in any order, for a keyed digest."""
-        digest = hashlib.sha256(np.sort(self.numbers).astype("<f8").tobytes()).digest()
-        return {"numbers": int.from_bytes(digest[:8], "big")}
 
 
 @reading()

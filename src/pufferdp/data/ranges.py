@@ -160,9 +160,10 @@ def read_moment(text: Any, unit: str) -> Moment | None:
 def _number(text: Any) -> Moment:
     """A number with all its digits where it is whole: a double would round a count of nanoseconds."""
     try:
-        return int(text)
+        whole = int(text)
     except ValueError:
         return float(text)
+    return whole if abs(whole) < 10**300 else math.inf  # as a double of that size is
 
 
 def read_last(text: Any, unit: str) -> Moment | None:

@@ -7,13 +7,14 @@ crash in between loses the answer, not the budget.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import LedgerError, ParameterError, RefusedError
+from pufferdp.basics.errors import InputError, LedgerError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import Ranges
 from pufferdp.leakage.curves import curves
@@ -121,7 +122,10 @@ class Ledger:
     def names(self) -> tuple[str, ...]:
         """The data sets, by name."""
         with self.store.reading() as session:
-            return tuple(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets")))
+            names = [row[0] for row in session.rows("SELECT name FROM ledger_datasets")]
+        if not all(isinstance(name, str) for name in names):
+            raise LedgerError("a data set has no name; the ledger is damaged: restore a backup")
+        return tuple(sorted(names))
 
     def dataset(self, name: str, asked: Ranges | None = None) -> DataSet:
         """A data set as it stands now; with ``asked`` it says too what is left for these records."""
@@ -297,9 +301,9 @@ class Ledger:
         for definition, state in session.rows(sql, name) if hash_chain.can_be_name(name) else ():
             try:
                 if definition not in self._definitions:
-                    self._definitions[definition] = json.loads(definition)
+                    self._definitions[definition] = _definition(definition)
                 return self._definitions[definition], State.from_json(state)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InputError):
                 raise LedgerError(f"data set {name!r} is damaged; see ledger verify, restore a backup") from None
         known = ", ".join(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets"))[:10])
         raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
@@ -318,11 +322,32 @@ class Ledger:
         """A model by its digest."""
         if sha not in self._models:
             for (content,) in session.rows("SELECT content FROM ledger_models WHERE sha256 = ?", sha):
-                self._models[sha] = model_from_dict(json.loads(content))
+                try:
+                    self._models[sha] = model_from_dict(json.loads(content))
+                except (ValueError, TypeError, RecursionError, InputError):
+                    raise LedgerError(
+                        f"the model {sha} in the ledger is damaged; restore a backup", value=sha
+                    ) from None
                 break
             else:
                 raise LedgerError(f"the model {sha} is missing from the ledger; restore a backup", value=sha)
         return self._models[sha]
+
+
+def _definition(text: str) -> dict[str, Any]:
+    """What a data set was made with; whatever of it does not have its form is an error."""
+    definition: dict[str, Any] = json.loads(text)
+    flows = FlowBudget.of(definition["budget"])
+    if flows is None:
+        checks.adversary(definition["adversary"])
+        numbers = definition["budget"], definition.get("delta", 0.0)
+        if not all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers):
+            raise TypeError("a number is none")
+    if definition.get("unit") is not None:
+        Unit(**definition["unit"])
+    if not isinstance(definition["created"], str) or not isinstance(definition["model"], (str, type(None))):
+        raise TypeError("a text is none")
+    return definition
 
 
 def _period(unit: object, model: Model | None, delta: float | None, budget: float | FlowBudget) -> Unit:

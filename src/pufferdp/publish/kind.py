@@ -29,8 +29,9 @@ from pufferdp.ledger.hash_chain import link
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
-from pufferdp.models.files.json import model_digest, model_to_dict, plain_errors
+from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
 from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+from pufferdp.publish.fitted import demanded_warnings, untold
 from pufferdp.publish.reading import beliefs
 
 ROUNDING: Final = 1e-9
@@ -120,14 +121,18 @@ class AtLeast(Claim):
 class Includes(Claim):
     """A list of sentences: those that follow from the rest must be in it, the rest is stated."""
 
-    must: Sequence[str] = field(kw_only=True)
-    never: Sequence[str] = field(kw_only=True)
+    must: Sequence[str] = field(kw_only=True, default=())
+    never: Sequence[str] = field(kw_only=True, default=())
+    either: Sequence[str] = field(kw_only=True, default=())
+    """One of these must be there; none where it is empty."""
 
     def difference(self, path: str, stated: Any) -> str | None:
         """The sentence that is missing, or too much."""
         wrong = next((s for s in self.must if s not in stated), None) or next(
             (s for s in self.never if s in stated), None
         )
+        if wrong is None and self.either and not any(s in stated for s in self.either):
+            wrong = self.either[0]
         return None if wrong is None else f"{path} must say where, and only where, it is so: {wrong}"
 
     def holds(self, stated: Any, true: Any) -> bool:
@@ -257,7 +262,7 @@ UNPROVABLE: Final = {
     "data.holes": "how many records are missing inside chains; the noise must be enough for it",
     "data.step": "whether rows were compared with the model's step; the promise says what is believed otherwise",
     "data.dropped": "how many values were missing; 0 where they were refused",
-    "warnings": "where the model and the noise came from; what follows from the rest must be there",
+    "warnings": "where the noise came from: nobody can prove that there was no seed; what follows must be there",
     "ledger": "which row it was charged as; its hash must be that of a row that charges this very publication",
 }
 """What no kind of publication can prove, and why."""
@@ -303,6 +308,10 @@ class Kind(ABC, Generic[P, S, C]):
     @abstractmethod
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
         """The charge that follows from the facts of one; None where it rests on its author's word."""
+
+    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """The numbers that a certificate which holds is about; of a series, how many records it has."""
+        return {"records": certificate["data"]["records"]}
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """What the output of its verb repeats beside the certificate."""
@@ -350,7 +359,10 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append("the release was not charged to a ledger: the certificate names no row")
         elif head is not None and head != row["head"]:
             problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
-        return problems, list(raw["warnings"])
+        warnings = list(raw["warnings"])
+        if not problems:
+            warnings += untold(model_from_dict(raw["model"]).fitted, row is not None, warnings)
+        return problems, warnings
 
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
         """Where a certificate does not follow from what it states."""
@@ -387,6 +399,11 @@ class Kind(ABC, Generic[P, S, C]):
     def head_claims(self, made: Made) -> dict[str, Claim | Claims]:
         """What every certificate begins with."""
         return {"schema": Exact(self.schema), "pufferdp": Stated(made.pufferdp), "created": Stated(made.created)}
+
+    def warning_claims(self, made: Made, model: Model, must: Sequence[str] = (), never: Sequence[str] = ()) -> Includes:
+        """The warnings: what follows from the rest must be there, that of a model that was fitted too."""
+        either = demanded_warnings(model.fitted, made.ledger is not None)
+        return Includes(list(made.warnings), must=must, never=never, either=either)
 
     def row_claims(self, problem: P, solution: S, made: Made) -> Claim:
         """The row of a ledger: its hash must be over the charge of this very publication."""

@@ -194,6 +194,10 @@ class NoiseLaw:
         return np.asarray(np.where(inner, 1 - tail, tail))
 
 
+SEEDED: Final = "unsafe: seeded"
+"""What is said of noise that can be repeated. Nobody can prove that there was no seed."""
+
+
 @runtime_checkable
 class Sampler(Protocol):
     """Where noise comes from."""
@@ -263,7 +267,7 @@ class SeededSampler:
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
 
-    warning: str | None = "unsafe: seeded"
+    warning: str | None = SEEDED
 
     def discrete_laplace(self, exact: list[int], scale: float) -> list[int]:
         """The difference of two geometric variables has the discrete Laplace law."""

@@ -24,7 +24,7 @@ from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.units import Unit
-from pufferdp.publish.fingerprint import fitted_warning
+from pufferdp.publish.fitted import fitted_warning
 from pufferdp.publish.kind import AnyKind, Made
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.reading import check_groups, check_reading, facts_of
@@ -268,7 +268,6 @@ class Publication(ABC, Generic[P, S, E, R]):
         self,
         model: Model,
         data: Mapping[str, Any],
-        histogram: Sequence[int],
         charged: Charged,
         released: object = None,
         more: Sequence[str] = (),
@@ -278,12 +277,10 @@ class Publication(ABC, Generic[P, S, E, R]):
         Args:
             model: the model.
             data: how the data was read.
-            histogram: exact counts of its states; they are compared with those the model was fitted on.
             charged: what the ledger says.
             released: the released numbers.
             more: warnings that follow from the solution.
         """
-        counts = dict(zip(model.labels, histogram, strict=False))
-        fitted = fitted_warning(model.fitted, counts, charged.fit_charged)
+        fitted = fitted_warning(model.fitted, charged.fit_charged)
         warnings = [text for text in (self.sampler.warning, fitted, *more) if text]
         return Made(data=data, released=released, warnings=warnings, ledger=charged.row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -44,8 +44,6 @@ class Exact:
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
     """Which records were read: public."""
-    fingerprint: dict[str, int] = field(default_factory=dict)
-    """What stands for the data of a series of real numbers, where it is compared with those of a fit."""
     holes: bool = False
     """Whether records of a chain are missing: public."""
 
@@ -122,7 +120,6 @@ def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact
         states=lambda: [],
         facts=facts_of(layout, None, read.lengths, read.missing, read.ranges, read.holes, model),
         ranges=read.ranges,
-        fingerprint=read.fingerprint,
     )
 
 
@@ -279,7 +276,6 @@ class ExactFlow:
     transitions: npt.NDArray[np.int64]
     """How often each state of the model follows each other one."""
     lengths: Lengths
-    histogram: tuple[int, ...]
     facts: dict[str, Any]
     """How the data was read: public."""
     ranges: Ranges = EVERYTHING
@@ -301,13 +297,12 @@ def read_flow(data: object, model: MarkovChain, layout: Layout, centre_only: boo
     if centre_only:  # other chains of the orbit may move where its centre does not
         check_moves(model, series)
     check_start(model, counts)
-    histogram = histogram_of(model, counts)
+    histogram_of(model, counts)  # refuses records in bins that the model leaves out
     assert counts.transitions is not None
     indices = [coding.labels.index(name) for name in model.labels]
     return ExactFlow(
         transitions=np.array(counts.transitions, dtype=np.int64)[np.ix_(indices, indices)],
         lengths=counts.lengths,
-        histogram=histogram,
         facts=facts_of(layout, None, counts.lengths, counts.missing, counts.ranges, counts.holes, model),
         ranges=counts.ranges,
     )

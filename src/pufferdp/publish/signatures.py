@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import CertificateError, ParameterError
+from pufferdp.basics.extras import install_advice
 from pufferdp.basics.files import canonical_json
 
 if TYPE_CHECKING:
@@ -143,4 +144,4 @@ def _raw(key: Ed25519PublicKey) -> bytes:
 def check_installed() -> None:
     """Refuse to sign or to check a signature where the library is not there."""
     if find_spec("cryptography") is None:
-        raise ParameterError("signatures need cryptography; install it with: pip install 'pufferdp[sign]'")
+        raise ParameterError(f"signatures need cryptography; install it with: {install_advice('sign')}")

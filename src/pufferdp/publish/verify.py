@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pufferdp.basics.errors import CertificateError
@@ -24,12 +25,19 @@ class Verification:
     signed_by: str | None = None
     """The fingerprint of the key that signed it; None where nobody did, or where the signature does not hold."""
 
+    vouched: Mapping[str, Any] = field(default_factory=dict)
+    """The numbers that a certificate which holds is about, so that nobody reads others beside it; none otherwise."""
+    unprovable: Mapping[str, str] = field(default_factory=dict)
+    """What the certificate says that nobody can recompute, and why."""
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp verify --json`` prints."""
         return {
             "valid": self.valid,
             "problems": list(self.problems),
             "warnings": list(self.warnings),
+            "vouched": dict(self.vouched),
+            "unprovable": dict(self.unprovable),
             **({} if self.signed_by is None else {"signed_by": self.signed_by}),
         }
 
@@ -53,7 +61,8 @@ def verify(
     raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
     check_values(raw, CertificateError, "the certificate")
     more = {"query": query} if table is None else {"query": query, "table": table}
-    problems, warnings = kind_of(raw.get("schema")).verify(raw, head, **more)
+    kind = kind_of(raw.get("schema"))
+    problems, warnings = kind.verify(raw, head, **more)
     signed_by = None
     if signature is not None:
         try:
@@ -62,4 +71,5 @@ def verify(
             problems.append(str(error))
     elif signer is not None:
         problems.append("the certificate is not signed, so nobody can tell whether it comes from that key")
-    return Verification(not problems, tuple(problems), tuple(warnings), signed_by)
+    vouched = {} if problems else kind.vouched(raw, **more)
+    return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable)

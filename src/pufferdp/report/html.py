@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pufferdp.assess.comparison import comparison_of
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.extras import install_advice
 from pufferdp.basics.files import check_file, write_whole
 from pufferdp.report.draw.matplotlib import inline_svg
 from pufferdp.report.page import Block, Figure, Medium, Page, Table, Words
@@ -65,7 +66,7 @@ def script_json(content: dict[str, Any]) -> str:
 def _template() -> jinja2.Template:
     for name in ("jinja2", "matplotlib"):
         if importlib.util.find_spec(name) is None:
-            raise ParameterError(f"a report needs {name}; install it with: pip install 'pufferdp[report]'")
+            raise ParameterError(f"a report needs {name}; install it with: {install_advice('report')}")
     import jinja2
 
     environment = jinja2.Environment(

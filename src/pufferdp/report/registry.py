@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pufferdp.assess.comparison import Comparison
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import page_maker
+from pufferdp.basics.words import number, table
 from pufferdp.publish.certificate import (
     FLOW_SCHEMA,
     MEASUREMENT_SCHEMA,
@@ -23,6 +24,7 @@ from pufferdp.report.pages.flows import flow_page, flow_promise
 from pufferdp.report.pages.measurements import measurement_certificate_page, measurement_promise
 from pufferdp.report.pages.redaction import redaction_certificate_page, redaction_promise
 from pufferdp.report.pages.tables import table_page, table_promise
+from pufferdp.report.text import wrap_sentence
 
 _PAGES: dict[str, Callable[[dict[str, Any], Any], Page]] = {
     SCHEMA: answer_page,
@@ -68,3 +70,38 @@ def certificate_page(certificate: Any, comparison: Comparison | None = None) -> 
 def promise_of(certificate: dict[str, Any]) -> tuple[Block, ...]:
     """What a certificate that holds promises: what ``verify`` prints."""
     return _PROMISES[certificate["schema"]](certificate)
+
+
+_MOST_NAMED = 10
+"""Numbers of an answer that are written out."""
+
+
+def vouched_words(vouched: Mapping[str, Any]) -> str:
+    """The numbers that ``verify`` vouches for, written out so that nobody reads others beside them."""
+    if "rows" in vouched:
+        rows = vouched["rows"]
+        more = f"\n… and {vouched['groups'] - len(rows)} more" if vouched["groups"] > len(rows) else ""
+        cells = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+        return f"Table:\n{table(vouched['columns'], cells)}{more}"
+    if "flow" in vouched:
+        cells = [[name, *map(number, row)] for name, row in zip(vouched["labels"], vouched["flow"], strict=True)]
+        return f"Flow:\n{table(['', *vouched['labels']], cells)}"
+    if "answer" in vouched:
+        answer, nearest = (_written(vouched.get(name), vouched.get("labels")) for name in ("answer", "estimate"))
+        same = vouched.get("estimate") in (None, vouched["answer"])
+        return wrap_sentence(f"Answer: {answer}" + ("." if same else f"; nearest possible: {nearest}."))
+    if "groups" in vouched:
+        return wrap_sentence(
+            f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}: compare it with --table FILE."
+        )
+    return f"A series of {vouched['records']:,} records; the certificate has their law, and not the records."
+
+
+def _written(numbers: Any, labels: Sequence[str] | None) -> str:
+    """Each number with all its digits, and its label where there are several."""
+    if not isinstance(numbers, list):
+        return str(numbers)
+    named = labels is not None and len(labels) == len(numbers)
+    each = [f"{name} {n}" for name, n in zip(labels or (), numbers, strict=True)] if named else list(map(str, numbers))
+    more = f" and {len(each) - _MOST_NAMED} more" if len(each) > _MOST_NAMED else ""
+    return ", ".join(each[:_MOST_NAMED]) + more

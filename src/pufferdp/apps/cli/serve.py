@@ -10,6 +10,7 @@ import typer
 
 from pufferdp.apps.cli import options
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.extras import install_advice
 
 
 def serve(
@@ -34,7 +35,7 @@ def serve(
         from pufferdp.apps.web.app import serve as start
     except ModuleNotFoundError as error:
         raise ParameterError(
-            f"the page needs {error.name}; install it with: pip install 'pufferdp[web]'", value=error.name
+            f"the page needs {error.name}; install it with: {install_advice('web')}", value=error.name
         ) from None
 
     def ready(url: str) -> None:

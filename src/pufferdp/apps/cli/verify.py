@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from pufferdp.apps.cli import options
+
+_UNPROVABLE: Final = (
+    "Taken at its word: that the noise was drawn without a seed, and which records were read. Nobody can prove it."
+)
 
 
 def verify(
@@ -26,10 +30,11 @@ def verify(
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
     from pufferdp.basics.errors import ParameterError, RefusedError
     from pufferdp.publish.certificate import TABLE_SCHEMA, read_signed
+    from pufferdp.publish.noise import SEEDED
     from pufferdp.publish.tables.table import read_released
     from pufferdp.publish.verify import verify as check
-    from pufferdp.report.registry import promise_of
-    from pufferdp.report.text import blocks_text
+    from pufferdp.report.registry import promise_of, vouched_words
+    from pufferdp.report.text import blocks_text, wrap_sentence
 
     raw, signature = read_signed(certificate)
     if table is not None and raw["schema"] != TABLE_SCHEMA:
@@ -40,7 +45,10 @@ def verify(
         result = check(raw, head=head, table=released, signature=signature, signer=signer)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
-        lines.append(blocks_text(promise_of(raw)))
+        lines.append(vouched_words(result.vouched))
+        lines.append(blocks_text(promise_of({**raw, "warnings": list(result.warnings)})))
+        if SEEDED not in result.warnings:
+            lines.append(wrap_sentence(_UNPROVABLE))
         if result.signed_by is not None:
             whose = "as you asked" if signer is not None else "whose key that is, you must know: name it with --signer"
             lines.append(f"Signed with the key {result.signed_by}: {whose}.")

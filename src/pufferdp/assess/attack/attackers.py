@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Matrix, Vector
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.extras import install_advice
 from pufferdp.leakage.chains.forward_backward import posterior
 from pufferdp.leakage.chains.viterbi import best_path, best_path_rows, posterior_rows
 from pufferdp.models.chain import MarkovChain
@@ -211,6 +212,4 @@ def _torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError:
-        raise ParameterError(
-            "the learned attacker needs torch; install it with: pip install 'pufferdp[attack]'"
-        ) from None
+        raise ParameterError(f"the learned attacker needs torch; install it with: {install_advice('attack')}") from None

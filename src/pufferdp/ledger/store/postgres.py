@@ -22,6 +22,7 @@ from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from pufferdp.basics.errors import LedgerError, UnknownChargeError
+from pufferdp.basics.extras import install_advice
 from pufferdp.ledger.store.base import Row, Session, Store, unknown_charge
 from pufferdp.ledger.store.schema import TABLES
 
@@ -66,7 +67,7 @@ class PostgresStore(Store):
             import psycopg
         except ImportError:
             raise LedgerError(
-                "a ledger in PostgreSQL needs psycopg: pip install 'pufferdp[postgres]', or keep the ledger in a file"
+                f"a ledger in PostgreSQL needs psycopg: {install_advice('postgres')}, or keep the ledger in a file"
             ) from None
         self._error = psycopg.Error
         with self._errors(kind=_ConnectionError):

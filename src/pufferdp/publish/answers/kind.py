@@ -40,7 +40,6 @@ from pufferdp.publish.kind import (
     Claim,
     Claims,
     Exact,
-    Includes,
     Kind,
     Made,
     Near,
@@ -219,8 +218,9 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
                 feasible(bound, query_problem.records, answer), words="the estimate does not follow from the answer"
             ),
             "denoised": _denoised(posterior, noise.scale, misfit),
-            "warnings": Includes(
-                warnings,
+            "warnings": self.warning_claims(
+                replace(made, warnings=warnings),
+                query_problem.model,
                 must=[text for text, holds in implied.items() if holds] + [MISFIT] * must_warn,
                 never=[text for text, holds in implied.items() if not holds] + [MISFIT] * (not misfit),
             ),
@@ -234,6 +234,10 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         if denoised is not None and hardly_explained(denoised["surprise"]) and MISFIT not in warnings:
             warnings.append(MISFIT)
         return problems, warnings
+
+    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """The answer and the nearest possible one, with their labels."""
+        return {name: certificate[name] for name in ("labels", "answer", "estimate")}
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:
         """The numbers, and the ranges that follow from them."""

@@ -27,7 +27,6 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
 from pufferdp.publish.answers.secrets import Secrets
-from pufferdp.publish.fingerprint import fitted_warning
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
@@ -228,10 +227,8 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         answer = _noisy(problem.problem, solution, exact, self.sampler)
         more = exactness(solution.calibration, self.epsilon)
         more += [DECLARED] if self.query.kind is QueryKind.FUNCTION else []
-        same = fitted_warning(self.model.fitted, exact.fingerprint) if exact.fingerprint else None
-        more += [same] if same else []
         self.announce("denoising")
-        made = self.made(self.model, exact.facts, exact.histogram, charged, answer, more)
+        made = self.made(self.model, exact.facts, charged, answer, more)
         certificate = self.kind.certify(problem, solution, made)
         denoised = None if certificate.denoised is None else Denoised(**certificate.denoised.model_dump())
         return Release(answer=answer, estimate=certificate.estimate, denoised=denoised, certificate=certificate)

@@ -14,7 +14,6 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import DataError
 from pufferdp.data.families import NumberSeries, read_number_series
 from pufferdp.models.ar1 import Ar1
-from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.pipeline import Reading
@@ -64,7 +63,6 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> Ar1:
         "column": layout.column,
         "records": len(read.numbers),
         "chains": sum(n for _, n in read.lengths),
-        **data_digest(read.fingerprint),
         "left_out": [],
     }
     problem = FitProblem(dp_epsilon=None, confidence=confidence)

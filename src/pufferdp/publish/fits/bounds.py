@@ -28,7 +28,7 @@ def confidence_box(moves: Counts, confidence: float) -> tuple[Floats, Floats]:
     low, high = np.zeros((k, k)), np.ones((k, k))
     for x in range(k):
         n = int(moves[x].sum())
-        for y in range(k):
+        for y in range(k if n else 0):  # of a state that was never left anything may be true
             s = int(moves[x, y])
             low[x, y], high[x, y] = bounds(s, n - s)
     return low, high

@@ -25,7 +25,6 @@ from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
 from pufferdp.models.files.json import model_to_dict
 from pufferdp.models.memory import MemoryChain
-from pufferdp.publish.fingerprint import data_digest
 from pufferdp.publish.fits.ar1 import fit_ar1
 from pufferdp.publish.fits.bins import refuse_numbers, refuse_times
 from pufferdp.publish.fits.bounds import confidence_box, noisy_box, noisy_counts
@@ -56,6 +55,8 @@ class Fit(Paged):
     """What was added to every transition count."""
     lent_rows: tuple[str, ...] = ()
     """Of a chain of second order: pairs that nothing was seen to follow, which have the row of their last state."""
+    free_rows: tuple[str, ...] = ()
+    """Of a class with a confidence: states that were never left, of which any row may be true."""
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
@@ -382,27 +383,29 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         """The model, from noisy counts where it is private."""
         private, confidence, labels = problem.dp_epsilon is not None, problem.confidence, exact.coding.labels
         moves = noisy_counts(exact.moves, solution, self.sampler) if private else exact.moves
+        counted = dict(zip(labels, exact.counts.histogram, strict=True))
         if private and confidence is not None:
             indices = list(range(len(moves)))  # noise cannot tell which states are left, so the class has all of them
+        elif confidence is not None:
+            # The truth is about every state that is named or seen, also one that was never left: its row is free.
+            indices = [j for j, name in enumerate(labels) if self.states is not None or counted[name]]
         elif problem.prior is not None:
             indices = list(range(len(moves)))  # every state has a row
         else:
             indices = states_with_rows(np.maximum(moves, 0))
-        if not len(indices):
+        if not len(indices) or (confidence is not None and not private and not moves.any()):
             raise DataError(
                 f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
                 "least one move from which it can go on"
             )
         moves = moves[np.ix_(indices, indices)]
         states = tuple(labels[j] for j in indices)
-        counted = dict(zip(labels, exact.counts.histogram, strict=True))
         seen = [name for name in labels if private or counted[name]]  # which of them occur is not public
         left_out = tuple(name for name in seen if name not in states)
         data = {
             "column": self.reading.column,
             "records": exact.counts.records,
             "chains": sum(n for _, n in exact.counts.lengths),
-            **({} if private else data_digest(counted)),
             "left_out": list(left_out),
         }
         fitted = self.kind.certify(problem, solution, Made(data=data)).to_dict()
@@ -442,7 +445,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             if ledger.dataset(dataset).model is None:
                 ledger.adopt(dataset, model)
 
-        unvisited = tuple(name for name in labels if name not in seen)
+        unvisited = tuple(name for name in labels if name not in seen and name not in states)
+        free = [] if private or confidence is None else np.flatnonzero(moves.sum(axis=1) == 0).tolist()
         receipt, spent = charged.receipt, problem.dp_epsilon
         fit = Fit(
             model=model,
@@ -450,6 +454,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             unvisited=unvisited,
             prior=problem.prior,
             lent_rows=lent,
+            free_rows=tuple(states[x] for x in free),
             dp_epsilon=spent,
             receipt=receipt,
             checks=exact.checks or (),

@@ -43,7 +43,7 @@ class FitKind(Kind[FitProblem, float, Fitted]):
         "column": "the name of a column",
         "records": "how many records were read",
         "chains": "how many chains were read",
-        "digest": "of the counts of the data; only the machine that made it has the key",
+        "digest": "of earlier versions: of the counts of the data, by a key that only one machine has",
         "key": "the name of that key",
         "left_out": "which states were never left",
     }

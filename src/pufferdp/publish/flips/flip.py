@@ -37,7 +37,6 @@ from pufferdp.models.chain import Move, SeriesModel
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.design import FlipDesign, flippable, noise_shares
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
-from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
@@ -367,7 +366,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
             coding, labels, rows = self.coding, self.model.labels, file
             self.out.write(lambda path: rows.write(path, coding, labels, self.flipper(solution)), charged)
         facts = self.reading.facts(counts.lengths, counts.missing, counts.ranges, counts.holes)
-        made = self.made(self.model, facts, histogram_of(self.model, counts), charged)
+        made = self.made(self.model, facts, charged)
         flip = Flip(design=solution, certificate=self.kind.certify(problem, solution, made), states=states)
         return flip if self.out is None else self.out.delivered(flip)
 
@@ -396,22 +395,14 @@ class FlipLines(FlipPublication[int]):
 
     def draw(self, problem: FlipProblem, solution: FlipDesign, exact: int, charged: Charged) -> Flip:
         """Flip the file line by line, so that it need not fit into memory."""
-        names, source, layout = self.coding.labels, Path(str(self.data)), self.reading.layout
-        tally = np.zeros(len(names), dtype=np.int64)
+        source, layout = Path(str(self.data)), self.reading.layout
 
         def write(path: Path) -> Passed:
-            tally[:], flipped = 0, self.flipper(solution)
-
-            def change(codes: Codes) -> Codes:
-                tally[:] += np.bincount(codes, minlength=len(tally))
-                return flipped(codes)
-
-            return change_file(source, path, layout, self.coding, self.model.labels, change)
+            return change_file(source, path, layout, self.coding, self.model.labels, self.flipper(solution))
 
         passed = self.out.write(write, charged)
-        counts = dict(zip(names, tally.tolist(), strict=True))
         facts = self.reading.facts(((passed.records, 1),), passed.missing)
-        made = self.made(self.model, facts, [counts[name] for name in self.model.labels], charged)
+        made = self.made(self.model, facts, charged)
         return self.out.delivered(Flip(design=solution, certificate=self.kind.certify(problem, solution, made)))
 
 
@@ -487,11 +478,7 @@ class FlipStream(FlipPublication[None]):
 
     def _certified(self, problem: FlipProblem, solution: FlipDesign, passed: Passed, receipt: Charged) -> Flip:
         facts = self.reading.facts(((passed.records, 1),), passed.missing, problem.ranges, passed.holes)
-        # Nobody has counted the states of a stream, so whether the model was fitted on them cannot be told.
-        fitted = bool(self.model.fitted) and not receipt.fit_charged
-        doubt = ["the model was fitted on data; if on this stream, the promise is weaker"] if fitted else []
-        warnings = [*([self.sampler.warning] if self.sampler.warning else []), *doubt]
-        made = Made(data=facts, warnings=warnings, ledger=receipt.row)
+        made = self.made(self.model, facts, receipt)
         return Flip(design=solution, certificate=self.kind.certify(problem, solution, made))
 
 

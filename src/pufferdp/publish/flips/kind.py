@@ -162,7 +162,7 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             "public": Exact([*series_public(records, part=problem.part), *moves_fact(made.data, design.model)]),
             "labels": Exact(list(design.model.labels)),
             "once": Exact(series_once(made.ledger)),
-            "warnings": Stated(list(made.warnings)),
+            "warnings": self.warning_claims(made, design.model),
             "ledger": self.row_claims(problem, solution, made),
         }
 

@@ -313,7 +313,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         self.announce("drawing noise")
         flow_problem = problem.problem
         released = _noisy(flow_problem, solution, exact.transitions, self.sampler)
-        made = self.made(self.model, exact.facts, exact.histogram, charged, released.tolist())
+        made = self.made(self.model, exact.facts, charged, released.tolist())
         certificate = self.kind.certify(problem, solution, made)
         estimates = estimate_chain(released, solution.law, solution.kappa)
         return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=flow_problem.trial.guess)

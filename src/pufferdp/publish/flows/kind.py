@@ -171,9 +171,13 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
             "labels": Exact(list(flow_problem.labels)),
             "flow": Stated(flow.tolist()),
             "estimates": Near(estimate_chain(flow, ours.law, ours.kappa).to_dict(), rel=_ROUNDING, abs=_ROUNDING),
-            "warnings": Stated(list(made.warnings)),
+            "warnings": self.warning_claims(made, flow_problem.model),
             "ledger": self.row_claims(problem, solution, made),
         }
+
+    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """The flow, with a row and a column for each label."""
+        return {name: certificate[name] for name in ("labels", "flow")}
 
     def as_stated(self, solution: FlowCalibration, stated: Mapping[str, Any]) -> FlowCalibration:
         """With the sigma of the certificate."""

@@ -28,7 +28,6 @@ from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
     Exact,
-    Includes,
     Kind,
     Made,
     Near,
@@ -204,9 +203,13 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
             "data": data_claims(made.data, problem.lengths, problem.model, within_bins=problem.within_bins),
             "public": Exact([*public_facts(chains), *moves_fact(made.data, problem.model)]),
             "answer": Stated(made.released),
-            "warnings": Includes(list(made.warnings), must=[AUTHOR], never=[]),
+            "warnings": self.warning_claims(made, problem.model, must=[AUTHOR]),
             "ledger": self.row_claims(problem, solution, made),
         }
+
+    def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """What the measurement returned."""
+        return {"answer": certificate["answer"]}
 
     def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
         """With the promise of the certificate."""

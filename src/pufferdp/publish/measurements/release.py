@@ -137,7 +137,6 @@ class ExactValues:
     """The state of each record, in numbers of the model's."""
     numbers: npt.NDArray[np.float64] | None
     lengths: Lengths
-    histogram: tuple[int, ...]
     holes: bool
     facts: dict[str, Any]
     """How the data was read: public."""
@@ -188,7 +187,6 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
             codes=keyed.codes,
             numbers=keyed.numbers,
             lengths=exact.lengths,
-            histogram=exact.histogram,
             holes=exact.holes,
             facts=exact.facts,
             ranges=exact.ranges,
@@ -238,5 +236,5 @@ class MeasurementPublication(Publication[MeasurementProblem, Carried, ExactValue
         """Run the measurement, once."""
         self.announce("measuring")
         answer = run(self.measurement, exact.values(self.values), "the data")
-        made = self.made(self.model, exact.facts, exact.histogram, charged, answer, [AUTHOR])
+        made = self.made(self.model, exact.facts, charged, answer, [AUTHOR])
         return MeasurementRelease(answer=answer, certificate=self.kind.certify(problem, solution, made))

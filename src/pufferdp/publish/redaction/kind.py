@@ -32,6 +32,7 @@ from pufferdp.publish.kind import (
     Claim,
     Claims,
     Exact,
+    Includes,
     Kind,
     Made,
     Near,
@@ -225,9 +226,15 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             "after": Stated(None if after is None else after.model_dump()),
             "mark": Stated(problem.mark),
             "public": Exact(public_facts(hiding.chain, hiding.length, kept)),
-            "warnings": Stated(list(made.warnings)),
+            "warnings": self.warning_claims(made, hiding.chain),
             "ledger": self.row_claims(problem, solution, made),
         }
+
+    def warning_claims(self, made: Made, model: Model, must: Sequence[str] = (), never: Sequence[str] = ()) -> Includes:
+        """As everywhere; earlier versions said nothing of a private fit, and what they certified holds on."""
+        claims = super().warning_claims(made, model, must, never)
+        private = model.fitted is not None and "dp_epsilon" in model.fitted
+        return replace(claims, either=()) if private else claims
 
     def charge(self, problem: RedactionRequest, solution: Designs) -> Charge:
         """What it leaks; an earlier redaction that was charged to the same data set is contained in it."""

@@ -33,7 +33,6 @@ from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, r
 from pufferdp.models.base import Model
 from pufferdp.models.bins import with_bins
 from pufferdp.models.files.json import model_digest
-from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import beliefs, check_moves, check_people
@@ -407,12 +406,11 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
                 lost = f"{error}; put the mark into these rows yourself, and no others: {rows_by_hand or 'none'}"
         else:
             frame = rewrite_frame(self.data, self.reading.column, spans, self.mark, exact.columns)
-        warnings = [self.sampler.warning] if self.sampler.warning else []
         facts = self.reading.facts((), 0)
         named = (facts["column"], facts["order"], facts["by"])
         facts["kept"] = [name for name in exact.columns if name not in named]
         facts["beliefs"] = beliefs(facts, problem.hiding.chain)
-        made = Made(data=facts, warnings=warnings, ledger=charged.row)
+        made = self.made(self.model, facts, charged)
         redaction = Redaction(
             designs=tuple((first, design) for (first, _), design in zip(problem.chains, solution, strict=True)),
             rows=exact.rows.count,

@@ -18,7 +18,6 @@ from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
     Exact,
-    Includes,
     Kind,
     Made,
     Near,
@@ -146,7 +145,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
                 "rows": Stated(made.released["rows"]),
                 "sha256": Stated(made.released["sha256"]) if table is None else Exact(table.sha256),
             },
-            "warnings": Includes(list(made.warnings), must=[], never=[]),
+            "warnings": self.warning_claims(made, problem.model),
             "ledger": self.row_claims(problem, solution, made),
         }
 
@@ -167,6 +166,14 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         except PufferdpError as error:
             problems.append(str(error))
         return problems, warnings
+
+    def vouched(
+        self, certificate: Mapping[str, Any], *, table: ReleasedTable | None = None, **more: Any
+    ) -> dict[str, Any]:
+        """The first rows; of a table that is not in the certificate those of the one that is handed over, if any."""
+        kept = certificate["table"]["rows"] if table is None else [list(row) for row in table.rows]
+        first = {} if kept is None else {"columns": certificate["table"]["columns"], "rows": kept[:MOST_SHOWN]}
+        return {"groups": certificate["groups"]["count"], **first, "sha256": certificate["table"]["sha256"]}
 
     def differences_beside(self, certificate: dict[str, Any], output: Mapping[str, Any]) -> list[str]:
         """Where the table or its estimate in the output of a release is not that of the certificate in it."""
@@ -231,6 +238,8 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         return self.charge(problem, self.solve(problem, silent))
 
 
+MOST_SHOWN: Final = 10
+"""Rows of a table that ``verify`` shows."""
 KIND: Final = TableKind()
 
 

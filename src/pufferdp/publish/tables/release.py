@@ -157,7 +157,6 @@ class ExactTable:
 
     groups: Groups
     lengths: Lengths
-    histogram: tuple[int, ...]
     holes: bool
     facts: dict[str, Any]
     """How the data was read: public."""
@@ -212,7 +211,6 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
         return ExactTable(
             groups=group_records(self.grouping, keyed, len(self.model.labels), values),
             lengths=exact.lengths,
-            histogram=exact.histogram,
             holes=exact.holes,
             facts=exact.facts,
             ranges=exact.ranges,
@@ -268,7 +266,7 @@ class TablePublication(Publication[TableProblem, TableNoise, ExactTable, TableRe
             "count": len(table.rows),
         }
         self.announce("certifying")
-        made = self.made(self.model, exact.facts, exact.histogram, charged, released)
+        made = self.made(self.model, exact.facts, charged, released)
         certificate = self.kind.certify(problem, solution, made)
         return TableRelease(table=table, certificate=certificate, questions=problem.questions, model=self.model)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pufferdp.basics.errors import CertificateError, ParameterError
+from pufferdp.basics.extras import install_advice
 from pufferdp.data.rewrite import csv_to_parquet, parquet_rows
 
 Cell = str | int | float | None
@@ -65,7 +66,7 @@ class ReleasedTable:
             except ImportError:
                 continue
             return frame.to_native()
-        raise ParameterError("a frame needs pandas or polars; install one with: pip install 'pufferdp[frames]'")
+        raise ParameterError(f"a frame needs pandas or polars; install one with: {install_advice('frames')}")
 
     def write(self, path: str | os.PathLike[str], ending: str) -> None:
         """Write the table as CSV or as Parquet."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.extras import install_advice
 from pufferdp.basics.places import check_place
 from pufferdp.basics.words import number
 from pufferdp.report.layers import (
@@ -51,7 +52,7 @@ def drawing(theme: Theme = LIGHT) -> Iterator[type[Figure]]:
         import matplotlib
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise ParameterError("a figure needs matplotlib; install it with: pip install 'pufferdp[report]'") from None
+        raise ParameterError(f"a figure needs matplotlib; install it with: {install_advice('report')}") from None
     settings: dict[Any, Any] = {
         "figure.facecolor": theme.ground,
         "savefig.facecolor": theme.ground,

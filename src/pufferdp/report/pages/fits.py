@@ -32,6 +32,12 @@ def fit_page(fit: Fit) -> Page:
     if fit.lent_rows:
         shown = ", ".join(fit.lent_rows[:6]) + (", …" if len(fit.lent_rows) > 6 else "")
         words.append(f"Nothing was seen to follow {shown}: what follows the last state alone stands in its place.")
+    if fit.free_rows:
+        shown = ", ".join(fit.free_rows[:6]) + (", …" if len(fit.free_rows) > 6 else "")
+        words.append(
+            f"Never left: {shown}. Nothing is known of what follows, so the class allows anything, and much noise may "
+            "be needed: read more data, or leave these states out of it."
+        )
     if fit.unvisited:
         words.append(f"Not visited: {', '.join(fit.unvisited)}.")
     if fit.dp_epsilon is None and not fit.checked:

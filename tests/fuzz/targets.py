@@ -1,0 +1,296 @@
+"""Every parser of files and texts from outside, with good inputs to begin from.
+
+A target takes the bytes of one input and reads it as the product does. It may refuse it by an error of pufferdp; any
+other exception is a traceback that somebody would see.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from pufferdp import Ledger, MarkovChain, PufferdpError, Query, load_model, load_models, verify
+from pufferdp.assess.privacy import read_profile
+from pufferdp.data.csv_stream import change_lines
+from pufferdp.data.layout import Coding, Layout, read_distance
+from pufferdp.data.losses import read_losses
+from pufferdp.data.ranges import read_last, read_moment
+from pufferdp.data.series import open_series
+from pufferdp.ledger.history import import_ledger, read_export
+from pufferdp.models.bins import parse_bins
+from pufferdp.models.clock import rhythm_of
+from pufferdp.models.units import Unit
+from pufferdp.publish.answers.secrets import load_secrets
+from pufferdp.publish.certificate import content_hash, read_signed
+from pufferdp.publish.kind import kinds
+from pufferdp.publish.redaction.private import PrivateRecords
+from pufferdp.publish.signatures import Signer, read_public_key
+from pufferdp.publish.tables.groups import Grouping
+from pufferdp.publish.tables.parsing import parse_questions
+from pufferdp.publish.tables.table import read_released
+from tests.fuzz.mutate import changed_bytes, changed_json, json_bytes
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+STEPPED = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=("a", "b"), step="5min")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One parser."""
+
+    run: Callable[[bytes, Path], object]
+    seeds: tuple[bytes, ...] = ()
+    contents: tuple[Any, ...] = ()
+    """JSON contents, which are changed value by value as well."""
+    sealed: bool = False
+    """Whether the contents are certificates, whose hash a careful forger makes anew."""
+    cost: int = 1
+    """What one case costs: ``make test-all`` tries so many fewer, ``make fuzz`` does not."""
+
+    def cases(self, count: int, seed: int) -> Any:
+        """So many broken inputs, the first of them good."""
+        draw = random.Random(seed)
+        seeds = (*self.seeds, *map(json_bytes, self.contents))
+        yield from seeds[:count]
+        for _ in range(count - len(seeds)):
+            if self.contents and draw.random() < 0.8:
+                content = changed_json(draw, draw.choice(self.contents))
+                if self.sealed and isinstance(content, dict) and draw.random() < 0.8:
+                    with suppress(ValueError, TypeError, PufferdpError):
+                        content["sha256"] = content_hash(content)
+                yield json_bytes(content)
+            else:
+                yield changed_bytes(draw, seeds)
+
+
+def refused(target: Target, content: bytes, folder: Path) -> bool:
+    """Whether an input is refused with a sentence; whatever else is raised is a bug."""
+    try:
+        target.run(content, folder)
+    except PufferdpError as error:
+        if not str(error):
+            raise AssertionError("an error without a sentence") from error
+        return True
+    return False
+
+
+def _file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
+    def run(content: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(content)
+        return read(path)
+
+    return run
+
+
+def _text(read: Callable[[str], object]) -> Callable[[bytes, Path], object]:
+    return lambda content, folder: read(content.decode("utf-8", "surrogateescape"))
+
+
+def _series(path: Path) -> None:
+    layout = Layout(column="s", order="t")
+    open_series(path, layout).counts(Coding(labels=("a", "b")), transitions=True, ranges=True)
+
+
+def _stream(content: bytes, folder: Path) -> None:
+    layout, coding = Layout(column="s", order="t"), Coding(labels=("a", "b"))
+    change_lines(io.BytesIO(content), io.BytesIO(), layout, coding, coding.labels, lambda codes: codes)
+
+
+def _beside(name: str) -> Callable[[bytes, Path], object]:
+    """A file that a model names."""
+    keys = {"bif": {"type": "bayesian_network", "bif": "x.bif"}}
+    keys["ped"] = {"type": "pedigree", "ped": "x.ped", "major_allele_frequency": 0.7}
+
+    def run(content: bytes, folder: Path) -> None:
+        (folder / f"x.{name}").write_bytes(content)
+        (folder / "x.json").write_text(json.dumps(keys[name]))
+        load_model(folder / "x.json")
+
+    return run
+
+
+def _certificate(path: Path) -> None:
+    raw, signature = read_signed(path)
+    verify(raw, signature=signature, query=Query.of_function(lambda chains: 0.0, 1.0, 1))
+
+
+def _export(path: Path) -> None:
+    books = path.parent / "imported.db"
+    books.unlink(missing_ok=True)
+    with Ledger(books, create=True) as ledger:
+        import_ledger(ledger, read_export(path))
+
+
+def _ledger(path: Path) -> None:
+    for more in ("-wal", "-shm", "-journal"):
+        Path(f"{path}{more}").unlink(missing_ok=True)
+    with Ledger(path) as ledger:
+        for name in ledger.names():
+            ledger.dataset(name)
+        ledger.verify()
+
+
+def _golden(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.to_parquet(out)
+    return out.getvalue()
+
+
+BIF = b"""network small { }
+variable rain { type discrete [ 2 ] { yes, no }; }
+variable wet { type discrete [ 2 ] { yes, no }; }
+probability ( rain ) { table 0.2, 0.8; }
+probability ( wet | rain ) { (yes) 0.9, 0.1; (no) 0.1, 0.9; }
+"""
+PED = b"fam 1 0 0 1 1\nfam 2 0 0 2 1\nfam 3 1 2 1 2\n"
+CSV = b"t,s\n" + b"".join(b"2024-01-01T00:%02d:00,%s\n" % (n, b"ab"[n % 2 : n % 2 + 1]) for n in range(20))
+NUMBERED = b"t;s\n" + b"".join(b"%d;%s\n" % (n, b"a" if n % 3 else b"b") for n in range(12))
+MODELS = (
+    {"type": "markov_chain", "transition": [[0.9, 0.1], [0.4, 0.6]], "states": ["a", "b"], "values": [0, 1]},
+    {"type": "markov_chain", "transition": [[0.9, 0.1], [0.4, 0.6]], "bins": [0, 1, 2], "step": "5min", "start": "any"},
+    {"type": "markov_clock", "states": ["a", "b"], "step": "1h", "period": "24h", "start": "stationary",
+     "transitions": [[[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.2, 0.8]]]},
+    {"type": "hidden_markov", "transition": [[0.9, 0.1], [0.4, 0.6]], "emission": [[0.8, 0.2], [0.1, 0.9]],
+     "states": ["a", "b"], "start": "stationary"},
+    {"type": "ar1", "coefficient": 0.9, "sd": 1.2, "mean": 70, "step": "1min"},
+    {"type": "markov_class", "models": [{"type": "markov_chain", "transition": [[0.9, 0.1], [0.4, 0.6]]}]},
+    {"type": "binary_interval", "low": 0.2, "high": 0.8},
+    {"type": "markov_interval", "low": [[0.5, 0.1], [0.2, 0.3]], "high": [[0.9, 0.5], [0.7, 0.8]]},
+    {"type": "groups", "largest": 4},
+    {"type": "groups", "sizes": [2, 2], "positives": [[0.2, 0.3, 0.5], [0.2, 0.3, 0.5]]},
+    {"type": "gaussian", "mean": [0.0, 1.0], "covariance": [[1.0, 0.5], [0.5, 2.0]]},
+    {"type": "limited_correlation", "records": 3, "rho": 0.275},
+    {"type": "pedigree", "members": [{"id": "1", "father": None, "mother": None}], "major_allele_frequency": 0.7},
+    {"type": "joint", "values": [0, 1], "outcomes": [{"records": [0, 1], "probability": 0.2},
+                                                     {"records": [1, 1], "probability": 0.8}]},
+)  # fmt: skip
+SECRETS = {
+    "secrets": {"ill": {"1": "b"}, "well": [{"1": ["a"]}, {"2": "a"}]},
+    "pairs": [["ill", "well"]],
+}
+
+
+@cache
+def _keys() -> tuple[bytes, bytes]:
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    return private, key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _signature(content: bytes, folder: Path) -> None:
+    """The signature beside a certificate that holds."""
+    raw = _golden("flip-two-states")
+    try:
+        signature = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    verify_signature(raw, signature)
+
+
+def verify_signature(raw: dict[str, Any], signature: object) -> None:
+    """As ``verify`` does behind everything else."""
+    from pufferdp.publish.signatures import signer_of
+
+    with suppress(ValueError):  # verify takes both for a problem of the certificate
+        signer_of(raw, signature)
+
+
+CERTIFICATES = {
+    "answers": ("answer-fitted", "answer-function", "answer-pedigree", "answer-network", "answer-class"),
+    "flips": ("flip-two-states", "charged-flip"),
+    "redaction": ("redaction-window", "charged-redaction"),
+    "tables": ("table-charged", "table-questions"),
+    "measurements": ("measurement-zcdp", "measurement-charged"),
+    "flows": ("flow-record",),
+}
+"""Of each kind those that are verified fastest."""
+
+
+def targets() -> dict[str, Target]:
+    """All of them, by name."""
+    frame = pd.DataFrame({"t": range(30), "s": ["a", "b", "a"] * 10})
+    private, public = _keys()
+    lines = {"person": "ann", "model": MODELS[0]}, {"people": ["b"], "model": MODELS[8]}
+    signature = {"algorithm": "ed25519", "public_key": "00" * 32, "signature": "00" * 64}
+    report = b"<!doctype html><script type='application/json' id='certificate'>" + json_bytes(
+        _golden("flip-two-states")
+    )
+    out = {
+        "csv": Target(_file("x.csv", _series), (CSV, NUMBERED), cost=4),
+        "parquet": Target(_file("x.parquet", _series), (_parquet(frame),), cost=4),
+        "stream": Target(_stream, (CSV, NUMBERED)),
+        "model": Target(_file("x.json", load_model), contents=MODELS),
+        "bif": Target(_beside("bif"), (BIF,)),
+        "ped": Target(_beside("ped"), (PED,)),
+        "fleet": Target(_file("x.json", load_models), contents=({"ann": MODELS[0], "bob": MODELS[6]},)),
+        "fleet-lines": Target(
+            _file("x.jsonl", load_models),
+            (b"\n".join(map(json_bytes, lines)),),
+        ),
+        "export": Target(_file("x.json", _export), contents=(_golden("ledger-v1-export"),), cost=4),
+        "ledger": Target(_file("x.db", _ledger), ((GOLDEN / "ledger-v1.db").read_bytes(),), cost=10),
+        "losses": Target(_file("x.csv", read_losses), (b"loss\n.1\n.2\n", b".1\n.3\n")),
+        "losses-json": Target(_file("x.json", read_losses), contents=([0.1, 0.2, 1],)),
+        "profile": Target(
+            _file("x.csv", read_profile), (b"epsilon,delta\n.1,.2\n1,.01\n",), ([[0.1, 0.2], [1, 0.01]],)
+        ),
+        "secrets": Target(_file("x.json", load_secrets), contents=(SECRETS,)),
+        "released": Target(_file("x.csv", read_released), (b"hour,records,count:a\n0,3,4\n1,3,-1.5\n",)),
+        "released-json": Target(
+            _file("x.json", read_released), contents=({"table": {"columns": ["records", "count:a"], "rows": [[3, 4]]}},)
+        ),
+        "report": Target(_file("x.html", _certificate), (report,)),
+        "private-key": Target(_file("x.pem", Signer), (private, public)),
+        "public-key": Target(_file("x.pem", read_public_key), (public, private)),
+        "signature": Target(_signature, contents=(signature,)),
+        "query": Target(_text(Query.parse), (b"count:a", b"histogram", b"frequency", b"sum", b"mean", b"flow")),
+        "questions": Target(
+            _text(lambda text: parse_questions(text.split(" "), clip=(0.0, 1.0))),
+            (b"count:a histogram", b"quantile:0.5:0.9 min max", b"transitions mean", b"cross:a,b", b"median sum"),
+        ),
+        "private": Target(
+            _text(lambda text: PrivateRecords.parse(text.split(","))),
+            (b"1000,100-111", b"2024-05-03T08:00..2024-05-03T09:00", b"2024-05-03", b"1,2,3"),
+        ),
+        "time": Target(
+            _text(_times), (b"2024-05-03T08:00", b"12.5", b"2024-05-03", b"2024-05-03T08:00:00+02:00", b"5min", b"8h")
+        ),
+        "bins": Target(_text(parse_bins), (b"0,200,400", b"width:200:0:5000", b"5:0:10")),
+        "unit": Target(_text(lambda text: Unit.of(text, STEPPED)), (b"day", b"6h", b"12", b"hour", b"week")),
+        "clock": Target(_text(rhythm_of), (b"hour", b"day", b"4")),
+        "grouping": Target(_text(lambda text: Grouping.parse(text, "who")), (b"person,day", b"hour", b"week", b"col")),
+    }
+    for kind, names in CERTIFICATES.items():
+        contents = tuple(map(_golden, names))
+        out[f"certificate-{kind}"] = Target(
+            _file("x.json", _certificate), contents=contents, sealed=True, cost=4 if kind == "flows" else 1
+        )
+    assert {content["schema"] for target in out.values() if target.sealed for content in target.contents} == {
+        kind.schema for kind in kinds() if kind.schema
+    }
+    return out
+
+
+def _times(text: str) -> None:
+    for unit in ("number", "time", "utc"):
+        for read in (read_moment, read_last):
+            with suppress(PufferdpError):
+                read(text, unit)
+    read_distance(text, "restart")

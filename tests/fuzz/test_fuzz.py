@@ -1,0 +1,74 @@
+"""No broken file or text ends in a traceback, and none takes long. ``python -m tests.fuzz N`` tries many more."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sqlite3
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from pufferdp import DataError, Ledger, LedgerError
+from pufferdp.data.csv_stream import change_lines
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.ranges import read_last, read_moment
+from tests.fuzz.targets import GOLDEN, refused, targets
+from tests.strategies import examples
+
+CASES, LONGEST = 2_000, 10.0
+TARGETS = targets()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_broken_inputs_are_refused_with_a_sentence(name: str, tmp_path: Path) -> None:
+    target, refusals, count = TARGETS[name], 0, examples(CASES // TARGETS[name].cost)
+    for number, content in enumerate(target.cases(count, seed=22)):
+        begun = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning is not a traceback
+            try:
+                refusals += refused(target, content, tmp_path)
+            except Exception as error:
+                raise AssertionError(f"{name}, case {number}: {content[:300]!r}") from error
+        assert time.process_time() - begun < LONGEST, (name, number)
+    assert count < 100 or refusals > count / 20  # the changes do break things
+
+
+def test_numbers_of_any_length_are_no_places() -> None:
+    """Found by these inputs: a number of 400 digits had no double."""
+    for read in (read_moment, read_last):
+        with pytest.raises(DataError, match="not a finite number"):
+            read("9" * 400, "number")
+
+
+def test_a_line_end_inside_a_header_is_refused() -> None:
+    """Found by these inputs."""
+    layout, coding = Layout(column="s", order="t"), Coding(labels=("a", "b"))
+    with pytest.raises(DataError, match="line end inside a name"):
+        change_lines(io.BytesIO(b"t,s\rx\n1,a\n"), io.BytesIO(), layout, coding, coding.labels, lambda codes: codes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE ledger_datasets SET definition = replace(definition, 'adversary', 'adversarx')",
+        "UPDATE ledger_datasets SET definition = replace(definition, '\"created\"', '\"createx\"')",
+        "UPDATE ledger_datasets SET definition = replace(definition, '6.0', '\"6\"')",
+        "UPDATE ledger_models SET content = substr(content, 1, 40)",
+    ],
+)
+def test_a_damaged_ledger_is_said_to_be_damaged(change: str, tmp_path: Path) -> None:
+    """Found by these inputs: what a data set was made with, and its model, were taken at their word."""
+    books = tmp_path / "books.db"
+    shutil.copy(GOLDEN / "ledger-v1.db", books)
+    with sqlite3.connect(books) as connection:
+        connection.execute(change)
+    connection.close()
+    with Ledger(books) as ledger:
+        with pytest.raises(LedgerError, match=r"damaged|missing"):
+            ledger.dataset("week")
+        assert not ledger.verify().valid
