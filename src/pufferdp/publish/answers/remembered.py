@@ -55,5 +55,5 @@ class Remembered(Generic[V]):
 
 
 def _never_changes(problem: Problem) -> bool:
-    parameters = getattr(type(problem.model), "__dataclass_params__", None)
+    parameters = vars(type(problem.model)).get("__dataclass_params__")  # not those of a class it extends
     return parameters is not None and parameters.frozen and problem.query.kind is not QueryKind.FUNCTION
