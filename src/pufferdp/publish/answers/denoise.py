@@ -33,6 +33,11 @@ LEAST_SURPRISE: Final = 1e-12
 
 HARDLY: Final = 1e-3
 """An answer less likely than this to lie so far out is hardly explained by the model."""
+MISFIT: Final = (
+    "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
+    "and what is denoised by it; the ranges that the noise alone implies hold without it"
+)
+"""The warning of its certificate."""
 
 
 def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
