@@ -13,6 +13,7 @@ from pufferdp import MarkovChain, Query, plan, release
 from pufferdp.publish.answers import plan as planning
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.remembered import Remembered
+from pufferdp.publish.answers.secrets import Secrets
 
 TABLE = [[0.9, 0.1], [0.2, 0.8]]
 FRAME = pd.DataFrame({"state": ["0", "1", "1", "0", "0"] * 10})
@@ -146,3 +147,11 @@ def test_a_frame_with_an_index_of_its_own_is_read_row_by_row() -> None:
     frame = FRAME.set_index(np.arange(len(FRAME))[::-1] // 2)
     made = release(frame, model=MarkovChain(transition=TABLE), column="state", query="count:1", epsilon=1.0)
     assert [tuple(pair) for pair in made.certificate.data.lengths] == [(50, 1)]
+
+
+def test_secrets_of_ones_own_are_planned_although_nothing_is_kept_of_them() -> None:
+    """They cannot be looked up by."""
+    secrets = Secrets.from_dict({"secrets": {"a": {"1": ["0"]}, "b": {"1": ["1"]}}, "pairs": [["a", "b"]]})
+    model = MarkovChain(transition=TABLE)
+    made = [plan(model, "count:1", epsilon=1.0, length=4, adversary="pufferfish", secrets=secrets) for _ in range(2)]
+    assert made[0].best == made[1].best

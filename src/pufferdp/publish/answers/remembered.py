@@ -55,5 +55,9 @@ class Remembered(Generic[V]):
 
 
 def _never_changes(problem: Problem) -> bool:
+    try:
+        hash(problem)
+    except TypeError:  # secrets of one's own, or a table: nothing to look up by
+        return False
     parameters = vars(type(problem.model)).get("__dataclass_params__")  # not those of a class it extends
     return parameters is not None and parameters.frozen and problem.query.kind is not QueryKind.FUNCTION
