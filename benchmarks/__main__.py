@@ -44,6 +44,9 @@ ROOMS = {
 }
 
 if __name__ == "__main__":
+    if unknown := [name for name in sys.argv[1:] if name not in ROOMS]:
+        print(f"{', '.join(unknown)}: there is no such benchmark; there are {', '.join(ROOMS)}", file=sys.stderr)
+        sys.exit(2)
     report = Report()
     for name in sys.argv[1:] or ROOMS:
         ROOMS[name].run(report)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.timing import Report, seconds
+from benchmarks.timing import Report, seconds, sized
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.chains.forward_backward import posterior
 from pufferdp.leakage.channels.design import best_flips, closed_rho, least_response, least_rho, zhao_rho
@@ -43,11 +43,11 @@ def run(report: Report) -> None:
     """All of it."""
     generator = np.random.default_rng(0)
     report.title("flipping")
-    states = generator.integers(2, size=30_000_000).astype(np.uint8)
+    states = generator.integers(2, size=sized(30_000_000, 3000)).astype(np.uint8)
     shares = thresholds([[0.7, 0.3], [0.2, 0.8]])
     took = seconds(lambda: draw(states, shares, SystemSampler()), 3)
     report.row("from memory, million records/s", len(states) / took / 1e6, "M/s", 30.0, at_least=True)
-    lines = 3_000_000
+    lines = sized(3_000_000, 3000)
     text = "state\n" + "\n".join(np.array(CHAIN.labels)[states[:lines]]) + "\n"
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.csv", Path(folder) / "out.csv"

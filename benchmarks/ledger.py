@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import Report, seconds
+from benchmarks.timing import Report, seconds, sized
 from pufferdp import Charge, Ledger, MarkovChain, plan
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.totals import State
 from pufferdp.publish.answers.kind import charge_of
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
-WAITERS, SECONDS, MANY = 50, 8.0, 1_000_000
+WAITERS, SECONDS, MANY = sized((50, 8.0, 1_000_000), (2, 0.5, 200))
 WAIT, GO, STOP = range(3)
 
 

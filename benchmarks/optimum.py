@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import linprog
 
-from benchmarks.timing import Report, seconds
+from benchmarks.timing import Report, seconds, sized
 from pufferdp.assess.dp import leakage_of
 from pufferdp.models.chain import MarkovChain
 
@@ -31,7 +31,7 @@ CHAINS = {
     "sticky": [[0.9, 0.1], [0.1, 0.9]],
     "alternating": [[0.2, 0.8], [0.7, 0.3]],
 }
-EPSILONS = (0.5, 1.0, 2.0)
+EPSILONS = sized((0.5, 1.0, 2.0), (2.0,))
 LENGTH = 5
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import Report, seconds
+from benchmarks.timing import Report, seconds, sized
 from pufferdp import MarkovChain, plan
 from pufferdp.models.files.json import model_to_dict
 
-STATES, LENGTH, LOADS, MOVES = 51, 100_000, 7, 40
+STATES, LENGTH, LOADS, MOVES = sized((51, 100_000, 7, 40), (5, 100, 1, 3))
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",

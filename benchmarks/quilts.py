@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.literal import literal_sigma
-from benchmarks.timing import Report, ratio, seconds
+from benchmarks.timing import Report, ratio, seconds, sized
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record
 from pufferdp.leakage.quilts.search import Score
@@ -15,8 +15,9 @@ from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 
-STATES = 51
-EPSILONS = (0.2, 1.0, 5.0)
+STATES = sized(51, 5)
+EPSILONS = sized((0.2, 1.0, 5.0), (1.0,))
+LITERAL = sized(400, 20)
 BOTH = (Adversary.PUFFERFISH, Adversary.BDP)
 
 
@@ -77,15 +78,17 @@ def run(report: Report) -> None:
     generator = np.random.default_rng(4)
     P, start = 0.7 * np.eye(4) + 0.3 * generator.dirichlet(np.ones(4), size=4), generator.dirichlet(np.ones(4))
     literal_sigma(P, start, 20, 1.0)  # compile
-    slow, fast = literal_sigma(P, start, 400, 1.0), calibrate(P, start, 400, 1.0, Adversary.PUFFERFISH)
+    slow, fast = literal_sigma(P, start, LITERAL, 1.0), calibrate(P, start, LITERAL, 1.0, Adversary.PUFFERFISH)
     times = ratio(
-        lambda: literal_sigma(P, start, 400, 1.0), lambda: calibrate(P, start, 400, 1.0, Adversary.PUFFERFISH), 3
+        lambda: literal_sigma(P, start, LITERAL, 1.0),
+        lambda: calibrate(P, start, LITERAL, 1.0, Adversary.PUFFERFISH),
+        3,
     )
     report.row("literal over ours", times, "times", 50.0, at_least=True)
     report.row("relative difference of the two answers", abs(slow - fast) / slow, "", 1e-9)
 
     report.title("a class: the 81×81 grid of two-state chains, T = 100, any start")
-    grid = np.arange(10, 91) / 100
+    grid = np.arange(10, 91, sized(1, 40)) / 100
     models = tuple(MarkovChain(transition=[[a, 1 - a], [1 - b, b]], start="any") for a in grid for b in grid)
     for adversary in BOTH:
         problem = Problem(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.timing import Report, ratio, seconds
+from benchmarks.timing import Report, ratio, seconds, sized
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.redaction.redact import plan_redaction, redact
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
 SLOW = MarkovChain(transition=[[0.98, 0.02], [0.3, 0.7]])
-RECORDS = 100_000
+RECORDS = sized(100_000, 500)
 
 
 def series(chain: MarkovChain) -> list[int]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import duckdb
 
-from benchmarks.timing import Report
+from benchmarks.timing import Report, sized
 from pufferdp import Ledger, MarkovChain, TableRelease, release, verify
 
+PEOPLE = sized(100_000, 50)
 TWO = MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], states=["rest", "active"], values=(0, 1))
 THREE = MarkovChain(
     transition=[[0.70, 0.20, 0.10], [0.25, 0.55, 0.20], [0.15, 0.35, 0.50]], states=["rest", "light", "active"]
@@ -24,11 +25,11 @@ def run(report: Report) -> None:
     """All of it."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("PUFFERDP_BENCH_DISK")) as folder:
         report.title("tables: from a Parquet file to a table and its certificate, charged")
-        year = _people(Path(folder) / "year.parquet", 40, 365 * 24, 2)
+        year = _people(Path(folder) / "year.parquet", 40, sized(365, 2) * 24, 2)
         _table(report, folder, "365 days of 40 people, histogram and mean", 30, year, TWO, ["person", "day"], True)
-        people = _people(Path(folder) / "people.parquet", 100_000, 30, 2)
+        people = _people(Path(folder) / "people.parquet", PEOPLE, 30, 2)
         _table(report, folder, "10^5 people of 30 records, two states", 20, people, TWO, ["person"])
-        states = _people(Path(folder) / "states.parquet", 100_000, 30, 3)
+        states = _people(Path(folder) / "states.parquet", PEOPLE, 30, 3)
         _table(report, folder, "10^5 people of 30 records, three states", 20, states, THREE, ["person"])
 
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+TINY = os.environ.get("PUFFERDP_BENCH_TINY") == "1"
+"""Whether everything runs once on small sizes, to see that it runs: no time says anything then, and no goal counts."""
+
+
+def sized(whole: T, tiny: T) -> T:
+    """A size of a benchmark, and the one that is enough to see that it runs."""
+    return tiny if TINY else whole
 
 
 def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
     """The least time of a few calls: noise only ever adds."""
     best = float("inf")
-    for _ in range(repeats):
+    for _ in range(sized(repeats, 1)):
         began = time.perf_counter()
         call()
         best = min(best, time.perf_counter() - began)
@@ -20,8 +30,24 @@ def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
 
 def ratio(top: Callable[[], Any], bottom: Callable[[], Any], repeats: int = 9) -> float:
     """Time of one call over another, taken in turns: a machine that slows down for a while slows down both."""
-    times = [(seconds(top, 1), seconds(bottom, 1)) for _ in range(repeats)]
+    times = [(seconds(top, 1), seconds(bottom, 1)) for _ in range(sized(repeats, 1))]
     return min(t for t, _ in times) / min(b for _, b in times)
+
+
+def processor_seconds(call: Callable[[], Any], repeats: int = 5) -> float:
+    """The least processor time of a few calls: other work on the machine hardly counts."""
+    best = float("inf")
+    for _ in range(sized(repeats, 1)):
+        began = time.process_time()
+        call()
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def processor_ratio(top: Callable[[], Any], bottom: Callable[[], Any], repeats: int = 5) -> float:
+    """Processor time of one call over another, taken in turns."""
+    times = [(processor_seconds(top, 1), processor_seconds(bottom, 1)) for _ in range(sized(repeats, 1))]
+    return min(t for t, _ in times) / max(min(b for _, b in times), 1e-9)
 
 
 @dataclass
@@ -34,6 +60,7 @@ class Report:
         print(f"\n{text}\n{'-' * len(text)}")
 
     def row(self, what: str, found: float, unit: str, goal: float | None = None, *, at_least: bool = False) -> None:
+        goal = None if TINY else goal
         met = goal is None or (found >= goal if at_least else found <= goal)
         aim = (
             "" if goal is None else f"   goal {'≥' if at_least else '≤'} {goal:g} {unit}   {'met' if met else 'MISSED'}"

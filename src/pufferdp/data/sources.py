@@ -111,13 +111,14 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         if isinstance(frame, nw.LazyFrame):
             # Lazy polars frames have a row order, but narwhals asks every lazy frame for a column to sort by.
             frame = nw.from_native(frame.to_native().with_row_index(number))
+            frame = frame.with_columns(nw.col(number).cast(nw.Int64) + 1)
         else:
-            frame = frame.with_row_index(number)
-        frame = frame.with_columns(nw.col(number).cast(nw.Int64) + 1)
+            places = np.arange(1, len(frame) + 1, dtype=np.int64)
+            frame = frame.with_columns(nw.new_series(number, places, nw.Int64, backend=implementation))
     if implementation.is_pandas_like():
         return _from_pandas(frame)
     if implementation.is_pyarrow():
-        return nw.from_native(files.connect().from_arrow(_with_ticks(frame).to_native()))
+        return nw.from_native(files.connect_for_frame().from_arrow(_with_ticks(frame).to_native()))
     return frame.lazy() if isinstance(frame, nw.DataFrame) else frame
 
 
@@ -128,7 +129,7 @@ def _from_pandas(frame: nw.DataFrame[Any]) -> Frame:
     for name in objects:
         # DuckDB guesses the type of Python objects from a sample; text cannot fail later.
         native = native.assign(**{name: native[name].map(str, na_action="ignore")})
-    return nw.from_native(files.connect().from_df(native))
+    return nw.from_native(files.connect_for_frame().from_df(native))
 
 
 def _with_ticks(frame: Any) -> Any:

@@ -74,14 +74,17 @@ def test_rows_have_the_posterior_of_enumeration(problem: tuple[Any, ...]) -> Non
 
 
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 33, 64, 65, 100, 1000, 4099, pytest.param(20_001, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize("kind", ["sticky", "alternating", "random", "zeros", "flat"])
+@pytest.mark.parametrize("k", [2, 3, 7])
+@pytest.mark.parametrize("kind", ["sticky", "stuck", "alternating", "random", "zeros", "flat"])
 def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
     """Long series, cut into blocks, against the plain recursion over time."""
     generator = np.random.default_rng(n * 10 + k)
     transition, channel = generator.random((k, k)) + 0.05, generator.random((k, k)) + 0.05
     if kind == "sticky":
         transition += 5 * np.eye(k)
+    elif kind == "stuck":  # blocks never meet what came before them: they must grow
+        transition += 5000 * np.eye(k)
+        channel[:] = 1 + 0.01 * np.eye(k)
     elif kind == "alternating":
         transition += 5 * np.roll(np.eye(k), 1, axis=1)
     elif kind == "zeros":
@@ -104,3 +107,14 @@ def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
 
 def test_no_record_has_no_path() -> None:
     assert len(best_path(np.zeros(0, dtype=int), np.ones(2) / 2, np.full((2, 2), 0.5), np.eye(2))) == 0
+
+
+def test_one_impossible_output_in_a_long_series_is_refused() -> None:
+    """Wherever it is: in a block, at its border, or at the end."""
+    transition, channel = np.array([[0.9, 0.1, 0], [0, 0.9, 0.1], [0, 0, 1]]), np.eye(3)
+    for n in (300, 2000):
+        for place in (1, 127, 128, 129, n - 1):
+            outputs = np.full(n, 2)
+            outputs[:place], outputs[place] = 1, 0
+            with pytest.raises(DataError, match="cannot come from this model"):
+                best_path(outputs, np.full(3, 1 / 3), transition, channel)

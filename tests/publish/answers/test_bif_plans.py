@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from pufferdp.models.network import BayesianNetwork
+from pufferdp import release, verify
+from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.publish.answers.plan import plan
 from tests.oracles import records as brute
 from tests.publish.answers.mechanisms.record_suite import written_out
@@ -82,3 +85,44 @@ def test_a_quilt_helps_where_epsilon_is_large(read):
         plan(read("asia"), "count:yes", epsilon=5, adversary="pufferfish").candidate("quilt-exact").calibration.quilt
     )
     assert (quilt.node, set(quilt.ends), quilt.nearby) == ("either", {"asia", "smoke", "bronc"}, 5.0)
+
+
+def random_network(records: int, parents: int, states: int, seed: int) -> BayesianNetwork:
+    """Of the size of link, munin and hepar2, with parents from anywhere: no tree for it is narrow; with zeros."""
+    generator = np.random.default_rng(seed)
+    sizes, nodes = generator.integers(2, states + 1, size=records), []
+    for v in range(records):
+        above = sorted(generator.choice(v, size=min(parents, v), replace=False).tolist())
+        table = generator.dirichlet(np.ones(sizes[v]), size=[sizes[p] for p in above])
+        table = np.where(generator.random(table.shape) < 0.3, 0.0, table) + 1e-3 * np.eye(sizes[v])[0]
+        nodes.append(
+            Node(
+                name=f"n{v}",
+                states=[str(s) for s in range(sizes[v])],
+                parents=[f"n{p}" for p in above],
+                table=table / table.sum(axis=-1, keepdims=True),
+            )
+        )
+    return BayesianNetwork(nodes=tuple(nodes))
+
+
+@pytest.mark.parametrize(
+    ("records", "parents", "states"),
+    [(70, 6, 4), (200, 3, 3), pytest.param(724, 3, 4, marks=pytest.mark.slow)],
+)  # fmt: skip
+@pytest.mark.parametrize("adversary", ["pufferfish", "bdp"])
+@pytest.mark.parametrize("query", ["count:0", "histogram"])
+def test_where_a_network_is_too_wide_the_rest_is_planned(records, parents, states, adversary, query):
+    """Group privacy needs no inference; whatever needs it gives its reason, and a release keeps its promise."""
+    network = random_network(records, parents, states, seed=1)
+    made = plan(network, query, epsilon=1, adversary=adversary)
+    assert made.best.mechanism == "group"
+    assert made.best.calibration.sigma == pytest.approx(records, rel=1e-12)
+    reasons = {c.mechanism: c.reason for c in made.candidates if not c.applies}
+    limits = [name for name, reason in reasons.items() if "limit" in reason or "listed" in reason]
+    assert "curve-quilt" in limits
+    if adversary == "pufferfish":
+        assert {"wasserstein", "quilt-exact"} <= set(limits)
+    frame = pd.DataFrame({"id": network.records, "state": ["0"] * records})
+    released = release(frame, model=network, column="state", id="id", query=query, epsilon=1, adversary=adversary)
+    assert verify(released.certificate).valid

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, fit, release, verify
 from pufferdp.basics.adversary import Adversary
-from pufferdp.publish.answers.certificate import MISFIT
-from pufferdp.publish.answers.denoise import denoise
+from pufferdp.publish.answers.denoise import MISFIT, denoise
 from pufferdp.publish.answers.intervals import intervals, noise_of
 from pufferdp.publish.answers.kind import KIND
 from pufferdp.publish.answers.queries import Query

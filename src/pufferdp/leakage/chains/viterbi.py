@@ -4,7 +4,8 @@ Two states: the difference of the two best log-weights moves by d ↦ clip(d, lo
 to such maps. So a series is cut into blocks and all blocks are passed at once, first as maps, then as numbers, like in
 ``hidden``. A difference beyond a limit says which state came before, one between them says "the same", so the path
 itself is read without a loop. A chain with negative correlation becomes one with positive correlation when the names of
-the two states are swapped at every other record. More states, or zeros: max-plus matrices in blocks.
+the two states are swapped at every other record. More states, or zeros: blocks that are passed as if nothing came
+before them, and mended where something did.
 """
 
 from __future__ import annotations
@@ -20,7 +21,23 @@ from pufferdp.basics.errors import DataError
 from pufferdp.leakage.chains.forward_backward import Codes
 
 _OUTER: Final = 16
-"""Blocks are this many times as many as they are long."""
+"""Blocks of two states are this many times as many as they are long."""
+_AT_ONCE: Final = 2**15
+"""Weights that are moved at once where there are more states: they stay in the processor's cache."""
+_MOST_BLOCKS: Final = 2**11
+_SHORTEST: Final = 128
+"""Records of a block, at least, where there are more blocks than one."""
+_LONGER: Final = 4
+"""How many times as long blocks become where too many were too short."""
+_FUSED: Final = 2**13
+"""Sums of weights and moves that are made in one call; more of them leave the cache."""
+_LEVEL: Final = 16
+"""Weights are levelled, and compared, at every such place."""
+_ROUNDING: Final = 1e-11
+"""Levelled weights are exact to this. A path that is not the best by no more than this a block counts as the best."""
+_TURNS: Final = 6
+_FEW: Final = 8
+"""Longer blocks are tried after so many turns, or when one block in so many is still wrong after the first."""
 States = npt.NDArray[np.intp]
 
 
@@ -156,62 +173,149 @@ def _one_by_one(added: Floats, limits: list[tuple[float, float]], first: float) 
 
 
 def _any_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix) -> States:
-    n, k = len(outputs), len(transition)
-    length = max(1, math.isqrt(n // _OUTER))
-    blocks = -(-n // length)
-    filled = np.full(blocks * length, channel.shape[1], dtype=np.intp)  # one output more, for places past the end
-    filled[:n] = outputs
-    places = np.ascontiguousarray(filled.reshape(blocks, length).T)
+    """Blocks of records, all passed at once as if nothing were known of what came before each of them.
+
+    The best paths from all states soon pass through one state, and from there on the weights of a block differ from the
+    true ones by a constant, which decides nothing. So a second pass, from the end of the block before, soon meets the
+    first one and can stop. Where too many blocks are too short for that, blocks are made longer; a single one is always
+    right. The way back is found likewise: from the best end of each block, then again where the next block disagrees.
+    """
     with np.errstate(divide="ignore"):
         moves, first = np.log(transition), np.log(start)
-        says = np.concatenate([np.log(channel).T, np.zeros((1, k))])
-    weights = _firsts(places, first, moves, says) + says[places[0]]
-    came = np.empty((length, blocks, k), dtype=np.intp)
-    stay = np.where(np.eye(k, dtype=bool), 0.0, -np.inf)
-    for t in range(1, length):
-        sums = weights[:, :, None] + moves
-        if places[t, -1] == channel.shape[1]:
-            sums[-1] = weights[-1][:, None] + stay  # past the end nothing moves, or moves would count
-        came[t] = sums.argmax(axis=1)
-        weights = sums.max(axis=1) + says[places[t]]
-    came[0, 1:] = (weights[:-1, :, None] + moves).argmax(axis=1)
-    if not np.isfinite(weights[-1].max()):
+        says = np.concatenate([np.log(channel).T, np.zeros((1, len(moves)))]).T  # past the end nothing is said
+    blocks = max(1, min(_MOST_BLOCKS, _AT_ONCE // len(moves), len(outputs) // _SHORTEST))
+    while (path := _path_in_blocks(outputs, first, moves, says, blocks)) is None:
+        blocks = max(1, blocks // _LONGER)
+    return path
+
+
+def _path_in_blocks(outputs: Codes, first: Floats, moves: Floats, says: Floats, blocks: int) -> States | None:
+    """The best path by so many blocks; none where too many of them are too short."""
+    n = len(outputs)
+    length = -(-n // blocks)
+    blocks = -(-n // length)
+    kinds = np.full(blocks * length, says.shape[1] - 1, dtype=np.intp)
+    kinds[:n] = outputs
+    places = np.ascontiguousarray(kinds.reshape(blocks, length).T)
+    begin = np.zeros((len(moves), blocks))
+    begin[:, 0] = first
+    weights = _weights(places, begin, moves, says)
+    path = None if weights is None else _traced_back(weights, moves, (n - 1) % length)
+    return None if path is None else np.asarray(path.T.ravel()[:n])
+
+
+def _best_moves(weights: Floats, moves: Floats) -> Floats:
+    """The largest ``weights[i] + moves[i, j]`` over i, for each j: blocks lie along the last axis."""
+    k, blocks = weights.shape
+    if k * k * blocks <= _FUSED:
+        return np.asarray((weights[:, None, :] + moves[:, :, None]).max(axis=0))
+    best: Floats = weights[0] + moves[0][:, None]
+    spare = np.empty((k, blocks))
+    for i in range(1, k):
+        np.add(weights[i], moves[i][:, None], out=spare)
+        np.maximum(best, spare, out=best)
+    return best
+
+
+def _levelled(weights: Floats) -> Floats:
+    """Weights below the largest of their block: sums stay small, so that rounding does."""
+    most = weights.max(axis=0)
+    if not np.isfinite(most).all():
+        # A block that nothing was known of had every state before it: no series gives its outputs.
         raise _impossible()
-    # Where each block comes from, for each state it may end in; then where it does end.
-    current = np.tile(np.arange(k), (blocks, 1))
-    for t in range(length - 1, -1, -1):
-        if t or blocks > 1:
-            current[t == 0 :] = np.take_along_axis(came[t], current, axis=1)[t == 0 :]
-    ends = np.empty(blocks, dtype=np.intp)
-    ends[-1] = weights[-1].argmax()
-    for i in range(blocks - 1, 0, -1):
-        ends[i - 1] = current[i, ends[i]]
-    path, at = np.empty((length, blocks), dtype=np.intp), ends
-    for t in range(length - 1, -1, -1):
-        path[t] = at
-        if t:
-            at = came[t, np.arange(blocks), at]
-    return np.asarray(path.T.ravel()[:n])
+    return np.asarray(weights - most)
 
 
-def _firsts(places: npt.NDArray[np.intp], first: Floats, moves: Floats, says: Floats) -> Floats:
-    """The best log-weights of the first record of each block, its own output left out: max-plus products of blocks."""
+def _weights(places: States, begin: Floats, moves: Floats, says: Floats) -> Floats | None:
+    """The best log-weights [place, state, block], up to a constant for each record."""
     length, blocks = places.shape
-    whole = moves + says[places[0]][:, None, :]
-    for t in range(1, length):
-        whole = (whole[:, :, :, None] + moves).max(axis=2) + says[places[t]][:, None, :]
-    at = first + says[places[0, 0]]  # a law comes before the first block, not a record
-    for z in places[1:, 0]:
-        at = (at[:, None] + moves).max(axis=0) + says[z]
-    out = np.empty((blocks, len(moves)))
-    out[0] = first
-    for i in range(1, blocks):
-        if not np.isfinite(at.max()):
-            raise _impossible()
-        at = at - at.max()
-        out[i] = (at[:, None] + moves).max(axis=0)
-        at = (at[:, None] + whole[i]).max(axis=0)
-    return out
+    weights = np.empty((length, len(moves), blocks))
+    current = begin
+    for t in range(length):
+        current = (_best_moves(current, moves) if t else current) + says[:, places[t]]
+        weights[t] = current = _levelled(current) if t % _LEVEL == _LEVEL - 1 else current
+    weights[-1] = _levelled(weights[-1])
+    late = np.arange(1, blocks)
+    turn = 0
+    while True:
+        true = _best_moves(weights[-1][:, late - 1], moves)
+        off = ~_same(true, begin[:, late])
+        late, true = late[off], true[:, off]
+        if len(late) == 0:
+            return weights
+        if turn and _too_many(len(late), blocks, turn):
+            return None
+        turn += 1
+        begin[:, late] = true
+        late = _pass_again(weights, places, late, true, moves, says) + 1
+        late = late[late < blocks]
+
+
+def _pass_again(weights: Floats, places: States, late: States, current: Floats, moves: Floats, says: Floats) -> States:
+    """Blocks ``late`` once more from other weights, until they meet those of the pass before; those that never do."""
+    for t in range(len(weights)):
+        current = (_best_moves(current, moves) if t else current) + says[:, places[t, late]]
+        if t % _LEVEL == _LEVEL - 1 or t == len(weights) - 1:
+            current = _levelled(current)
+            off = ~_same(current, weights[t][:, late])
+            if not off.any():
+                return late[:0]
+            if 2 * np.count_nonzero(off) < len(late):
+                late, current = late[off], current[:, off]
+        weights[t][:, late] = current
+    return late
+
+
+def _same(a: Floats, b: Floats) -> npt.NDArray[np.bool_]:
+    """Whether two columns of weights differ by a constant. States that both rule out count for nothing."""
+    with np.errstate(invalid="ignore"):
+        gap = a - b
+    neither = np.isnan(gap)
+    with np.errstate(invalid="ignore"):
+        spread = np.where(neither, -np.inf, gap).max(axis=0) - np.where(neither, np.inf, gap).min(axis=0)
+    return np.asarray(spread <= _ROUNDING)
+
+
+def _traced_back(weights: Floats, moves: Floats, last: int) -> States | None:
+    """The path [place, block] from the best weights of its ``last`` record, in the last block."""
+    length, _, blocks = weights.shape
+    path = np.empty((length, blocks), dtype=np.intp)
+    path[-1] = weights[-1].argmax(axis=0)
+    for t in range(length - 1, -1, -1):
+        if t < length - 1:
+            path[t] = _came_from(weights[t], moves, path[t + 1])
+        if t == last:
+            path[t, -1] = _levelled(weights[t][:, -1:]).argmax()
+    late = np.arange(blocks - 1)
+    turn = 0
+    while True:
+        true = _came_from(weights[-1][:, late], moves, path[0, late + 1])
+        off = true != path[-1, late]
+        late, current = late[off], true[off]
+        if len(late) == 0:
+            return path
+        if turn and _too_many(len(late), blocks, turn):
+            return None
+        turn += 1
+        for t in range(length - 1, -1, -1):
+            if t < length - 1:
+                current = _came_from(weights[t][:, late], moves, current)
+            off = current != path[t, late]
+            late, current = late[off], current[off]
+            if len(late) == 0:
+                break
+            path[t, late] = current
+        late = late[late > 0] - 1
+
+
+def _came_from(weights: Floats, moves: Floats, states: States) -> States:
+    """The state before, for each block whose next record is in the state given."""
+    return np.asarray((weights + moves[:, states]).argmax(axis=0))
+
+
+def _too_many(late: int, blocks: int, turn: int) -> bool:
+    """Whether longer blocks are better than another turn."""
+    return turn >= _TURNS or late > blocks // _FEW
 
 
 def _impossible() -> DataError:

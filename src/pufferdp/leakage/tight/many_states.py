@@ -297,7 +297,9 @@ class ManyStates:
         at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
         if self._scouted is not None:
             x, y = self._scouted
-            at = np.union1d(at, np.flatnonzero((self.rows.x == x) & (self.rows.y == y)))
+            scouted = (self.rows.x == x) & (self.rows.y == y)
+            scouted[at] = True
+            at = np.flatnonzero(scouted)
         if len(at) > 1:
             depth = min(self.longest, self.first_depth, _DEEP)
             found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)
@@ -336,7 +338,9 @@ class ManyStates:
         while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
             proved, goal, solved = goal, max(need, self.climb(loss) * (1 + self.width)), None
             # What leaks no more than a smaller goal needs no other proof.
-            rest = self._not_harmless(np.union1d(rest, last) if goal >= proved else every, loss, goal)
+            again = np.full(len(every), goal < proved)
+            again[rest] = again[last] = True
+            rest = self._not_harmless(np.flatnonzero(again), loss, goal)
             last = np.array(self.top)
         top = np.array(self.top)
         if len(rest) * self.first_depth > _WORK:
@@ -361,7 +365,9 @@ class ManyStates:
 
     def _not_harmless(self, rows: Ints, loss: float, goal: float) -> Ints:
         """Some rows without a quick proof, besides those looked at first."""
-        rest = np.setdiff1d(rows, np.array(self.top))
+        looked_at = np.zeros(len(self.rows), dtype=bool)
+        looked_at[self.top] = True
+        rest = rows[~looked_at[rows]]
         return np.asarray(rest[~self._harmless(rest, loss, goal)])
 
     def _begin_with_worse(self, rest: Ints, loss: float) -> bool:

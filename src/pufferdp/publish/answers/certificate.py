@@ -29,10 +29,6 @@ NEARLY_EXACT: Final = (
     "the answer is nearly exact: the noise is at most a tenth of what differential privacy would need for one record, "
     "and only the model makes it enough"
 )
-MISFIT: Final = (
-    "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
-    "and what is denoised by it; the ranges that the noise alone implies hold without it"
-)
 DECLARED: Final = "the Lipschitz constant was declared by the author of the function and cannot be checked"
 
 

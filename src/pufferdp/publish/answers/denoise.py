@@ -24,6 +24,7 @@ from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, QueryKind
+from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.noise import NoiseKind, NoiseLaw
 
 Answer = int | float | list[int] | list[float]
@@ -32,6 +33,11 @@ LEAST_SURPRISE: Final = 1e-12
 
 HARDLY: Final = 1e-3
 """An answer less likely than this to lie so far out is hardly explained by the model."""
+MISFIT: Final = (
+    "the model hardly explains this answer: under it one so far out has a probability below 0.001. Mistrust the model "
+    "and what is denoised by it; the ranges that the noise alone implies hold without it"
+)
+"""The warning of its certificate."""
 
 
 def feasible(bound: BoundQuery, records: int, answer: Answer) -> Answer:
@@ -129,6 +135,11 @@ class AnswerPrior:
     law: TotalLaw
 
 
+_PRIORS: Final[Remembered[AnswerPrior | None]] = Remembered(64)
+_SMALL: Final = 2**16
+"""Laws of more places than this are not kept: 64 of them would take 100 MB and more."""
+
+
 def denoise(problem: Problem, answer: Answer, noise: NoiseLaw) -> Denoised | None:
     """The posterior of the true answer given the noisy one; None where the answer has no one law, or a costly one.
 
@@ -164,6 +175,14 @@ def answer_prior(problem: Problem, label: str | None = None) -> AnswerPrior | No
 
     Raises NotApplicableError where it takes too long.
     """
+    return _PRIORS.get(problem, label, lambda: _answer_prior(problem, label), _is_small)
+
+
+def _is_small(prior: AnswerPrior | None) -> bool:
+    return prior is None or len(prior.points) <= _SMALL
+
+
+def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
     model, query = problem.model, problem.query
     if label is not None:
         numbers: Sequence[float] | None = [float(other == label) for other in model.labels]

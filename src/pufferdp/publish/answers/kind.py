@@ -20,14 +20,13 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import (
     DECLARED,
     EXACT_ANSWER,
-    MISFIT,
     NEARLY_EXACT,
     Certificate,
     public_facts,
     secrets_text,
     statement,
 )
-from pufferdp.publish.answers.denoise import Denoised, denoise, feasible, hardly_explained, left_out
+from pufferdp.publish.answers.denoise import MISFIT, Denoised, denoise, feasible, hardly_explained, left_out
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict

@@ -195,7 +195,10 @@ def _of_records(problem: Problem, model: RecordModel) -> Given:
     answer_grid = grid(problem, model.domains)
     if answer_grid is not None:
         return Given(laws_of_records(model, answer_grid), float(answer_grid.unit), answer_grid.inexact)
-    rows, _ = model.outcomes()
+    try:
+        rows, _ = model.outcomes()
+    except ModelError as error:  # this way is closed; others need no list
+        raise NotApplicableError(f"an answer that is not one number needs all outcomes: {error}") from error
     return Given(TableLaws(model, _answers(problem, model, rows)), 1.0, 0.0)
 
 

@@ -21,11 +21,15 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_curve
 from pufferdp.publish.answers.problem import HOLES, PART, Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
+from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
 
 _QUICK_STATES: Final = 8
 """Up to so many states the slope of the tight curve takes milliseconds."""
+
+CALIBRATED: Final[Remembered[tuple[Candidate, ...]]] = Remembered(32)
+"""The candidates of the latest problems."""
 
 
 class Ranked(Protocol):
@@ -247,12 +251,16 @@ def plan_problem(
     if only is None:
         only = [m.name for m in MECHANISMS if m.tried(problem)]
     chosen = tuple(m for m in MECHANISMS if m.name in only)
-    tried = []
-    for mechanism in chosen:
-        if progress is not None:
-            progress(f"calibrating {mechanism.name}")
-        tried.append(_try(mechanism, problem, beta))
-    return Plan(problem=problem, beta=beta, candidates=_ranked(tried))
+
+    def calibrated() -> tuple[Candidate, ...]:
+        tried = []
+        for mechanism in chosen:
+            if progress is not None:
+                progress(f"calibrating {mechanism.name}")
+            tried.append(_try(mechanism, problem, beta))
+        return _ranked(tried)
+
+    return Plan(problem=problem, beta=beta, candidates=CALIBRATED.get(problem, (chosen, beta), calibrated))
 
 
 def _ranked(tried: Sequence[Candidate]) -> tuple[Candidate, ...]:

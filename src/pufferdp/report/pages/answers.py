@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.certificate import MISFIT
-from pufferdp.publish.answers.denoise import LEAST_SURPRISE, PROBABILITY, answer_belief, hardly_explained
+from pufferdp.publish.answers.denoise import LEAST_SURPRISE, MISFIT, PROBABILITY, answer_belief, hardly_explained
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
