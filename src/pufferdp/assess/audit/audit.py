@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
+from pufferdp.assess.audit.events import proved_leakage
 from pufferdp.assess.audit.mechanisms.function import RunBudget
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
@@ -63,6 +64,10 @@ class AuditAttack(Paged):
     right: float
     """How often they are right, at least, when they see the event."""
 
+    def proves(self, delta: float) -> float:
+        """The leakage that the same counts prove beside another delta."""
+        return proved_leakage(self.low, self.high, delta)
+
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp audit --json`` prints it."""
         return {
@@ -106,7 +111,7 @@ class AuditReport(Paged):
     holds_for: str | None
     """The algorithms it bounds, in words."""
     attacks: tuple[AuditAttack, ...]
-    """One for each test, the one that proves most first."""
+    """One for each test: first those on the adversary that was played, the one that proves most before the others."""
     confidence: float
     tests: int
     """Events tested on fresh runs: each is as sure as 1 − (1 − confidence)/tests."""
@@ -119,16 +124,35 @@ class AuditReport(Paged):
     """
 
     @property
+    def worst(self) -> AuditAttack | None:
+        """What proves most about the adversary that was played."""
+        own = [attack for attack in self.attacks if self._played(attack)]
+        return max(own, key=lambda attack: attack.proves(self.upper_delta), default=None)
+
+    @property
     def lower(self) -> float:
-        """The mechanism leaks at least this, as sure as the confidence."""
-        return max((attack.lower for attack in self.attacks), default=0.0)
+        """To the adversary that was played the mechanism leaks at least this beside ``upper_delta``.
+
+        What tests the DP claim is about another adversary, who knows all other records. Only somebody who may know any
+        records may be that one too.
+        """
+        return 0.0 if self.worst is None else self.worst.proves(self.upper_delta)
+
+    def _played(self, attack: AuditAttack) -> bool:
+        return self.adversary is not Adversary.PUFFERFISH or attack.adversary is self.adversary or self.records == 1
+
+    @property
+    def claim_attack(self) -> AuditAttack | None:
+        """What proves most about those who know all other records."""
+        informed = [attack for attack in self.attacks if attack.adversary is Adversary.DP]
+        return max(informed, key=lambda attack: attack.proves(self.dp_delta), default=None)
 
     @property
     def claim_lower(self) -> float | None:
         """What is proved about those who know all other records, whom the DP claim is for; None without a claim."""
         if self.dp_epsilon is None:
             return None
-        return max((attack.lower for attack in self.attacks if attack.adversary is Adversary.DP), default=0.0)
+        return 0.0 if self.claim_attack is None else self.claim_attack.proves(self.dp_delta)
 
     @property
     def refuted(self) -> bool:
@@ -295,7 +319,7 @@ def audit_mechanism(
         upper_delta=0.0 if curve is None else curve.delta,
         curve=None if curve is None else curve.best,
         holds_for=None if curve is None else curve.holds_for,
-        attacks=tuple(sorted(attacks, key=lambda attack: -attack.lower)),
+        attacks=tuple(sorted(attacks, key=lambda attack: (_claim_only(attack, adversary), -attack.lower))),
         confidence=confidence,
         tests=len(kinds),
         tried=sum(finding.tried for finding in findings),
@@ -335,6 +359,11 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     if best is None:
         return most
     return best if exact is not None or most is None else min(best, most)
+
+
+def _claim_only(attack: AuditAttack, adversary: Adversary) -> bool:
+    """Whether it is about the claim alone, and not about the adversary that was played."""
+    return adversary is Adversary.PUFFERFISH and attack.adversary is Adversary.DP
 
 
 def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:

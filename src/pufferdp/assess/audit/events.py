@@ -276,6 +276,11 @@ def _best_atoms(top: Floats, bottom: Floats, slack: float = 0.0) -> list[Floats]
     return [np.sort(values[order[:size]]) for size in sorted(sizes - {len(values)})]
 
 
+def proved_leakage(low: float, high: float, delta: float) -> float:
+    """The least epsilon with low ≤ e^epsilon·high + delta."""
+    return 0.0 if low <= delta else max(0.0, math.log(low - delta) - math.log(high))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bound:
     """What fresh draws prove about an event."""
@@ -293,9 +298,7 @@ class Bound:
     @property
     def lower(self) -> float:
         """The leakage that is proved beside the slack: P ≤ e^leakage·P' + slack holds for no smaller one."""
-        if self.low <= self.slack:
-            return 0.0
-        return max(0.0, math.log(self.low - self.slack) - math.log(self.high))
+        return proved_leakage(self.low, self.high, self.slack)
 
     @property
     def shares(self) -> tuple[float, float]:
