@@ -86,7 +86,7 @@ def plain_doubles(counts: Array, generator: np.random.Generator) -> Array:
     [
         (half_the_noise, "the output is", 20_000),
         (noise_drawn_once, "the output is", 4_000),
-        (noise_reused, "less number 2", 4_000),
+        (noise_reused, "less number 2", 8_000),
         (answer_in_the_digits, "decimal places", 4_000),
         (seeded_noise, "seen before", 10_000),
     ],

@@ -72,7 +72,9 @@ def _audit_table(audit: AuditReport) -> Table:
     claim, apart = audit.dp_epsilon, audit.dp_epsilon is not None and audit.adversary is not Adversary.DP
     claim_lower = "" if audit.claim_lower is None else _beside(audit.claim_lower, audit.dp_delta)
     proved = f"proved by attack, {100 * audit.confidence:g} % sure"
-    rows = [("at least", proved, _beside(audit.lower, audit.upper_delta), claim_lower)]
+    rows = [("at least", proved, _beside(audit.counted, audit.upper_delta), claim_lower)]
+    if audit.lower > audit.counted:
+        rows.append(("at least", "computed for one output, from the mechanism's law", number(audit.lower), ""))
     if audit.exact is not None:
         rows.append(("exactly", "computed", number(audit.exact), ""))
     if audit.upper is not None:
@@ -143,7 +145,8 @@ def _verdict(audit: AuditReport) -> str:
 
 
 def _learners(audit: AuditReport) -> tuple[str, ...]:
-    shown = [] if audit.worst is None else [audit.worst]
+    counted = [attack for attack in audit.attacks if not attack.computed][:1]
+    shown = counted if audit.worst is None or not audit.worst.computed else [*counted, audit.worst]
     if audit.refuted and audit.claim_attack is not None and audit.claim_attack not in shown:
         shown.append(audit.claim_attack)
     return tuple(_learner(attack) for attack in shown)
@@ -169,6 +172,12 @@ def audit_attack_page(attack: AuditAttack) -> Page:
 
 
 def _learner(attack: AuditAttack) -> str:
+    if attack.computed:
+        return (
+            f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. By the law of "
+            f"the mechanism that has probability {number(attack.shares[0])} where the record is {attack.concludes}, "
+            f"and {number(attack.shares[1])} where it is {attack.instead}: computed, not counted."
+        )
     return (
         f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. Where the record "
         f"is {attack.concludes} that happened in {number(attack.shares[0])} of the runs, where it is {attack.instead} "
@@ -185,7 +194,8 @@ def audit_panels(report: dict[str, Any]) -> Panels:
     rows: list[tuple[str, float | None, BarKind]] = [
         ("at most, by theory", report["upper"], "pale"),
         ("exactly", report["exact"], "pale"),
-        ("at least, by attack", report["lower"], "full"),
+        ("at least, computed", report["lower"] if report["lower"] != report["counted"] else None, "pale"),
+        ("at least, by attack", report["counted"], "full"),
     ]
     tested: list[tuple[str, float | None, BarKind]] = [
         ("claimed as DP", claim["dp_epsilon"], "hatched"),
@@ -197,8 +207,9 @@ def audit_panels(report: dict[str, Any]) -> Panels:
             parts.append(_leakage(tested, Adversary.DP.knows))
     else:
         parts = [_leakage([*tested[:1], *rows], knows)]
-    if report["attacks"]:
-        parts.append(_event(report["attacks"][0], report["confidence"]))
+    counted = [attack for attack in report["attacks"] if not attack["computed"]]
+    if counted:
+        parts.append(_event(counted[0], report["confidence"]))
     return Panels(title=title, parts=tuple(parts), alt=f"{title}. {' '.join(part.alt for part in parts)}")
 
 
