@@ -87,9 +87,10 @@ def first_law(model: MarkovChain) -> Vector:
 class Learned:
     """A small neural network that sees outputs near and far.
 
-    ``guess`` learns from series drawn from the model, ``cross_validate`` from the truth. Its inputs are the outputs next to a record, and for each output how often it is seen on either side: averages
-    that fade by distance, at scales 1, 2, 4, … up to ``reach``. A window of some outputs sees too little where many
-    records are flipped: what a record is then shows in hundreds of others.
+    ``guess`` learns from series drawn from the model, ``cross_validate`` from the truth. Its inputs are the outputs
+    next to a record, and for each output how often it is seen on either side: averages that fade by distance, at scales
+    1, 2, 4, … up to ``reach``. A window of some outputs sees too little where many records are flipped: what a record
+    is then shows in hundreds of others.
     """
 
     near: int = 3

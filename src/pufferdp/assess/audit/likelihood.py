@@ -44,6 +44,8 @@ _ASKED: Final = 64
 """Records on either side of the target whose outputs make up a computed event."""
 _ROUNDING: Final = 1e-9
 """A step must do better by so much: sums of logarithms err by less."""
+_MIXED: Final = 200
+"""Counts that a mixture is summed over, the most frequent first: so many are all there are of a window."""
 _REMEMBERED: Final = 64
 """Laws of counts that are kept."""
 _HEAVY_TAILS: Final = 4.5
@@ -195,7 +197,9 @@ class CountLaws:
             if len(self.drawn) > _REMEMBERED:
                 self.drawn.clear()
             rows = situation.belief.draw(situation.given(value), _DRAWN, self.generator)
-            self.drawn[key] = np.unique(counted(rows, self.states), axis=0, return_counts=True)
+            counts, seen = np.unique(counted(rows, self.states), axis=0, return_counts=True)
+            most = np.argsort(-seen, kind="stable")[:_MIXED]
+            self.drawn[key] = counts[most], seen[most]
         counts, seen = self.drawn[key]
         logs = np.log(seen / seen.sum())
         step = max(1, _CELLS // (len(counts) * self.states))

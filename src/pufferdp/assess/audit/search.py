@@ -39,6 +39,10 @@ _MOST_UNEVEN: Final = 9.0
 """Beyond this log-ratio runs are split no more unevenly: about 20 to 1."""
 _LEARNT, _LEARN = 20_000, 0.03
 """Runs from which the law of outputs is learnt, at most, and their share of all."""
+_PACE: Final = 5_000
+"""Runs that are timed before a test."""
+_RATIOS: Final = 200_000
+"""Runs on which the edge of a ratio is chosen, at most: they tell probabilities that are too small to be seen."""
 _COMPARED: Final = 50_000
 """Runs in which other events are looked for where a ratio was estimated."""
 LEAST: Final = 100
@@ -182,6 +186,8 @@ class Experiment:
 
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
+        if self.law is not None:
+            runs = min(runs, _RATIOS)
         outputs = []
         for value, size in zip((trial.likelier, trial.other), trial.split(runs), strict=True):
             parts, room = [], _KEPT_TRIALS
@@ -199,12 +205,23 @@ class Experiment:
 
     def test(self, trial: Trial, runs: int, delta: float) -> Bound:
         """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before."""
+        if self.law is not None:
+            runs = min(runs, self._affordable(trial))
         sizes = trial.split(runs)
         hits = [
             sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
             for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
         return bound((hits[0], hits[1]), sizes, delta, self.slack)
+
+    def _affordable(self, trial: Trial) -> int:
+        """Runs that fit into the time that is left, where looking at outputs may take longer than making them."""
+        started = time.monotonic()
+        size = max(LEAST, min(_PACE, self.budget.calls // 100))
+        for outputs in self.outputs(trial.situation, trial.likelier, size):
+            trial.choice.event(outputs)
+        left = 0.95 * self.budget.seconds - self.budget.elapsed
+        return max(2 * LEAST, int(size * left / max(1e-9, time.monotonic() - started)))
 
     def responds(self, records: Sequence[Records], delta: float) -> bool:
         """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
