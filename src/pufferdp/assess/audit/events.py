@@ -232,7 +232,10 @@ def choose_by_ratio(feature: Feature, first: Outputs, second: Outputs, tested: i
         # An estimated ratio may promise what does not come: more hits for the other value than it allows.
         hits = len(other) - np.searchsorted(np.sort(other), edges)
         least = hits - _DOUBT * np.sqrt(hits)
-        scores = _expected_bound(over, np.clip(np.maximum(under, least / len(other)), 0.0, 1.0), tested, slack)
+        # Many edges and situations are compared, and the best looks better than it is.
+        unsure = _UNSURE / np.sqrt(ranks)
+        under = np.clip(np.maximum(under, least / len(other)) * (1 + unsure), 0.0, 1.0)
+        scores = _expected_bound(over * (1 - unsure), under, tested, slack)
         at = int(np.argmax(scores))
         if scores[at] > 0 and (best is None or scores[at] > best.score):
             edge = float(edges[at])
