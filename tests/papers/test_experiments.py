@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pufferdp.assess.attack.attackers import torch_there
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.papers import EXPERIMENTS, experiment, listing, to_dict
 from pufferdp.papers.base import Experiment, Result, Setting
@@ -264,18 +263,28 @@ def test_attackers_do_what_the_paper_says_of_them() -> None:
 
 
 @pytest.mark.slow
+def test_the_learned_attacker_is_no_weaker_than_viterbi(shared_data: Path) -> None:
+    """On records that were held out, N5 and N10 and series of the chain of N10.
+
+    On series of the chain itself nobody beats the posterior, and .02 is left for learning it from 27,000 records: at
+    epsilon 1 it is right in .549, and Viterbi in .541. Heart rates drift slowly, which a chain cannot say: there the
+    network is right more often.
+    """
+    for row in experiment("local-figure-4").run(Setting(shared_data), epsilons=(1.0, 4.0)).rows:
+        short = 0.02 if row["series"] == "like N10" else 0.0
+        assert row["learned"] >= row["viterbi"] - short, row
+
+
+@pytest.mark.slow
 def test_hearts_are_guessed_less_often_than_the_bound_allows() -> None:
     """Whole records; margins to the bound are far above any chance."""
     for row in rows("local-heart"):
         assert row["paper"] < row["ours"]  # the printed bound has the prior odds upside down
         found = [row[name] for name in ("single", "aware", "viterbi")]
         assert max(found) < row["ours"], row
-        assert row["learned"] is None
-    assert "it needs torch" in result("local-heart").notes[1]
     assert {row["adversary"] for row in rows("local-heart")} == {"pufferfish", "bdp"}
 
 
-@pytest.mark.skipif(not torch_there(), reason="torch is not installed (extra attack)")
 def test_the_learned_column_of_figure_4(tmp_path: Path) -> None:
     """Hearts made for this, 400 beats each: every row has a success, the notes say how it was trained, it is drawn."""
     generator = np.random.default_rng(3)
@@ -291,7 +300,7 @@ def test_the_learned_column_of_figure_4(tmp_path: Path) -> None:
         # So few records are flipped that whoever has learnt to repeat the output is nearly always right.
         assert row["single"] > 0.99
         assert 0.8 < row["learned"] <= 1
-    assert "LSTMs over 21 outputs, 2-fold cross-validation, 20 epochs" in found.notes[1]
+    assert "2-fold cross-validation, 20 epochs" in found.notes[1]
     assert found.drawing.lines["learned"] == "learned"
 
 

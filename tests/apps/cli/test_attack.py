@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pufferdp.assess.attack.attackers import torch_there
 from tests.apps.cli.conftest import CHAIN, Run, listing, write
 from tests.apps.cli.test_bad_input import check_sentence
 
-needs_torch = pytest.mark.skipif(not torch_there(), reason="torch is not installed (extra attack)")
 DRAWN = ["attack", "--model", "m.json", "--length", "30", "--epsilon", "0.5"]
 FILE = ["attack", "d.csv", "--model", "m.json", "--column", "seen", "--rho", "0.1,0.2"]
 SERIES = "seen,true\n" + "rest,rest\nactive,rest\nactive,active\n" * 40
@@ -76,7 +72,6 @@ def test_bad_questions_are_refused(args: list[Any], words: str, run: Run, folder
     assert listing(folder) == before
 
 
-@needs_torch
 def test_the_learned_attacker(run: Run, folder: Path) -> None:
     """Few records, so nothing is said of how often it is right; it stands beside the others."""
     write(folder, {"m.json": CHAIN, "d.csv": SERIES})
@@ -93,13 +88,3 @@ def test_the_learned_attacker(run: Run, folder: Path) -> None:
     assert known.code == 0, known.err
     (line,) = [line for line in known.out.splitlines() if line.startswith("learned")]
     assert len(line.split()) == 5
-
-
-def test_without_torch_the_learned_attacker_says_how_to_get_it(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(folder, {"m.json": CHAIN})
-    monkeypatch.setitem(sys.modules, "torch", None)
-    result = run(*DRAWN, "--runs", "3", "--learned")
-    assert (result.code, result.out) == (2, "")
-    assert re.search(r"pip install '.*\[attack\]'", result.err)

@@ -14,7 +14,7 @@ COUNT = ["audit", "m.json", "--length", "6", "--mechanism", "laplace:count:activ
 SMALL = ["--calls", "4000", "--seconds", "600"]
 """So long that the number of runs decides."""
 KEYS = {"lower", "exact", "upper", "attacks", "claim", "mechanism", "adversary", "length", "records", "curve"}
-KEYS |= {"upper_delta", "refuted", "responds"}
+KEYS |= {"upper_delta", "refuted", "responds", "counted"}
 
 
 def test_a_noisy_count(run: Run, folder: Path) -> None:

@@ -32,7 +32,7 @@ def attack(
     ] = None,
     seed: Annotated[str | None, typer.Option("--seed", help="Drawn series: 0 by default.")] = None,
     learned: Annotated[
-        bool, typer.Option("--learned", help="Also train an LSTM (needs torch); takes minutes.")
+        bool, typer.Option("--learned", help="Also train a small network on the truth; takes seconds.")
     ] = False,
     figure: options.FigureFile = None,
     overwrite: options.Overwrite = False,

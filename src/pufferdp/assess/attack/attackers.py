@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -85,22 +84,27 @@ def first_law(model: MarkovChain) -> Vector:
     return model.stationary if model.given_start is None else model.given_start
 
 
-def torch_there() -> bool:
-    """Whether torch is installed; nothing is imported."""
-    return importlib.util.find_spec("torch") is not None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """An LSTM over a window. ``guess`` learns from series drawn from the model, ``cross_validate`` from the truth."""
+    """A small neural network that sees outputs near and far.
 
-    window: int = 21
-    """Outputs it sees at once, the record in the middle."""
-    hidden: int = 16
-    epochs: int = 4
+    ``guess`` learns from series drawn from the model, ``cross_validate`` from the truth. Its inputs are the outputs
+    next to a record, and for each output how often it is seen on either side: averages that fade by distance, at scales
+    1, 2, 4, … up to ``reach``. A window of some outputs sees too little where many records are flipped: what a record
+    is then shows in hundreds of others.
+    """
+
+    near: int = 3
+    """Outputs on either side that it sees one by one."""
+    reach: int = 1024
+    """The widest average, in records."""
+    hidden: int = 32
+    epochs: int = 6
     folds: int = 10
     batch: int = 256
-    rate: float = 0.01
+    rate: float = 0.005
+    decay: float = 1e-3
+    """Weights fade by this share of the rate in every step."""
     seed: int = 0
     training: int = 20_000
     """Records drawn from the model for ``guess``."""
@@ -111,9 +115,10 @@ class Learned:
         return "learned"
 
     def __post_init__(self) -> None:
-        for field, least in (("window", 1), ("hidden", 1), ("epochs", 1), ("folds", 2), ("batch", 1)):
-            if getattr(self, field) < least:
-                raise ParameterError(f"{field} is {getattr(self, field)}; it must be {least} or more")
+        least = {"near": 0, "reach": 1, "hidden": 1, "epochs": 1, "folds": 2, "batch": 1}
+        for field, smallest in least.items():
+            if getattr(self, field) < smallest:
+                raise ParameterError(f"{field} is {getattr(self, field)}; it must be {smallest} or more")
 
     def guess(self, outputs: Codes, model: MarkovChain, channel: Matrix) -> States:
         """Learn from a series drawn from the model, then guess."""
@@ -122,9 +127,8 @@ class Learned:
         generator = np.random.default_rng(self.seed)
         truth = sample_chain(model, self.training, 1, generator)
         kinds = channel.shape[1]
-        predict = self._train(self._windows(draw_moves(truth, channel, generator), kinds), truth.ravel(), channel)
-        rows = np.atleast_2d(outputs)
-        return np.asarray(predict(self._windows(rows, kinds)).reshape(outputs.shape))
+        predict = self._train(self._inputs(draw_moves(truth, channel, generator), kinds), truth.ravel(), len(channel))
+        return predict(self._inputs(np.atleast_2d(outputs), kinds)).reshape(outputs.shape)
 
     def cross_validate(
         self, outputs: Codes, truth: Codes, channel: Matrix, progress: Callable[[str], None] | None = None
@@ -133,83 +137,82 @@ class Learned:
 
         Parts are stretches of records one after the other: neighbours say much about each other.
         """
-        rows = np.atleast_2d(outputs)
-        windows, states = self._windows(rows, channel.shape[1]), np.asarray(truth).ravel()
+        states = np.asarray(truth, dtype=np.intp).ravel()
         if len(states) < self.folds:
             raise ParameterError(f"folds is {self.folds}, and there are {len(states)} records; use fewer folds")
+        inputs = self._inputs(np.atleast_2d(outputs), channel.shape[1])
         out = np.empty(len(states), dtype=np.intp)
         for fold, part in enumerate(np.array_split(np.arange(len(states)), self.folds)):
             if progress is not None:
                 progress(f"learning, part {fold + 1} of {self.folds}")
             rest = np.ones(len(states), dtype=bool)
             rest[part] = False
-            out[part] = self._train(windows[rest], states[rest], channel)(windows[part])
+            out[part] = self._train(inputs[rest], states[rest], len(channel))(inputs[part])
         return out.reshape(outputs.shape)
 
-    def _windows(self, rows: Codes, kinds: int) -> npt.NDArray[np.int64]:
-        """A row for each record; one output more stands for what lies beyond the ends of a series."""
-        before = self.window // 2
-        padded = np.pad(rows.astype(np.int64), ((0, 0), (before, self.window - 1 - before)), constant_values=kinds)
-        return np.lib.stride_tricks.sliding_window_view(padded, self.window, axis=1).reshape(-1, self.window)
+    def _inputs(self, rows: Codes, kinds: int) -> Floats:
+        """A row of numbers for each record, from the outputs of its series alone."""
+        from scipy.signal import lfilter
 
-    def _train(
-        self, windows: npt.NDArray[np.int64], states: Codes, channel: Matrix
-    ) -> Callable[[npt.NDArray[np.int64]], States]:
-        torch = _torch()
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # steps are so small that several threads wait for each other
-        try:
-            return self._fit(torch, device, windows, states, channel)
-        finally:
-            torch.set_num_threads(threads)
+        scales = 2.0 ** np.arange(int(np.log2(self.reach)) + 1)
+        columns = []
+        for kind in range(1, kinds):
+            seen = (rows == kind) - float((rows == kind).mean())
+            # Beyond the ends of a series nothing is seen: zero is the mean.
+            padded = np.pad(seen, ((0, 0), (self.near, self.near)))
+            columns += [padded[:, d : d + rows.shape[1]] for d in range(2 * self.near + 1)]
+            for scale in scales:
+                for step in (1, -1):
+                    faded = lfilter([1 / scale], [1.0, 1 / scale - 1], seen[:, ::step], axis=1)
+                    columns.append(np.pad(faded, ((0, 0), (1, 0)))[:, :-1][:, ::step])
+        return np.stack([column.ravel() for column in columns], axis=1)
 
-    def _fit(
-        self, torch: Any, device: str, windows: npt.NDArray[np.int64], states: Codes, channel: Matrix
-    ) -> Callable[[npt.NDArray[np.int64]], States]:
-        with torch.random.fork_rng(devices=[]):  # whoever else draws from torch is left alone
-            torch.manual_seed(self.seed)
-            net = torch.nn.ModuleList(
-                [
-                    torch.nn.Embedding(channel.shape[1] + 1, 4),
-                    torch.nn.LSTM(4, self.hidden, batch_first=True),
-                    torch.nn.LSTM(4, self.hidden, batch_first=True),
-                    torch.nn.Linear(2 * self.hidden, len(channel)),
-                ]
-            ).to(device)
-        embed, before, after, head = net
-        middle = self.window // 2
-
-        def logits(rows: Any) -> Any:
-            seen = embed(rows)
-            left, right = before(seen[:, : middle + 1])[0], after(seen[:, middle:].flip(1))[0]
-            return head(torch.cat([left[:, -1], right[:, -1]], dim=1))
-
-        inputs, targets = torch.from_numpy(windows.copy()).to(device), torch.from_numpy(states.astype(np.int64))
-        targets = targets.to(device)
-        optimiser = torch.optim.Adam(net.parameters(), lr=self.rate)
-        steps = self.epochs * -(-len(states) // self.batch)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=self.rate, total_steps=steps)
+    def _train(self, inputs: Floats, states: States, kinds: int) -> Callable[[Floats], States]:
+        """One layer of tanh, the softmax of its outputs, and Adam (Kingma & Ba 2015) with a rate that falls to 0."""
         generator = np.random.default_rng(self.seed)
+        middle, spread = inputs.mean(axis=0), inputs.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        rows, wanted = (inputs - middle) / spread, np.eye(kinds)[states]
+        width = rows.shape[1]
+        weights = [
+            generator.normal(0.0, width**-0.5, (width, self.hidden)),
+            np.zeros(self.hidden),
+            generator.normal(0.0, self.hidden**-0.5, (self.hidden, kinds)),
+            np.zeros(kinds),
+        ]
+        means, squares = ([np.zeros_like(w) for w in weights] for _ in range(2))
+        total, step = self.epochs * -(-len(rows) // self.batch), 0
         for _ in range(self.epochs):
-            order = torch.from_numpy(generator.permutation(len(states))).to(device)
-            for chosen in order.split(self.batch):
-                optimiser.zero_grad()
-                torch.nn.functional.cross_entropy(logits(inputs[chosen]), targets[chosen]).backward()
-                optimiser.step()
-                schedule.step()
+            order = generator.permutation(len(rows))
+            for begin in range(0, len(rows), self.batch):
+                chosen = order[begin : begin + self.batch]
+                gradients = _gradients(weights, rows[chosen], wanted[chosen])
+                step += 1
+                rate = self.rate * (1 - step / total)
+                for w, gradient, mean, square in zip(weights, gradients, means, squares, strict=True):
+                    mean += _FIRST * (gradient - mean)
+                    square += _SECOND * (gradient**2 - square)
+                    moved = mean / (1 - (1 - _FIRST) ** step)
+                    scale = np.sqrt(square / (1 - (1 - _SECOND) ** step)) + 1e-8
+                    w -= rate * (moved / scale + self.decay * w)
 
-        def predict(rows: npt.NDArray[np.int64]) -> States:
-            with torch.no_grad():
-                parts = torch.from_numpy(rows.copy()).to(device).split(8192)
-                return np.concatenate([logits(part).argmax(dim=1).cpu().numpy() for part in parts]).astype(np.intp)
+        def predict(others: Floats) -> States:
+            layer = np.tanh((others - middle) / spread @ weights[0] + weights[1])
+            return np.asarray((layer @ weights[2] + weights[3]).argmax(axis=1), dtype=np.intp)
 
         return predict
 
 
-def _torch() -> Any:
-    """Torch, or a refusal that says how to get it. Untyped: it need not be there where types are checked."""
-    try:
-        return importlib.import_module("torch")
-    except ModuleNotFoundError:
-        raise ParameterError(f"the learned attacker needs torch; install it with: {install_advice('attack')}") from None
+_FIRST, _SECOND = 0.1, 0.001
+"""How fast Adam forgets gradients and their squares."""
+
+
+def _gradients(weights: Sequence[Floats], rows: Floats, wanted: Floats) -> tuple[Floats, ...]:
+    """Of the mean cross-entropy, by each of the weights."""
+    layer = np.tanh(rows @ weights[0] + weights[1])
+    scores = layer @ weights[2] + weights[3]
+    chances = np.exp(scores - scores.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    off = (chances - wanted) / len(rows)
+    back = (off @ weights[2].T) * (1 - layer**2)
+    return rows.T @ back, back.sum(axis=0), layer.T @ off, off.sum(axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief, beliefs_of, opposite_records, states_handed_over
+from pufferdp.assess.audit.events import proved_leakage
+from pufferdp.assess.audit.likelihood import ComputedEvent, RecordLaws
 from pufferdp.assess.audit.mechanisms.function import RunBudget
 from pufferdp.assess.audit.mechanisms.ours import (
     AuditedMechanism,
@@ -20,7 +23,16 @@ from pufferdp.assess.audit.mechanisms.ours import (
     known_mechanism,
 )
 from pufferdp.assess.audit.mechanisms.outside import outside_mechanism
-from pufferdp.assess.audit.search import AuditFinding, Budget, Experiment, find, prior_odds
+from pufferdp.assess.audit.search import (
+    AuditFinding,
+    Budget,
+    ComputedFinding,
+    Experiment,
+    computed_worst,
+    find,
+    prior_odds,
+)
+from pufferdp.assess.audit.situations import informed_by
 from pufferdp.assess.dp import EVERY_APPROXIMATE, LeakageReport, leakage_of
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
@@ -62,6 +74,12 @@ class AuditAttack(Paged):
     """How likely the value is before the release, of the two, to somebody who knows that much."""
     right: float
     """How often they are right, at least, when they see the event."""
+    computed: bool = False
+    """Whether the shares are probabilities, by the law of a mechanism of this package, and nothing was counted."""
+
+    def proves(self, delta: float) -> float:
+        """The leakage that the same counts prove beside another delta."""
+        return proved_leakage(self.low, self.high, delta)
 
     def to_dict(self) -> dict[str, Any]:
         """As ``pufferdp audit --json`` prints it."""
@@ -76,7 +94,8 @@ class AuditAttack(Paged):
             "low": self.low,
             "high": self.high,
             "runs": list(self.runs),
-            "lower": self.lower,
+            "lower": _finite(self.lower),
+            "computed": self.computed,
             "delta": self.delta,
             "before": self.before,
             "right": self.right,
@@ -106,7 +125,7 @@ class AuditReport(Paged):
     holds_for: str | None
     """The algorithms it bounds, in words."""
     attacks: tuple[AuditAttack, ...]
-    """One for each test, the one that proves most first."""
+    """One for each test: first those on the adversary that was played, the one that proves most before the others."""
     confidence: float
     tests: int
     """Events tested on fresh runs: each is as sure as 1 − (1 − confidence)/tests."""
@@ -119,16 +138,41 @@ class AuditReport(Paged):
     """
 
     @property
+    def worst(self) -> AuditAttack | None:
+        """What proves most about the adversary that was played."""
+        own = [attack for attack in self.attacks if self._played(attack)]
+        return max(own, key=lambda attack: attack.proves(self.upper_delta), default=None)
+
+    @property
     def lower(self) -> float:
-        """The mechanism leaks at least this, as sure as the confidence."""
-        return max((attack.lower for attack in self.attacks), default=0.0)
+        """To the adversary that was played the mechanism leaks at least this beside ``upper_delta``.
+
+        What tests the DP claim is about another adversary, who knows all other records. Only somebody who may know any
+        records may be that one too.
+        """
+        return 0.0 if self.worst is None else self.worst.proves(self.upper_delta)
+
+    @property
+    def counted(self) -> float:
+        """The part of ``lower`` that was counted in runs, whatever is known of the mechanism."""
+        runs = [attack for attack in self.attacks if self._played(attack) and not attack.computed]
+        return max((attack.proves(self.upper_delta) for attack in runs), default=0.0)
+
+    def _played(self, attack: AuditAttack) -> bool:
+        return self.adversary is not Adversary.PUFFERFISH or attack.adversary is self.adversary or self.records == 1
+
+    @property
+    def claim_attack(self) -> AuditAttack | None:
+        """What proves most about those who know all other records."""
+        informed = [a for a in self.attacks if a.adversary is Adversary.DP and not a.computed]
+        return max(informed, key=lambda attack: attack.proves(self.dp_delta), default=None)
 
     @property
     def claim_lower(self) -> float | None:
         """What is proved about those who know all other records, whom the DP claim is for; None without a claim."""
         if self.dp_epsilon is None:
             return None
-        return max((attack.lower for attack in self.attacks if attack.adversary is Adversary.DP), default=0.0)
+        return 0.0 if self.claim_attack is None else self.claim_attack.proves(self.dp_delta)
 
     @property
     def refuted(self) -> bool:
@@ -145,7 +189,8 @@ class AuditReport(Paged):
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp audit --json`` prints."""
         return {
-            "lower": self.lower,
+            "lower": _finite(self.lower),
+            "counted": self.counted,
             "exact": _finite(self.exact),
             "upper": _finite(self.upper),
             "attacks": [attack.to_dict() for attack in self.attacks],
@@ -181,6 +226,11 @@ _CLAIM: Final = 0.25
 """Share of the runs that goes into the DP claim itself."""
 _LATE: Final = 1.1
 """The time that a mechanism may take, as a share of the time of the audit."""
+_COMPUTE: Final = 0.1
+"""Share of the time that looking for the worst output of a known law may take."""
+_ROUNDING: Final = 1e-9
+_PIECES: Final = 8
+"""Stretches of equal outputs that a sentence tells."""
 _OUTSIDE: Final = ("python", "command")
 
 
@@ -256,6 +306,10 @@ def audit_mechanism(
         kinds = [adversary] if claimed is None or adversary is Adversary.DP else [Adversary.DP, adversary]
         delta = (1 - confidence) / len(kinds)
         shares = [1.0] if len(kinds) == 1 else [_CLAIM, 1 - _CLAIM]
+        worst = None if curve is None else curve.attack
+        likely = [] if worst is None else informed_by(beliefs[min(worst.model, len(beliefs) - 1)], worst, data)
+        if targets is not None:
+            likely = [situation for situation in likely if situation.target in targets]
         findings = [
             find(
                 laboratory,
@@ -266,9 +320,23 @@ def audit_mechanism(
                 delta=delta,
                 progress=progress,
                 slack=slacks[kind],
+                likely=likely if kind is adversary else (),
             )
             for kind, share in zip(kinds, shares, strict=True)
         ]
+        computed = None
+        if known is not None and isinstance(laboratory.law, RecordLaws) and failing == 0:
+            progress("computing the worst output")
+            ends = budget.elapsed + _COMPUTE * budget.seconds
+            computed = computed_worst(
+                laboratory.law,
+                beliefs,
+                adversary,
+                targets=targets,
+                likely=likely,
+                generator=data,
+                until=lambda: budget.elapsed > ends,
+            )
         responds = True
         if known is None and all(finding.lower == 0 for finding in findings):
             progress("asking whether it depends on the data at all")
@@ -283,6 +351,9 @@ def audit_mechanism(
     attacks = [
         _attack(finding, kind) for finding, kind in zip(findings, kinds, strict=True) if finding.trial is not None
     ]
+    if computed is not None and computed.event.leakage > 0:
+        assert known is not None
+        attacks.append(_computed_attack(computed, adversary, known))
     return AuditReport(
         mechanism=made.name,
         adversary=adversary,
@@ -295,7 +366,7 @@ def audit_mechanism(
         upper_delta=0.0 if curve is None else curve.delta,
         curve=None if curve is None else curve.best,
         holds_for=None if curve is None else curve.holds_for,
-        attacks=tuple(sorted(attacks, key=lambda attack: -attack.lower)),
+        attacks=tuple(sorted(attacks, key=lambda attack: (_claim_only(attack, adversary), -attack.lower))),
         confidence=confidence,
         tests=len(kinds),
         tried=sum(finding.tried for finding in findings),
@@ -337,11 +408,56 @@ def _upper(curve: LeakageReport | None, exact: float | None, most: float | None)
     return best if exact is not None or most is None else min(best, most)
 
 
+def _computed_attack(finding: ComputedFinding, adversary: Adversary, known: KnownMechanism) -> AuditAttack:
+    situation, event = finding.situation, finding.event
+    belief, i = situation.belief, situation.target
+    odds = prior_odds(situation, finding.likelier, finding.other)
+    # Rounded down and up by more than sums of logarithms err.
+    low, high = event.chances[0] * (1 - _ROUNDING), event.chances[1] * (1 + _ROUNDING)
+    lower = proved_leakage(low, high, 0.0)
+    hidden = isinstance(known, RedactedSeries)
+    return AuditAttack(
+        adversary=Adversary.DP if len(situation.known) == belief.records - 1 else adversary,
+        record=belief.name(i),
+        knows=situation.knows(),
+        event=_output_words(belief, event, hidden),
+        concludes=belief.value(i, finding.likelier),
+        instead=belief.value(i, finding.other),
+        shares=event.chances,
+        low=low,
+        high=high,
+        runs=(0, 0),
+        lower=lower,
+        delta=0.0,
+        before=odds / (1 + odds),
+        right=odds / (odds + math.exp(-lower)),
+        computed=True,
+    )
+
+
+def _output_words(belief: Belief, event: ComputedEvent, hidden: bool) -> str:
+    """The outputs of some records, equal ones after each other in one piece."""
+    pieces, at = list[str](), event.first
+    for code, run in itertools.groupby(event.codes):
+        count = len(list(run))
+        state = "hidden" if hidden and code == 0 else belief.value(at, float(code - hidden))
+        where = f"record {at + 1}" if count == 1 else f"records {at + 1} to {at + count}"
+        pieces.append(f"{where} {'is' if count == 1 else 'are'} published as {state}")
+        at += count
+    more = len(pieces) - _PIECES
+    return ", ".join(pieces[:_PIECES]) + (f" and so on ({more} more changes)" if more > 0 else "")
+
+
+def _claim_only(attack: AuditAttack, adversary: Adversary) -> bool:
+    """Whether it is about the claim alone, and not about the adversary that was played."""
+    return adversary is Adversary.PUFFERFISH and attack.adversary is Adversary.DP
+
+
 def _attack(finding: AuditFinding, kind: Adversary) -> AuditAttack:
     trial, bound = finding.trial, finding.bound
     assert trial is not None
     assert bound is not None
-    situation, odds = trial.situation, prior_odds(trial)
+    situation, odds = trial.situation, prior_odds(trial.situation, trial.likelier, trial.other)
     belief, i = situation.belief, situation.target
     # Whoever knows all other records tests the claim, in whatever search they were found.
     everything = len(situation.known) == belief.records - 1

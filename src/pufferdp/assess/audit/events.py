@@ -9,7 +9,7 @@ Where a claim has a delta, P(event|x) ≤ e^epsilon·P(event|x') + delta: it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,8 @@ class Feature:
     """Only single values count, not their order."""
     spread: bool = True
     """Whether ranges of it are worth trying."""
+    ratio: Callable[[Outputs], Floats] | None = None
+    """Of a likelihood ratio."""
     fine: bool = True
     """Whether many ranges are worth trying, not only a few."""
 
@@ -61,6 +63,8 @@ class Feature:
         if self.kind == "digits":
             shifted = outputs[:, 0] * 10.0**self.at
             return np.asarray(shifted - np.round(shifted))
+        if self.ratio is not None:
+            return self.ratio(outputs)
         bits = np.ascontiguousarray(outputs).view(np.int64)
         if self.kind == "bits":
             return (bits[:, 0] & 255).astype(float)
@@ -134,6 +138,12 @@ is."""
 _UNSURE, _BOUND = 1.0, 2.24
 """Deviations taken off while learnt events are compared: for what is not known of the log-ratio, and for what a test
 at 95 % will take off either probability."""
+_RARE, _RANKS = 30, 80
+"""Fewer outputs than the first are no sample of an event; so many edges of a ratio are tried."""
+_LEVEL: Final = 0.0125
+_DOUBT: Final = 3.0
+"""Deviations by which hits must pass what a ratio allows before it is not believed."""
+_ROUNDED: Final = 1e-9
 _SIMPLER: Final = 0.02
 """So much less leakage is taken for an event that is easier to say."""
 _SORTED: Final = 200_000
@@ -198,9 +208,57 @@ def choose_event(first: Outputs, second: Outputs, tested: int, slack: float = 0.
             a, b = learn[::-1] if swapped else learn
             for event in _candidates(feature, a, b, slack):
                 score = _promise(event, check[int(swapped)], check[1 - int(swapped)], tested, slack)
-                if score > 0 and (best is None or score > best.score):
+                needed = 0.0 if best is None else best.score + _SIMPLER * (feature.kind == "score")
+                if score > needed:
                     best = Choice(event=event, swapped=swapped, score=score)
     return best
+
+
+def choose_by_ratio(feature: Feature, first: Outputs, second: Outputs, tested: int, slack: float) -> Choice | None:
+    """From where on the likelihood ratio proves most, where it is known: no other event does better (Neyman–Pearson).
+
+    With L the logarithm of the ratio, P(L ≥ t | x') is the mean of e^−L over outputs for x with L ≥ t. So outputs for
+    one value tell both probabilities, and the second even where it is too small to be seen.
+    """
+    best: Choice | None = None
+    ratios = feature(first), -feature(second)
+    for swapped, own, other in ((False, ratios[0], -ratios[1]), (True, ratios[1], -ratios[0])):
+        downwards = np.sort(own)[::-1]
+        ranks = np.unique(np.geomspace(min(_RARE, len(own)), len(own), _RANKS).astype(int))
+        edges = downwards[ranks - 1]
+        # Ratios that differ by rounding alone lie on one side of the edge.
+        edges = edges - _ROUNDED * np.maximum(1.0, np.abs(edges))
+        over, under = ranks / len(own), np.cumsum(np.exp(np.minimum(-downwards, 700.0)))[ranks - 1] / len(own)
+        # An estimated ratio may promise what does not come: more hits for the other value than it allows.
+        hits = len(other) - np.searchsorted(np.sort(other), edges)
+        least = hits - _DOUBT * np.sqrt(hits)
+        # Many edges and situations are compared, and the best looks better than it is.
+        unsure = _UNSURE / np.sqrt(ranks)
+        under = np.clip(np.maximum(under, least / len(other)) * (1 + unsure), 0.0, 1.0)
+        scores = _expected_bound(over * (1 - unsure), under, tested, slack)
+        at = int(np.argmax(scores))
+        if scores[at] > 0 and (best is None or scores[at] > best.score):
+            edge = float(edges[at])
+            low, high = (-math.inf, -edge) if swapped else (edge, math.inf)
+            event = Event(feature=feature, low=low, high=high)
+            best = Choice(event=event, swapped=swapped, score=float(scores[at]))
+    return best
+
+
+def _expected_bound(over: Floats, under: Floats, tested: int, slack: float) -> Floats:
+    """What Clopper and Pearson's bounds at 97.5 % prove of events with these probabilities, if counts are as expected.
+
+    Runs are split as ``Trial.split`` does it.
+    """
+    from scipy.stats import beta
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        top = tested / (1 + np.exp(np.clip(np.log(over) - np.log(under), 0.0, 9.0) / 3))
+        bottom = tested - top
+        low = beta.ppf(_LEVEL, over * top, top - over * top + 1)
+        high = beta.ppf(1 - _LEVEL, under * bottom + 1, bottom - under * bottom)
+        bounds = np.where(low > slack, np.log(np.maximum(low - slack, 1e-300)) - np.log(high), -np.inf)
+    return np.asarray(np.nan_to_num(bounds, nan=-np.inf))
 
 
 def _promise(event: Event, top: Outputs, bottom: Outputs, tested: int, slack: float) -> float:
@@ -276,6 +334,13 @@ def _best_atoms(top: Floats, bottom: Floats, slack: float = 0.0) -> list[Floats]
     return [np.sort(values[order[:size]]) for size in sorted(sizes - {len(values)})]
 
 
+def proved_leakage(low: float, high: float, delta: float) -> float:
+    """The least epsilon with low ≤ e^epsilon·high + delta."""
+    if low <= delta:
+        return 0.0
+    return max(0.0, math.log(low - delta) - math.log(high)) if high > 0 else math.inf
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bound:
     """What fresh draws prove about an event."""
@@ -293,9 +358,7 @@ class Bound:
     @property
     def lower(self) -> float:
         """The leakage that is proved beside the slack: P ≤ e^leakage·P' + slack holds for no smaller one."""
-        if self.low <= self.slack:
-            return 0.0
-        return max(0.0, math.log(self.low - self.slack) - math.log(self.high))
+        return proved_leakage(self.low, self.high, self.slack)
 
     @property
     def shares(self) -> tuple[float, float]:

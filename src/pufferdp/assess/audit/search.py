@@ -10,14 +10,15 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief
-from pufferdp.assess.audit.events import Bound, Choice, bound, choose_event
+from pufferdp.assess.audit.events import Bound, Choice, Feature, bound, choose_by_ratio, choose_event
+from pufferdp.assess.audit.likelihood import ComputedEvent, OutputLaw, RecordLaws, known_law, learnt_law
 from pufferdp.assess.audit.mechanisms.ours import AuditedMechanism, Outputs, Records
 from pufferdp.assess.audit.situations import Situation, first_wave, neighbours, targets_of
 from pufferdp.basics.adversary import Adversary
@@ -36,6 +37,14 @@ _EXPLORED: Final = 2_000_000
 """Numbers of output kept for one value of one situation while exploring."""
 _MOST_UNEVEN: Final = 9.0
 """Beyond this log-ratio runs are split no more unevenly: about 20 to 1."""
+_LEARNT, _LEARN = 20_000, 0.03
+"""Runs from which the law of outputs is learnt, at most, and their share of all."""
+_PACE: Final = 5_000
+"""Runs that are timed before a test."""
+_RATIOS: Final = 200_000
+"""Runs on which the edge of a ratio is chosen, at most: they tell probabilities that are too small to be seen."""
+_COMPARED: Final = 50_000
+"""Runs in which other events are looked for where a ratio was estimated."""
 LEAST: Final = 100
 """Fewer runs than this say nothing about an event."""
 
@@ -109,6 +118,8 @@ class Experiment:
     """What the claim that is tested allows every event to be likelier by: its delta."""
     width: int = 1
     """Numbers in one output, as far as is known."""
+    law: OutputLaw | None = None
+    """How outputs come from records, where that is known or was learnt."""
 
     def outputs(self, situation: Situation, value: float, size: int) -> Iterator[Outputs]:
         """Outputs on data drawn for this value of the target, in batches.
@@ -135,6 +146,30 @@ class Experiment:
                 self.budget.timed, self.budget.inside = 0, 0.0  # the first may start something; it counts only alone
                 list(self.outputs(situation, situation.values()[0], size))
 
+    def learn(self, belief: Belief) -> None:
+        """See whether the likelihood ratio of outputs can be computed, or estimated from a few runs."""
+        self.law = known_law(self.mechanism, belief, self.generator)
+        if self.law is None and self.width > 1:
+            runs = max(LEAST, min(_LEARNT, self.budget.runs(_LEARN), _EXPLORED // self.width))
+            records = belief.draw({}, runs, self.generator)
+            outputs = _checked(self.mechanism.run(records), runs)
+            self.budget.spent += runs
+            self.law = learnt_law(belief, records, outputs, self.generator)
+
+    def _choose(
+        self, situation: Situation, pair: tuple[float, float], first: Outputs, second: Outputs
+    ) -> Choice | None:
+        law = self.law
+        if law is None:
+            return choose_event(first, second, self.tested, self.slack)
+        ratio = Feature(words=law.words, kind="ratio", ratio=lambda outputs: law.log_ratio(situation, *pair, outputs))
+        by_ratio = choose_by_ratio(ratio, first, second, self.tested, self.slack)
+        if law.exact:
+            return by_ratio
+        plain = choose_event(first[:_COMPARED], second[:_COMPARED], self.tested, self.slack)
+        choices = [choice for choice in (by_ratio, plain) if choice is not None]
+        return max(choices, key=lambda choice: choice.score, default=None)
+
     def explore(self, situation: Situation, size: int) -> Trial | None:
         """Run so often for each value of the target, and look for the event that tells two values apart best."""
         values, size = situation.values(), max(LEAST, min(size, _EXPLORED // self.width))
@@ -142,7 +177,7 @@ class Experiment:
         started = time.monotonic()
         best: Trial | None = None
         for a, b in itertools.combinations(values, 2):
-            choice = choose_event(outputs[a], outputs[b], self.tested, self.slack)
+            choice = self._choose(situation, (a, b), outputs[a], outputs[b])
             if choice is not None and (best is None or choice.score > best.score):
                 likelier, other = (b, a) if choice.swapped else (a, b)
                 best = Trial(situation=situation, likelier=likelier, other=other, choice=choice)
@@ -151,6 +186,8 @@ class Experiment:
 
     def refine(self, trial: Trial, runs: int) -> Trial:
         """Choose the event of a trial again, on more draws of its two values alone."""
+        if self.law is not None:
+            runs = min(runs, _RATIOS)
         outputs = []
         for value, size in zip((trial.likelier, trial.other), trial.split(runs), strict=True):
             parts, room = [], _KEPT_TRIALS
@@ -159,7 +196,7 @@ class Experiment:
                 room -= part.size
             outputs.append(np.concatenate(parts))
         started = time.monotonic()
-        choice = choose_event(outputs[0], outputs[1], self.tested, self.slack)
+        choice = self._choose(trial.situation, (trial.likelier, trial.other), outputs[0], outputs[1])
         self.budget.inside += time.monotonic() - started
         if choice is None:
             return replace(trial, choice=replace(trial.choice, score=0.0))
@@ -168,12 +205,23 @@ class Experiment:
 
     def test(self, trial: Trial, runs: int, delta: float) -> Bound:
         """The event's probabilities on fresh draws, wrong with probability at most delta. Sizes are fixed before."""
+        if self.law is not None:
+            runs = min(runs, self._affordable(trial))
         sizes = trial.split(runs)
         hits = [
             sum(int(trial.choice.event(part).sum()) for part in self.outputs(trial.situation, value, size))
             for value, size in zip((trial.likelier, trial.other), sizes, strict=True)
         ]
         return bound((hits[0], hits[1]), sizes, delta, self.slack)
+
+    def _affordable(self, trial: Trial) -> int:
+        """Runs that fit into the time that is left, where looking at outputs may take longer than making them."""
+        started = time.monotonic()
+        size = max(LEAST, min(_PACE, self.budget.calls // 100))
+        for outputs in self.outputs(trial.situation, trial.likelier, size):
+            trial.choice.event(outputs)
+        left = 0.95 * self.budget.seconds - self.budget.elapsed
+        return max(2 * LEAST, int(size * left / max(1e-9, time.monotonic() - started)))
 
     def responds(self, records: Sequence[Records], delta: float) -> bool:
         """Whether outputs on data sets that have nothing in common can be told apart; wrong with delta at most.
@@ -211,10 +259,9 @@ def _checked(outputs: Outputs, rows: int) -> Outputs:
     return table
 
 
-def prior_odds(trial: Trial) -> float:
+def prior_odds(situation: Situation, likelier: float, other: float) -> float:
     """How much likelier the value is than the other before anything is released, to somebody who knows that much."""
-    s = trial.situation
-    logs = [s.belief.log_probability(s.given(value)) for value in (trial.likelier, trial.other)]
+    logs = [situation.belief.log_probability(situation.given(value)) for value in (likelier, other)]
     return math.exp(min(700.0, logs[0] - logs[1]))
 
 
@@ -244,6 +291,16 @@ class AuditFinding:
         return 0.0 if self.bound is None else self.bound.lower
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ComputedFinding:
+    """A situation and an output whose probabilities are known."""
+
+    situation: Situation
+    likelier: float
+    other: float
+    event: ComputedEvent
+
+
 def find(
     laboratory: Experiment,
     beliefs: Sequence[Belief],
@@ -254,8 +311,12 @@ def find(
     delta: float,
     progress: Progress,
     slack: float = 0.0,
+    likely: Sequence[Situation] = (),
 ) -> AuditFinding:
-    """Search, choose, test: with this share of the budget, wrong with probability at most delta."""
+    """Search, choose, test: with this share of the budget, wrong with probability at most delta.
+
+    ``likely`` are situations to begin with beside windows.
+    """
     laboratory.slack = slack
     progress("trying windows")
     wave = [
@@ -268,6 +329,9 @@ def find(
         return AuditFinding(trial=None, bound=None, tried=0)
     if not laboratory.budget.timed:
         laboratory.pilot(wave[0])
+        laboratory.learn(beliefs[0])
+    keys = {situation.key for situation in likely}
+    wave = [*likely, *(situation for situation in wave if situation.key not in keys)]
     laboratory.tested = max(2 * LEAST, laboratory.budget.runs(_TEST * share))
     search = _Search(laboratory, adversary, targets is None, share)
     first = search.refine_best(search.run(wave, _FIRST, least=1)[:_KEPT], _AGAIN)
@@ -280,6 +344,42 @@ def find(
     progress("testing the event on fresh runs")
     tested = laboratory.test(best, laboratory.budget.runs(_TEST * share), delta)
     return AuditFinding(trial=best, bound=tested, tried=len(search.seen))
+
+
+def computed_worst(
+    law: RecordLaws,
+    beliefs: Sequence[Belief],
+    adversary: Adversary,
+    *,
+    targets: Sequence[int] | None,
+    likely: Sequence[Situation],
+    generator: np.random.Generator,
+    until: Callable[[], bool],
+) -> ComputedFinding | None:
+    """The output that tells most by the mechanism's own law, for whom it does: searched like events, without runs."""
+    best: ComputedFinding | None = None
+    seen = set[object]()
+
+    def look(situations: Iterable[Situation]) -> bool:
+        nonlocal best
+        better = False
+        for situation in situations:
+            if situation.key in seen or until():
+                continue
+            seen.add(situation.key)
+            for a, b in itertools.permutations(situation.values(), 2):
+                event = law.worst_output(situation, a, b)
+                if best is None or event.leakage > best.event.leakage:
+                    best, better = ComputedFinding(situation=situation, likelier=a, other=b, event=event), True
+        return better
+
+    look(likely)
+    for belief in beliefs:
+        look(first_wave(belief, adversary, targets or targets_of(belief), generator))
+    while best is not None and not until():
+        if not look(neighbours(best.situation, adversary, targets is None, generator)):
+            break
+    return best
 
 
 def _spread(wave: Sequence[Situation], most: int) -> Sequence[Situation]:

@@ -9,6 +9,7 @@ records next to it, and last what lies around the best.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.assess.audit.beliefs import Belief, Known, SeriesBelief, possible
+from pufferdp.assess.worst_algorithm import WorstAlgorithm
 from pufferdp.basics.adversary import Adversary
 
 MOST_VALUES: Final = 6
@@ -151,6 +153,29 @@ def unknown_stretch(situation: Situation) -> tuple[int, int]:
     left = next((d for d in range(i) if i - 1 - d in held), i)
     n = situation.belief.records
     return left, next((d for d in range(n - 1 - i) if i + 1 + d in held), n - 1 - i)
+
+
+def informed_by(belief: Belief, worst: WorstAlgorithm, generator: np.random.Generator) -> list[Situation]:
+    """Who learns most from the worst algorithm of the same DP loss, with windows around it down to a quarter.
+
+    Whatever the mechanism, they are a good guess. Narrower windows leave less to chance: fewer outputs must agree.
+    """
+    if not isinstance(belief, SeriesBelief) or worst.likelier == worst.other or worst.knows_all:
+        return []
+    n, i = belief.records, belief.records // 2 if worst.record is None else worst.record - 1
+    labels = list(belief.chain.labels)
+    sides = [
+        (room if side.known is None else min(room, side.known[0] - 1), side.known)
+        for side, room in ((worst.before, i), (worst.after, n - 1 - i))
+    ]
+    ends = tuple(None if known is None else float(labels.index(known[1])) for _, known in sides)
+    out = dict[object, Situation]()
+    for share in (1.0, 0.75, 0.5, 0.25):
+        widths = [width if known is None else min(width, math.ceil(share * width)) for width, known in sides]
+        situation = _window(belief, i, widths[0], widths[1], ends, generator)
+        if situation is not None:
+            out.setdefault(situation.key, situation)
+    return list(out.values())
 
 
 def _series_steps(

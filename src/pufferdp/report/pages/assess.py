@@ -30,18 +30,7 @@ def audit_page(audit: AuditReport) -> Page:
             "learns no more than that about the last one. The audit asks what somebody learns who knows "
             f"{audit.adversary.knows}, and how records hang together."
         )
-    proved_delta = audit.attacks[0].delta if audit.attacks else 0.0
-    proved = f"proved by attack, {100 * audit.confidence:g} % sure"
-    rows = [("at least", proved, _beside(audit.lower, proved_delta))]
-    if audit.exact is not None:
-        rows.append(("exactly", "computed", number(audit.exact)))
-    if audit.upper is not None:
-        rows.append(("at most", _upper_source(audit), _beside(audit.upper, audit.upper_delta)))
-    if claim is not None:
-        rows.append(("claimed", "DP, towards someone who knows all other records", _beside(claim, audit.dp_delta)))
-    table = Table(
-        caption="Leakage about one record", head=("leakage", "", "about one record"), rows=tuple(rows), left=2
-    )
+    table = _audit_table(audit)
     verdict, learners = _verdict(audit), (*_learners(audit), _account(audit))
     return Page(
         title=f"Audit: {audit.mechanism}",
@@ -75,6 +64,33 @@ def audit_page(audit: AuditReport) -> Page:
         warnings=_audit_warnings(audit),
         data=content,
         kind="audit",
+    )
+
+
+def _audit_table(audit: AuditReport) -> Table:
+    """Two promises, two columns: what the adversary learns who was played, and what the DP claim is about."""
+    claim, apart = audit.dp_epsilon, audit.dp_epsilon is not None and audit.adversary is not Adversary.DP
+    claim_lower = "" if audit.claim_lower is None else _beside(audit.claim_lower, audit.dp_delta)
+    proved = f"proved by attack, {100 * audit.confidence:g} % sure"
+    rows = [("at least", proved, _beside(audit.counted, audit.upper_delta), claim_lower)]
+    if audit.lower > audit.counted:
+        rows.append(("at least", "computed for one output, from the mechanism's law", number(audit.lower), ""))
+    if audit.exact is not None:
+        rows.append(("exactly", "computed", number(audit.exact), ""))
+    if audit.upper is not None:
+        rows.append(("at most", _upper_source(audit), _beside(audit.upper, audit.upper_delta), ""))
+    if claim is not None:
+        claimed = _beside(claim, audit.dp_delta)
+        words = "DP, towards someone who knows all other records"
+        rows.append(("claimed", words, "" if apart else claimed, claimed))
+    head = ("leakage", "", "the adversary", "the DP claim")
+    if apart:
+        return Table(caption="Leakage about one record", head=head, rows=tuple(rows), left=2)
+    return Table(
+        caption="Leakage about one record",
+        head=("leakage", "", "about one record"),
+        rows=tuple(row[:3] for row in rows),
+        left=2,
     )
 
 
@@ -129,10 +145,10 @@ def _verdict(audit: AuditReport) -> str:
 
 
 def _learners(audit: AuditReport) -> tuple[str, ...]:
-    shown = list(audit.attacks[:1])
-    claim = audit.claim_lower
-    if claim is not None and audit.adversary is not Adversary.DP and audit.refuted:
-        shown += [attack for attack in audit.attacks[1:] if attack.lower == claim]
+    counted = [attack for attack in audit.attacks if not attack.computed][:1]
+    shown = counted if audit.worst is None or not audit.worst.computed else [*counted, audit.worst]
+    if audit.refuted and audit.claim_attack is not None and audit.claim_attack not in shown:
+        shown.append(audit.claim_attack)
     return tuple(_learner(attack) for attack in shown)
 
 
@@ -156,6 +172,12 @@ def audit_attack_page(attack: AuditAttack) -> Page:
 
 
 def _learner(attack: AuditAttack) -> str:
+    if attack.computed:
+        return (
+            f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. By the law of "
+            f"the mechanism that has probability {number(attack.shares[0])} where the record is {attack.concludes}, "
+            f"and {number(attack.shares[1])} where it is {attack.instead}: computed, not counted."
+        )
     return (
         f"Someone wants {attack.record} and knows {attack.knows}. They look whether {attack.event}. Where the record "
         f"is {attack.concludes} that happened in {number(attack.shares[0])} of the runs, where it is {attack.instead} "
@@ -167,31 +189,44 @@ def _learner(attack: AuditAttack) -> str:
 def audit_panels(report: dict[str, Any]) -> Panels:
     """Above, what is proved, known, bounded and claimed; below, the event that proves most, under both values."""
     title = f"{report['mechanism']}, {report['records']:,} records, adversary {report['adversary']}"
-    parts = [_leakage(report)]
-    if report["attacks"]:
-        parts.append(_event(report["attacks"][0], report["confidence"]))
+    claim, others = report["claim"], report["adversary"] != str(Adversary.DP)
+    knows = Adversary(report["adversary"]).knows
+    rows: list[tuple[str, float | None, BarKind]] = [
+        ("at most, by theory", report["upper"], "pale"),
+        ("exactly", report["exact"], "pale"),
+        ("at least, computed", report["lower"] if report["lower"] != report["counted"] else None, "pale"),
+        ("at least, by attack", report["counted"], "full"),
+    ]
+    tested: list[tuple[str, float | None, BarKind]] = [
+        ("claimed as DP", claim["dp_epsilon"], "hatched"),
+        ("at least, by attack", claim["lower"], "full"),
+    ]
+    if others:
+        parts = [_leakage(rows, knows)]
+        if claim["dp_epsilon"] is not None:
+            parts.append(_leakage(tested, Adversary.DP.knows))
+    else:
+        parts = [_leakage([*tested[:1], *rows], knows)]
+    counted = [attack for attack in report["attacks"] if not attack["computed"]]
+    if counted:
+        parts.append(_event(counted[0], report["confidence"]))
     return Panels(title=title, parts=tuple(parts), alt=f"{title}. {' '.join(part.alt for part in parts)}")
 
 
-def _leakage(report: dict[str, Any]) -> Chart:
-    rows: list[tuple[str, float | None, BarKind]] = [
-        ("claimed as DP", report["claim"]["dp_epsilon"], "hatched"),
-        ("at most, by theory", report["upper"], "pale"),
-        ("exactly", report["exact"], "pale"),
-        ("at least, by attack", report["lower"], "full"),
-    ]
+def _leakage(rows: list[tuple[str, float | None, BarKind]], knows: str) -> Chart:
     shown = [(name, value, kind) for name, value, kind in rows if value is not None]
     layers: list[Layer] = []
     for place, (_, value, kind) in enumerate(shown):
         layers.append(Bars(at=(place,), values=(value,), kind=kind))
         layers.append(Text(x=value, y=place, words=number(value), align="left", right=5))
     event_words = "; ".join(f"{name} {number(value)}" for name, value, _ in reversed(shown))
+    axis = f"leakage about one record to someone who knows {knows}"
     return Chart(
         title="",
-        x=Axis(name="leakage about one record", low=0.0, high=1.2 * max(value for _, value, _ in shown) or 1.0),
+        x=Axis(name=axis, low=0.0, high=1.2 * max(value for _, value, _ in shown) or 1.0),
         y=Axis(scale="names", names=tuple(name for name, _, _ in shown)),
         layers=tuple(layers),
-        alt=f"Leakage about one record: {event_words}.",
+        alt=f"{axis[0].upper()}{axis[1:]}: {event_words}.",
         height=1.0 + 0.42 * len(shown),
     )
 
