@@ -23,7 +23,7 @@ import pytest
 import pufferdp
 from pufferdp.apps.web import jobs, pictures
 from pufferdp.apps.web.charged import AnswerFolder
-from pufferdp.apps.web.jobs import Inputs
+from pufferdp.apps.web.inputs import Inputs
 from pufferdp.apps.web.worker import StoppedError, WorkerContext
 from pufferdp.apps.web.workers import Message, Worker
 from pufferdp.basics.progress import CHARGING

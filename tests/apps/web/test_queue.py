@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pufferdp.apps.web import queue, session
-from pufferdp.apps.web.jobs import Inputs
+from pufferdp.apps.web.inputs import Inputs
 from pufferdp.apps.web.queue import CHEAP, Costs, Turns
 from pufferdp.apps.web.session import Session, SessionModel
 from pufferdp.data.memory import MemoryFile
