@@ -49,7 +49,6 @@ def stream(
 ) -> dict[str, Any]:
     """What a stream leaks about the record of each step, or what a step may spend."""
     from pufferdp.assess.streams import StreamBudget, StreamReport, stream_budget, stream_leakage
-    from pufferdp.report.pages.assess import stream_chart
 
     if (losses is None) == (target is None):
         raise ParameterError("give either the loss of each step or the leakage that is allowed")
@@ -64,11 +63,7 @@ def stream(
         result = stream_leakage(
             believed, spent[0] if len(spent) == 1 else spent, length=length, adversary=adversary, progress=progress
         )
-    drawn = isinstance(result, StreamReport) and length is not None
-    return {
-        "page": pictures.page(result, theme),
-        "chart": pictures.vega(stream_chart(result.to_dict()), theme) if drawn else None,
-    }
+    return {"page": pictures.page(result, theme)}
 
 
 def audit(inputs: Inputs, progress: JobContext, *, model: str, theme: str, **arguments: Any) -> dict[str, Any]:

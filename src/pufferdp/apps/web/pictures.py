@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import number
@@ -76,12 +76,18 @@ def calendar(dataset: DataSet, theme: str) -> Specification:
     return vega(budget_calendar(dataset), theme)
 
 
-def page(result: object, theme: str) -> dict[str, Any]:
-    """What there is to say about a result, as the report has it: words, tables and figures, section by section."""
+UNREAD: Final = "; no data was read"
+
+
+def page(result: object, theme: str, *, read: bool = False) -> dict[str, Any]:
+    """What there is to say about a result, as the report has it: words, tables and figures, section by section.
+
+    With ``read`` it is the plan of data that was counted.
+    """
     subject = page_of(result)
     return {
         "title": subject.title,
-        "lead": subject.lead,
+        "lead": subject.lead.removesuffix(UNREAD) if read else subject.lead,
         "warnings": list(subject.warnings),
         "words": list(subject.words),
         "sections": [

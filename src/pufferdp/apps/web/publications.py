@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from pufferdp.apps.web import pictures
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics.errors import CertificateError
 from pufferdp.data.rewrite import key_columns
+from pufferdp.models.base import Lengths
 from pufferdp.publish.certificate import SERIES_SCHEMA
+
+
+class Planned(Protocol):
+    """A plan, of any kind."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
 
 
 def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
@@ -18,7 +26,7 @@ def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[s
 
     lengths, holes = inputs.read_lengths(progress, arguments)
     result = plan_table(inputs.model(arguments["model"]), lengths=lengths, holes=holes, **_table(arguments))
-    return {**result.to_dict(), **_lengths(lengths), "page": pictures.page(result, arguments["theme"])}
+    return _planned(result, lengths, arguments)
 
 
 def _table(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -32,8 +40,9 @@ def _table(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _lengths(lengths: Any) -> dict[str, Any]:
-    return {"lengths": [list(pair) for pair in lengths]}
+def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> dict[str, Any]:
+    page = pictures.page(result, arguments["theme"], read=arguments["data"] is not None)
+    return {**result.to_dict(), "lengths": [list(pair) for pair in lengths], "page": page}
 
 
 def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
@@ -70,7 +79,7 @@ def flip_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[st
         adversary=arguments["adversary"],
         optimise=arguments["optimise"],
     )
-    return {**result.to_dict(), **_lengths(lengths), "page": pictures.page(result, arguments["theme"])}
+    return _planned(result, lengths, arguments)
 
 
 def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
@@ -131,7 +140,7 @@ def flow_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[st
     lengths, _ = inputs.read_lengths(progress, arguments)
     believed = inputs.model(arguments["model"])
     result = plan_flow(believed, lengths=lengths, progress=progress, **_flow(arguments))
-    return {**result.to_dict(), **_lengths(lengths), "page": pictures.page(result, arguments["theme"])}
+    return _planned(result, lengths, arguments)
 
 
 def _flow(arguments: dict[str, Any]) -> dict[str, Any]:

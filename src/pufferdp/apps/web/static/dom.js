@@ -97,9 +97,8 @@ export function slider({ label, low, high, value, step = 0.01, log = false, hint
   });
   box.addEventListener("input", () => {
     const v = Number(box.value);
-    if (!(v > 0) && log) return;
-    node.value = v;
-    range.value = to(v);
+    node.value = v; // what is wrong with it is said beside it
+    if (v > 0 || !log) range.value = to(v);
     say(v);
     change(v);
   });

@@ -1,7 +1,7 @@
 // A stream that is released step by step: what it leaks about the record of each step, or what a step may spend.
 
 import { Latest } from "../calls.js";
-import { draw, theme } from "../charts.js";
+import { theme } from "../charts.js";
 import { busy, clear, codeBox, el, error, field, fieldError, note, select } from "../dom.js";
 import { showPage } from "../result.js";
 import { Source } from "../source.js";
@@ -20,7 +20,6 @@ export async function make(panel, shared) {
   const lossesField = field("DP ε of each step", losses, "One number for all steps, or one for each: 0.1,0.2,0.1", "epsilon|stream|the loss|losses");
   const targetField = field("Leakage that is allowed", target, undefined, "target");
   const answer = el("section", { className: "card answer", "aria-live": "polite" }, note("computing …"));
-  const chart = el("div", { className: "chart" });
   const code = codeBox();
   const source = new Source(shared, { models: true, change });
   const form = el(
@@ -48,9 +47,7 @@ export async function make(panel, shared) {
       const found = await latest.ask("stream", asked);
       if (!found) return;
       fieldError(form);
-      showPage(answer, found.page, chart);
-      clear(chart);
-      draw(chart, found.chart);
+      showPage(answer, found.page);
       code.show(found.commands);
     } catch (problem) {
       refuse(problem.message);
