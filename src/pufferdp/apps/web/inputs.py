@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.basics.errors import CertificateError
@@ -16,6 +17,9 @@ from pufferdp.models.files.json import model_from_dict
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import embedded_certificate, is_report, unwrapped
 from pufferdp.publish.reading import check_reading, read_exact
+
+KEPT_LOOKS: Final = 20
+"""Results that a process keeps for those who ask the same again. None of them holds an exact answer."""
 
 
 class JobContext(Protocol):
@@ -37,6 +41,18 @@ class Inputs:
     lengths: dict[str, tuple[Lengths, bool]] = field(default_factory=dict)
     """Chain lengths and whether records are missing, by how they were read: public, and the same for every epsilon."""
 
+    looks: OrderedDict[tuple[str, ...], dict[str, Any]] = field(default_factory=OrderedDict)
+    """What was seen or planned, by the job, the files and models, and what was asked: who asks again does not wait."""
+
+    def look(self, key: tuple[str, ...], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What the work comes to; it is done once while the files and models that the key names are here."""
+        if key not in self.looks:
+            self.looks[key] = work()
+            while len(self.looks) > KEPT_LOOKS:
+                self.looks.popitem(last=False)
+        self.looks.move_to_end(key)
+        return self.looks[key]
+
     def keep(self, key: str, thing: object) -> None:
         """Something that later jobs name by its key."""
         self.things[key] = thing
@@ -45,6 +61,8 @@ class Inputs:
         """Something that no job names any more, unless it is sent again."""
         self.things.pop(key, None)
         self.models.pop(key, None)
+        for look in [look for look in self.looks if key in look]:
+            del self.looks[look]
 
     def file(self, key: str) -> MemoryFile:
         """A file that the server sent before the job that names it."""

@@ -42,13 +42,18 @@ def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) 
 def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> dict[str, Any]:
     """What stands in a column: its distinct values, or the range of its numbers where they are many."""
     progress("looking at the column")
-    series = open_series(inputs.file(data), Layout(column=column, missing="hole"))
-    try:
-        span: tuple[float, float] | None = series.number_range()
-    except DataError:
-        span = None
-    states = series.found_states()
-    return {"states": list(states[:SHOWN]), "distinct": len(states), "range": None if span is None else list(span)}
+
+    def scan() -> dict[str, Any]:
+        series = open_series(inputs.file(data), Layout(column=column, missing="hole"))
+        try:
+            span: tuple[float, float] | None = series.number_range()
+        except DataError:
+            span = None
+        states = series.found_states()
+        listed = None if span is None else list(span)
+        return {"states": list(states[:SHOWN]), "distinct": len(states), "range": listed}
+
+    return inputs.look(("values", data, column), scan)
 
 
 def model(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
@@ -105,7 +110,12 @@ def _quick() -> list[str]:
 
 
 def plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
-    """Every mechanism; those that take long come later."""
+    """Every mechanism; those that take long come later. Who asks the same again is answered at once."""
+    key = ("plan", str(arguments["data"]), arguments["model"], json.dumps(arguments, sort_keys=True))
+    return inputs.look(key, lambda: _plan(inputs, progress, arguments))
+
+
+def _plan(inputs: Inputs, progress: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
     problem = _problem(inputs, progress, arguments)
     quick = plan_problem(problem, progress=progress, only=_quick())
     waiting = [m.name for m in MECHANISMS if m.name in SLOW and m.tried(problem)]
@@ -165,11 +175,15 @@ def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, colum
     believed = inputs.model(model)
     if not believed.needs_length or believed.real_valued:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
-    layout, coding = Layout(column=column, missing="hole"), coding_of(believed)
-    file = inputs.file(data)
-    open_series(file, layout).counts(coding)  # refuses what is no state, with the place
-    codes = row_codes(file, layout, coding)
-    return {"rows": len(codes), "codes": codes[:SHOWN].tolist(), "labels": list(coding.labels)}
+
+    def scan() -> dict[str, Any]:
+        layout, coding = Layout(column=column, missing="hole"), coding_of(believed)
+        file = inputs.file(data)
+        open_series(file, layout).counts(coding)  # refuses what is no state, with the place
+        codes = row_codes(file, layout, coding)
+        return {"rows": len(codes), "codes": codes[:SHOWN].tolist(), "labels": list(coding.labels)}
+
+    return inputs.look(("series", data, model, column), scan)
 
 
 def design(

@@ -67,7 +67,7 @@ export async function make(panel, shared) {
       const numbers = chosen().some(({ key }) => ["sum", "mean", "median", "quantile", "min", "max"].includes(key));
       clip.hidden = !numbers || Boolean(source.model?.numbers);
       for (const { box, share, more } of boxes) {
-        share.disabled = !box.checked || chosen().length < 2;
+        share.hidden = !box.checked || chosen().length < 2;
         if (more) more.hidden = !box.checked;
       }
       period.disabled = Boolean(source.file) && !source.order.value;
