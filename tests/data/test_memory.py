@@ -76,7 +76,7 @@ def test_elsewhere_the_file_is_gone_when_it_was_read(tmp_path: Path, monkeypatch
 
 def test_what_is_no_table_is_refused() -> None:
     for name, content, words in (
-        ("a.parquet", b"PAR1", "must end in"),
+        ("a.sqlite", b"SQLite", "must end in"),
         ("a.csv", b" \n", "is empty"),
         ("a.csv", b"a,b\n1,2,3\n", "does not split"),
     ):

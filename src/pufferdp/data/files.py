@@ -137,22 +137,36 @@ def open_files(path: Path, columns: Columns) -> duckdb.DuckDBPyRelation:
 def open_memory(source: MemoryFile, columns: Columns) -> duckdb.DuckDBPyRelation:
     """The columns of a file held in memory under the names of their roles."""
     with source.parts() as parts:
-        connection = connect()
-        check_columns(_column_names(connection, csv_scan(parts), parts), columns)
-        return _load_csv(connection, parts, columns)
+        connection, scan = connect(), plain_scan(parts)
+        check_columns(_column_names(connection, scan, parts), columns)
+        if parts.text:
+            return _load_csv(connection, parts, columns)
+        with reading(repr(parts.name)):  # at once: the bytes are there only while the block runs
+            connection.execute(f"CREATE TEMP TABLE series AS SELECT {picked_columns(columns)} FROM {scan}")
+            return connection.table("series")
+
+
+def plain_scan(parts: Parts) -> str:
+    """The SQL that reads files with the types they have."""
+    return csv_scan(parts) if parts.text else parquet_scan(parts, {})
+
+
+def text_scan(parts: Parts) -> str:
+    """The SQL that reads files as they are written: every cell of a text file is text."""
+    return csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
 
 
 def memory_columns(source: MemoryFile) -> list[str]:
     """The header of a file held in memory; refuses what is no table."""
     with source.parts() as parts, connect() as connection:
-        return _column_names(connection, csv_scan(parts), parts)
+        return _column_names(connection, plain_scan(parts), parts)
 
 
 def file_columns(path: Path) -> list[str]:
     """The columns of a file, a folder or a pattern."""
     parts = find_parts(path)
     with connect() as connection:
-        return _column_names(connection, csv_scan(parts) if parts.text else parquet_scan(parts, {}), parts)
+        return _column_names(connection, plain_scan(parts), parts)
 
 
 def load_files(path: Path, columns: Columns) -> duckdb.DuckDBPyConnection:

@@ -1,4 +1,4 @@
-"""A text file that is held in memory: read as the file would be, written again as text, never kept on a disk."""
+"""A file that is held in memory: read as the file would be, written again as text, never kept on a disk."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch
 from pufferdp.data.parts import Parts
 
-ENDINGS: Final = (".csv", ".tsv", ".txt")
+PARQUET: Final = ".parquet"
+ENDINGS: Final = (".csv", ".tsv", ".txt", PARQUET)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MemoryFile:
-    """The name and the bytes of a .csv, .tsv or .txt file. Goes wherever a frame goes."""
+    """The name and the bytes of a .csv, .tsv, .txt or .parquet file. Goes wherever a frame goes."""
 
     name: str
     content: bytes
@@ -40,25 +41,27 @@ class MemoryFile:
 
         Elsewhere DuckDB needs a file; it is readable by its owner alone and gone when the block ends.
         """
-        tabs = self.name.lower().endswith(".tsv")
+        text, tabs = not self.name.lower().endswith(PARQUET), self.name.lower().endswith(".tsv")
         if sys.platform == "linux":
             handle = os.memfd_create("pufferdp")
             try:
                 with os.fdopen(os.dup(handle), "wb") as out:
                     out.write(self.content)
-                yield Parts(name=self.name, paths=(f"/proc/self/fd/{handle}",), text=True, tabs=tabs)
+                yield Parts(name=self.name, paths=(f"/proc/self/fd/{handle}",), text=text, tabs=tabs)
             finally:
                 os.close(handle)
         else:
             with scratch() as folder:
                 path = folder / "upload"
                 path.write_bytes(self.content)
-                yield Parts(name=self.name, paths=(str(path),), text=True, tabs=tabs)
+                yield Parts(name=self.name, paths=(str(path),), text=text, tabs=tabs)
 
     def written(self, header: list[str], rows: Iterator[tuple[object, ...]]) -> MemoryFile:
-        """A file of this name with other rows; None becomes an empty field, which reads as missing again."""
+        """A text file of this name with other rows; None becomes an empty field, which reads as missing again."""
         text = io.StringIO()
         out = csv.writer(text, delimiter="\t" if self.name.lower().endswith(".tsv") else ",", lineterminator="\n")
         out.writerow(header)
         out.writerows(rows)
-        return MemoryFile(self.name, text.getvalue().encode())
+        stem, ending = os.path.splitext(self.name)
+        name = f"{stem}.csv" if ending.lower() == PARQUET else self.name
+        return MemoryFile(name, text.getvalue().encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import connect, reading
 from pufferdp.data.layout import Coding, Columns, Layout, check_columns, columns_of, refuse_pair
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.parts import csv_scan, find_parts, identifier, literal, parquet_scan
+from pufferdp.data.parts import find_parts, identifier, literal
 from pufferdp.data.series import Series
 from pufferdp.data.sources import Frame, Source, integers, open_source
 from pufferdp.data.tables import Table, open_table, table_of
@@ -263,12 +264,11 @@ def key_columns(source: Source, names: Sequence[str]) -> dict[str, list[str | No
     """Some columns of a file or a frame as text, in the order of its rows."""
     if not names:
         return {}
-    if isinstance(source, (str, os.PathLike)):
-        parts, connection = find_parts(Path(source)), files.connect()
-        scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
+    if isinstance(source, (str, os.PathLike, MemoryFile)):
+        found = source.parts() if isinstance(source, MemoryFile) else nullcontext(find_parts(Path(source)))
         picked = ", ".join(f"CAST({identifier(name)} AS VARCHAR)" for name in names)
-        with files.reading():
-            cells = connection.execute(f"SELECT {picked} FROM {scan}").fetchall()
+        with files.reading(), found as parts, files.connect() as connection:
+            cells = connection.execute(f"SELECT {picked} FROM {files.text_scan(parts)}").fetchall()
         return {name: [row[n] for row in cells] for n, name in enumerate(names)}
     frame: Any = nw.from_native(source)
     frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
@@ -285,7 +285,7 @@ def rewrite_file(
 ) -> None:
     """Copy some columns of a file, with the mark for the values of one of them in these rows."""
     parts, connection = find_parts(Path(source)), files.connect()
-    scan = csv_scan(parts)[:-1] + ", all_varchar = true)" if parts.text else parquet_scan(parts, {})
+    scan = files.text_scan(parts)
     # NULL is written as an empty field, which reads as missing again.
     with files.reading():
         _copy(connection, _query(connection, scan, column, spans, mark, columns), Path(out))
@@ -311,8 +311,7 @@ def _rewrite_memory(
     source: MemoryFile, column: str, spans: Sequence[Span], mark: str, columns: Sequence[str]
 ) -> MemoryFile:
     with source.parts() as parts, files.connect() as connection:
-        scan = csv_scan(parts)[:-1] + ", all_varchar = true)"
-        result = connection.execute(_query(connection, scan, column, spans, mark, columns))
+        result = connection.execute(_query(connection, files.text_scan(parts), column, spans, mark, columns))
         return source.written([name for name, *_ in result.description or ()], iter(result.fetchall()))
 
 

@@ -23,7 +23,7 @@ import pytest
 import pufferdp
 from pufferdp.apps.web import jobs, pictures
 from pufferdp.apps.web.charged import AnswerFolder
-from pufferdp.apps.web.jobs import Inputs
+from pufferdp.apps.web.inputs import Inputs
 from pufferdp.apps.web.worker import StoppedError, WorkerContext
 from pufferdp.apps.web.workers import Message, Worker
 from pufferdp.basics.progress import CHARGING
@@ -56,6 +56,11 @@ def arguments(job: str, books: Path) -> dict[str, Any]:
     common |= {"ledger": str(books), "dataset": "week"}
     if job == "redact":
         return common | {"column": "activity", "private": [500]}
+    if job == "table":
+        asked = {"queries": ["histogram", "mean"], "per": ["day"], "split": None, "clip": None}
+        return common | asked | {"reading": READING}
+    if job == "flip":
+        return common | {"reading": READING, "optimise": False}
     return common | {"reading": READING, "id": None, "query": "histogram", "clip": None, "mechanism": "curve-tight"}
 
 
@@ -74,6 +79,8 @@ def check_kept(books: Path, job: str) -> None:
         content = json.loads(file.read_text())
         assert pufferdp.verify(content["certificate"]).valid
         assert file.name == f"books.db-week-row-{content['certificate']['ledger']['position']}.json"
+        if job == "flip":
+            assert len(file.with_suffix(".csv").read_text().splitlines()) == len(WEEK.content.splitlines())
         if job == "redact":
             series = file.with_suffix(".csv").read_text().splitlines()
             assert series[500] == "*"  # no column but the one that was named comes out
@@ -105,7 +112,7 @@ def inputs() -> Inputs:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", ["release", "redact"])
+@pytest.mark.parametrize("job", ["release", "redact", "table", "flip"])
 def test_a_job_that_is_stopped_at_any_step(job: str, books: Path, tmp_path: Path) -> None:
     """Before the charge nothing is charged. After it the job ends with its answer, which is on disk too."""
     whole = Stopping("never")

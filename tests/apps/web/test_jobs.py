@@ -29,7 +29,7 @@ WEEK = {"model": "wearer", "data": "week", "reading": READING, "query": "histogr
         ("a.csv", b"\x00\x01\x02\xff\xfe" * 100, "could not be read"),
         ("a.csv", b"a,b\n1,2,3,4\n", "does not split into columns"),
         ("a.csv", "a\nmäßig\n".encode("latin-1"), "UTF-8"),
-        ("a.parquet", b"PAR1", "must end in"),
+        ("a.parquet", b"PAR1", "not a complete Parquet file"),
         ("a.csv.gz", b"\x1f\x8b", "must end in"),
     ],
 )  # fmt: skip
@@ -170,7 +170,8 @@ def follow(script: dict[str, str], run: Run) -> list[str]:  # noqa: F811
         result = run(*words[1:])
         assert result.code == 0, (line, result.err)
         printed.append(result.out)
-    Path("redacted.csv").unlink(missing_ok=True)  # the Python is for those who have not run the commands
+    for name in ("redacted.csv", "flipped.csv"):
+        Path(name).unlink(missing_ok=True)  # the Python is for those who have not run the commands
     exec(script["python"], {})
     return printed
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 
 import pytest
 
-from pufferdp.apps.web import queue, session
-from pufferdp.apps.web.jobs import Inputs
+from pufferdp.apps.web import jobs, queue, session
+from pufferdp.apps.web.inputs import Inputs
 from pufferdp.apps.web.queue import CHEAP, Costs, Turns
 from pufferdp.apps.web.session import Session, SessionModel
+from pufferdp.apps.web.worker import WorkerContext
 from pufferdp.data.memory import MemoryFile
 
 
@@ -103,3 +105,22 @@ def test_inputs_forget() -> None:
     inputs.forget("a")
     inputs.forget("never there")
     assert list(inputs.things) == list(inputs.models) == ["b"]
+
+
+def test_the_same_question_of_a_file_is_scanned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred ask what stands in a column: one scan; another after the file was forgotten and sent again."""
+    scans = list[str]()
+    scanned = jobs.open_series
+    monkeypatch.setattr(jobs, "open_series", lambda *given, **more: (scans.append("scan"), scanned(*given, **more))[1])
+    inputs = Inputs()
+    inputs.keep("a", MemoryFile("a.csv", b"state,n\nx,1\ny,2\n"))
+    context = WorkerContext(io.BytesIO())
+    seen = [jobs.values(inputs, context, data="a", column="state") for _ in range(100)]
+    assert len(scans) == 1 and all(said == seen[0] for said in seen)
+    assert seen[0]["states"] == ["x", "y"]
+    jobs.values(inputs, context, data="a", column="n")
+    assert len(scans) == 2
+    inputs.forget("a")
+    inputs.keep("a", MemoryFile("a.csv", b"state\nz\n"))
+    assert jobs.values(inputs, context, data="a", column="state")["states"] == ["z"]
+    assert len(inputs.looks) == 1

@@ -123,7 +123,10 @@ def test_who_does_not_listen_does_not_hold_a_worker(monkeypatch: pytest.MonkeyPa
 
 
 def test_two_hundred_questions_at_once(tmp_path: Path) -> None:
-    """All are answered. Forty designs of a redaction take longest; the 160 others are answered before half of them."""
+    """All are answered. Forty designs of a redaction take longest; the 160 others are answered before half of them.
+
+    The others are four questions, forty times each: they end together, not long after the half of all.
+    """
 
     async def go(url: str) -> list[float]:
         async with httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=300)) as client:
@@ -143,6 +146,7 @@ def test_two_hundred_questions_at_once(tmp_path: Path) -> None:
     cheap = [t for n, t in enumerate(times) if n % len(QUESTIONS)]
     print(f"median {statistics.median(times):.1f} s; cheap {max(cheap):.1f} s, dear {max(dear):.1f} s at most")
     assert max(cheap) < dear[len(dear) // 2]
+    assert max(cheap) < 2 * statistics.median(times)  # measured: 6.8 s and 5.7 s, with ten others at work
 
 
 QUESTIONS = [

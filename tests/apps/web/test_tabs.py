@@ -1,4 +1,4 @@
-"""The four tabs in a browser: with the mouse, by keyboard alone, in light and dark, and never a request to elsewhere.
+"""The tabs in a browser: with the mouse, by keyboard alone, in light and dark, and never a request to elsewhere.
 
 Screenshots go to the folder PUFFERDP_SCREENSHOTS.
 """
@@ -16,7 +16,8 @@ import pufferdp
 from pufferdp.basics.words import up_to
 from tests.apps.web.conftest import DEMO, Served
 
-TABS = ("plan", "leakage", "redact", "ledger")
+TABS = ("plan", "tables", "redact", "flips", "flows", "leakage", "streams", "audit", "ledger")
+FIRST = {"plan": "tr.best", "ledger": ".account", "tables": ".shown table", "audit": "button.main"}
 EVIL = '<img src=x onerror="window.pwned=1">'
 
 
@@ -51,8 +52,7 @@ def page(context: Any, served: Served) -> Iterator[Any]:
 def enter(page: Any, tab: str) -> None:
     """Go into a tab and wait for what it shows first."""
     page.click(f"#tab-{tab}")
-    first = {"plan": "tr.best", "leakage": ".chart svg", "redact": ".chart svg", "ledger": ".account"}
-    page.wait_for_selector(f"#{tab} {first[tab]}")
+    page.wait_for_selector(f"#{tab} {FIRST.get(tab, '.chart svg')}")
 
 
 def said(page: Any, tab: str) -> str:
@@ -231,14 +231,31 @@ def test_everything_by_keyboard(page: Any) -> None:
     page.wait_for_selector("#plan .downloads")
     page.focus("#tab-plan")
     page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#tables .shown table")
+    tab_to("it.id === 'question-mean'")
+    page.keyboard.press("Space")
+    page.wait_for_function("() => document.querySelector('#tables .shown').innerText.includes('mean')")
+    tab_to("it.textContent === 'Release the table'")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#tables .downloads")
+    for tab, ready in (
+        ("tables", "#redact .chart svg"),
+        ("redact", "#flips .chart svg"),
+        ("flips", "#flows .chart svg"),
+    ):
+        page.focus(f"#tab-{tab}")
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(ready)
+    page.focus("#tab-flows")
+    page.keyboard.press("ArrowRight")
     page.wait_for_selector("#leakage .chart svg")
     before = said(page, "leakage")
     tab_to("it.type === 'range'")
     page.keyboard.press("ArrowLeft")
     page.wait_for_function("before => document.querySelector('#leakage .headline').innerText !== before", arg=before)
-    page.focus("#tab-leakage")
-    page.keyboard.press("ArrowRight")
+    page.click("#tab-redact")
     page.wait_for_selector("#redact .chart svg")
+    page.focus("#tab-redact")
     tab_to("it.role === 'listbox'")
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -268,11 +285,21 @@ def test_names_with_html_stay_names(page: Any) -> None:
     assert found == [None, 0]
 
 
-def test_errors_are_words(page: Any) -> None:
+def test_errors_are_words_where_one_looks(page: Any) -> None:
     give(page, "plan", "empty.csv", b"")
-    page.wait_for_selector("#plan fieldset .error")
+    page.wait_for_selector("#plan fieldset:first-of-type .drop + div .error")  # below the file that was chosen
     assert "is empty" in page.inner_text("#plan fieldset .error")
-    assert said(page, "plan").startswith("Yes.")  # what was there before still stands
+    assert page.is_disabled("#plan button.main")  # nothing of the file before is released by mistake
+    page.get_by_text("Go on with week.csv").click()
+    page.wait_for_selector("#plan button.main:enabled")
+    assert page.locator("#plan .error").count() == 0
+    page.locator("#plan .bar input[type=number]").fill("-1")
+    page.wait_for_selector("#plan .field .error")
+    assert page.get_attribute("#plan .bar input[type=number]", "aria-invalid") == "true"
+    assert page.is_disabled("#plan button.main")
+    page.locator("#plan .bar input[type=number]").fill("1")
+    page.wait_for_selector("#plan button.main:enabled")
+    assert page.locator("#plan .field .error").count() == 0
     give(page, "plan", "numbers.csv", b"v\n" + b"\n".join(b"%d" % (n * 7 % 50) for n in range(50)))
     told = "() => document.querySelector('#plan').innerText.includes('50 different numbers from 0 to 49')"
     page.wait_for_function(told)
@@ -296,29 +323,108 @@ def test_long_work_can_be_cancelled(page: Any) -> None:
     page.wait_for_selector("#plan .downloads")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page: Any, scheme: str, pictures: Path) -> None:
+SIZES = [(1280, 800, "light"), (1280, 800, "dark"), (390, 844, "light"), (390, 844, "dark"), (640, 450, "light")]
+
+
+@pytest.mark.parametrize(("width", "height", "scheme"), SIZES)
+def test_every_room_fits_and_axe_finds_nothing(page: Any, width: int, height: int, scheme: str, pictures: Path) -> None:
+    """On a desk and on a telephone, in light and dark; half a window is what a zoom of 200 % leaves."""
     sync_playwright = pytest.importorskip("axe_playwright_python.sync_playwright")
+    axe = sync_playwright.Axe()
+    page.set_viewport_size({"width": width, "height": height})
     page.emulate_media(color_scheme=scheme)
+    rows = page.evaluate("[...document.querySelectorAll('[role=tab]')].map((tab) => tab.offsetTop)")
+    assert len(set(rows)) == 1  # the room buttons stand in one row
     for tab in TABS:
         enter(page, tab)
         for closed in page.locator(f"#{tab} details").all():
             closed.evaluate("it => it.open = true")
-        page.wait_for_timeout(200)
-        found = sync_playwright.Axe().run(page).response["violations"]
-        assert [(one["id"], [n["target"] for n in one["nodes"]][:3]) for one in found] == [], tab
-        page.screenshot(path=pictures / f"{tab}-{scheme}.png", full_page=True)
-
-
-def test_it_fits_at_twice_the_size(page: Any, pictures: Path) -> None:
-    """A window of half the width is what a zoom of 200 % leaves."""
-    page.set_viewport_size({"width": 640, "height": 450})
-    for tab in TABS:
-        enter(page, tab)
         page.wait_for_timeout(100)
         wide, inner = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= inner, tab
-        page.screenshot(path=pictures / f"{tab}-zoomed.png", full_page=True)
+        assert page.evaluate(CUT_OFF, tab) == [], tab
+        where = None if tab == "plan" else {"include": [f"#{tab}"]}  # the frame of the page once
+        options = {"resultTypes": ["violations"]}
+        found = axe.run(page, context=where, options=options).response["violations"]
+        assert [(one["id"], [n["target"] for n in one["nodes"]][:3]) for one in found] == [], tab
+        page.screenshot(path=pictures / f"{tab}-{width}-{scheme}.png", full_page=True)
+
+
+CUT_OFF = """(tab) => {
+  const over = (node) => ["auto", "scroll"].includes(getComputedStyle(node).overflowX);
+  const scrolls = (node) => node && (over(node) || scrolls(node.parentElement));
+  return [...document.querySelectorAll(`#${tab} *`)]
+    .filter((node) => node.checkVisibility() && !node.closest(".unseen") && !scrolls(node.parentElement))
+    .filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+    .map((node) => node.outerHTML.slice(0, 80));
+}"""
+"""What sticks out of the window on the right and cannot be scrolled to."""
+
+
+def test_a_table_is_released_and_charged(page: Any, served: Served, pictures: Path) -> None:
+    enter(page, "tables")
+    page.check("#question-transitions")
+    page.get_by_label("share of: How often each state occurs").fill("3")
+    page.keyboard.press("Tab")
+    page.wait_for_function("() => document.querySelector('#tables .shown').innerText.includes('75 %')")
+    page.locator("#tables").get_by_label("Charge it to").select_option("ward")
+    page.click("#tables button.main")
+    page.wait_for_selector("#tables .downloads")
+    assert "Charged to ward" in page.inner_text("#tables .charged")
+    assert str(served.ledger.parent) in page.inner_text("#tables .kept")
+    page.wait_for_selector("#tables figure svg")
+    page.screenshot(path=pictures / "tables-released.png")
+    with page.expect_download() as held:
+        page.click("#tables .downloads a:has-text('Table (CSV)')")
+    assert len(Path(held.value.path()).read_text().splitlines()) == 8
+
+
+def test_a_series_is_flipped_and_estimated(page: Any, pictures: Path) -> None:
+    enter(page, "flips")
+    page.click("#flips button.main")
+    page.get_by_text("Estimate the true shares from it").click()
+    page.wait_for_selector("#flips .tells > section:last-child .downloads")
+    assert "2,016 records" in page.inner_text("#flips .tells > section:last-child")
+    give(page, "flips", "c.json", b"{}", 3)
+    page.wait_for_selector("#flips .tells > section:last-child .error")
+    page.screenshot(path=pictures / "flips-estimated.png", full_page=True)
+
+
+def test_a_mechanism_is_attacked(page: Any, pictures: Path) -> None:
+    enter(page, "audit")
+    page.locator("#audit").get_by_label("DP ε that it claims").fill("-1")
+    page.click("#audit button.main")
+    page.wait_for_selector("#audit .field .error")
+    page.locator("#audit").get_by_label("DP ε that it claims").fill("1")
+    page.click("#audit button.main")
+    page.wait_for_selector("#audit .downloads")
+    assert "at least" in page.inner_text("#audit .shown")
+    page.screenshot(path=pictures / "audit-done.png", full_page=True)
+
+
+def test_times_can_be_hidden(page: Any) -> None:
+    enter(page, "redact")
+    page.get_by_label("Hide these times, too").fill("2024-01-01 00:10..2024-01-01 00:20")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#record-4.private")
+    assert "row 3, 4, 5, 100" in page.inner_text("#redact")
+    page.get_by_label("Hide these times, too").fill("1999-01-01")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#redact .field .error")
+    assert page.is_disabled("#redact button.main")
+
+
+def test_a_model_of_ones_own_is_in_every_room(page: Any) -> None:
+    model = b'{"type": "markov_chain", "transition": [[0.6, 0.4], [0.3, 0.7]], "states": ["low", "high"]}'
+    page.click("#plan summary:has-text('Use a model file')")
+    give(page, "plan", "mine.json", model, 1)
+    page.wait_for_selector("#plan option:has-text('mine.json')", state="attached")
+    for tab in [tab for tab in TABS if tab != "ledger"]:
+        page.click(f"#tab-{tab}")
+        page.wait_for_selector(f"#{tab} option:has-text('mine.json')", state="attached")
+    page.click("#tab-leakage")
+    page.locator("#leakage").get_by_label("Model", exact=True).select_option(label="mine.json")
+    page.wait_for_function("() => document.querySelector('#leakage .code').textContent.includes('mine.json')")
 
 
 def test_the_certificate_is_the_one_that_verifies(page: Any) -> None:

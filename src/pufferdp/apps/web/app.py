@@ -43,6 +43,10 @@ KINDS: Final = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
+CHARGED: Final = ("release", "redact", "table", "flip", "flow")
+"""Work that a ledger is charged for."""
+NAMED: Final = ("data", "model", "certificate")
+"""What a request names by its key."""
 Finish = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -97,6 +101,15 @@ JOBS: Final = {
     "series": Job(requests.SeriesRequest, lambda workers: workers.work),
     "design": Job(requests.DesignRequest, lambda workers: workers.side),
     "redact": Job(requests.RedactRequest, lambda workers: workers.work),
+    "table_plan": Job(requests.TablePlanRequest, lambda workers: workers.plan),
+    "table": Job(requests.TableRequest, lambda workers: workers.work),
+    "flip_plan": Job(requests.FlipPlanRequest, lambda workers: workers.plan),
+    "flip": Job(requests.FlipRequest, lambda workers: workers.work),
+    "estimate": Job(requests.EstimateRequest, lambda workers: workers.work),
+    "flow_plan": Job(requests.FlowPlanRequest, lambda workers: workers.plan),
+    "flow": Job(requests.FlowRequest, lambda workers: workers.work),
+    "stream": Job(requests.StreamRequest, lambda workers: workers.side),
+    "audit": Job(requests.AuditRequest, lambda workers: workers.side),
     "ledger": Job(requests.LedgerRequest, lambda workers: workers.work),
     "ledger_verify": Job(requests.LedgerRequest, lambda workers: workers.work),
 }
@@ -141,7 +154,7 @@ class Page:
     async def upload(self, request: Request) -> Response:
         """A file: data, a model, or a certificate to verify. Counted while it comes, kept in memory."""
         what, name = request.path_params["what"], _base_name(request.query_params.get("name", ""))
-        if what not in ("data", "model", "verify") or not name:
+        if what not in ("data", "model", "verify", "certificate") or not name:
             return _not_found(request, KeyError(what))
         content = await _body(request, LARGEST)
         if content is None:
@@ -154,6 +167,10 @@ class Page:
         if what == "model":
             return self._job_lines(
                 self.workers.work, "model", arguments, {}, lambda result: self._keep_model(name, result, None)
+            )
+        if what == "certificate":
+            return self._job_lines(
+                self.workers.work, what, arguments, {}, lambda result: self._keep_certificate(name, result)
             )
         try:
             file = MemoryFile(name, content)
@@ -177,7 +194,7 @@ class Page:
             return JSONResponse({"error": "The request is too large."}, 413)
         try:
             arguments = JOBS[name].request.model_validate_json(body).to_dict()
-            keys = {key: arguments[key] for key in ("data", "model") if arguments.get(key) is not None}
+            keys = {key: arguments[key] for key in NAMED if arguments.get(key) is not None}
             needs = self.session.needs(**keys)
             if arguments.get("data") is not None and "reading" in arguments and arguments["reading"] is None:
                 raise DataError("the column is missing; choose the column with states or numbers")
@@ -190,7 +207,7 @@ class Page:
 
     def _with_ledger(self, job: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """What the server adds to a request: the ledger's place is never the page's to choose."""
-        if job in ("release", "redact"):
+        if job in CHARGED:
             return arguments | {"ledger": self.ledger if arguments["dataset"] is not None else None}
         if job == "ledger" or job == "ledger_verify":
             if self.ledger is None:
@@ -209,44 +226,40 @@ class Page:
         def fitted(result: dict[str, Any]) -> dict[str, Any]:
             return self._keep_model("model.json", result, {**arguments, "source": data})
 
-        def planned(result: dict[str, Any]) -> dict[str, Any]:
-            assert model is not None
-            return {
-                **result,
-                "commands": commands.plan({"ledger": self.ledger, **arguments}, model, data, result["lengths"]),
-            }
-
         def released(result: dict[str, Any]) -> dict[str, Any]:
             whole = {k: result[k] for k in ("answer", "intervals", "estimate", "denoised", "labels", "certificate")}
             # As text, too: a script would write 1.0 as 1, and the hash is over what is written.
             result["written"] = _json(result["certificate"])
             return _with_downloads(session, result, {"release.json": _json(whole), "report.html": result["report"]})
 
-        def designed(result: dict[str, Any]) -> dict[str, Any]:
-            assert model is not None
-            return {
-                **result,
-                "commands": commands.redaction(
-                    {"ledger": self.ledger, **arguments}, model, data, arguments.get("column")
-                ),
-            }
-
         def redacted(result: dict[str, Any]) -> dict[str, Any]:
             file = result.pop("file")
             made = {f"redacted-{_base_name(file.name)}": file.content.decode(), "report.html": result["report"]}
-            return _with_downloads(
-                session, designed(result), {**made, "certificate.json": _json(result["certificate"])}
-            )
+            return _with_downloads(session, result, {**made, "certificate.json": _json(result["certificate"])})
 
-        finishers: Mapping[str, Finish] = {
-            "fit": fitted,
-            "plan": planned,
-            "release": released,
-            "leakage": lambda result: {**result, "commands": commands.leakage(arguments)},
-            "design": designed,
-            "redact": redacted,
-        }
-        return finishers.get(job, lambda result: result)
+        def flipped(result: dict[str, Any]) -> dict[str, Any]:
+            file = result.pop("file")
+            series = session.keep_file(MemoryFile(f"flipped-{_base_name(file.name)}", file.content))
+            certificate = session.keep_certificate(SessionModel("certificate.json", result["certificate"]))
+            return {**result, "flipped": {"data": series, "certificate": certificate}}
+
+        finishers: Mapping[str, Finish] = {"fit": fitted, "release": released, "redact": redacted, "flip": flipped}
+        finish: Finish = finishers.get(job, lambda result: result)
+
+        def finished(result: dict[str, Any]) -> dict[str, Any]:
+            result = finish(result)
+            if job in commands.SCRIPTS:
+                place = {"ledger": self.ledger, **arguments}
+                result["commands"] = commands.SCRIPTS[job](place, model, data, result.get("lengths", ()))
+            if "files" in result:
+                files = {name: _text(content) for name, content in result.pop("files").items()}
+                result = _with_downloads(session, result, files)
+            return result
+
+        return finished
+
+    def _keep_certificate(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
+        return {"key": self.session.keep_certificate(SessionModel(name, result["certificate"])), "name": name}
 
     def _keep_model(self, name: str, result: dict[str, Any], fit: dict[str, Any] | None) -> dict[str, Any]:
         key = self.session.keep_model(SessionModel(name, result["model"], fit))
@@ -363,6 +376,13 @@ def _with_downloads(session: Session, result: dict[str, Any], made: dict[str, st
         if text
     }
     return {**result, "made": {"key": session.keep_downloads(downloads), "names": list(downloads)}}
+
+
+def _text(content: object) -> str:
+    """What is downloaded: a file as it is, a text as it is, anything else as JSON."""
+    if isinstance(content, MemoryFile):
+        return content.content.decode()
+    return content if isinstance(content, str) else _json(content)
 
 
 def _json(content: object) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pufferdp.apps.web.session import SessionModel
+from pufferdp.publish.answers.queries import asks_table
 
 TOUR: Final = "pufferdp-demo"
 """Folder that the demo writes, with the bundled example in it."""
@@ -16,6 +17,11 @@ CHAINS: Final = ("markov_chain", "markov_class", "binary_interval", "markov_inte
 WIDTH: Final = 88
 MOST_CHAINS: Final = 500
 """More chains than this are not listed one by one."""
+
+
+Request = dict[str, Any]
+Given = SessionModel | None
+Chains = Sequence[Sequence[int]]
 
 
 @dataclass
@@ -49,21 +55,16 @@ class Script:
         self.python.append(line)
 
 
-def plan(
-    request: dict[str, Any], model: SessionModel, data: str | None, lengths: Sequence[Sequence[int]]
-) -> dict[str, str]:
+def plan(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for planning shows: plan, and with data release and verify."""
     script = Script()
+    assert model is not None
     place, source = _model(script, model, data), data
     size = _size(request, model, lengths)
     clip = tuple(request["clip"]) if request["clip"] else None
     promise = {"epsilon": request["epsilon"], "adversary": _adversary(request)}
-    if "lengths" in size and len(size["lengths"]) > MOST_CHAINS:
-        script.shell.append("# plan would need the length of every chain here; release counts them itself")
-        script.python.append("# plan would need the length of every chain here; release counts them itself")
-    else:
-        listed = {name: ",".join(map(str, v)) if isinstance(v, list) else v for name, v in size.items()}
-        script.run("plan", place, query=request["query"], **listed, clip=clip, **promise)
+    if _fits(script, size):
+        script.run("plan", place, query=request["query"], **_listed(size), clip=clip, **promise)
         script.call("plan = ", "plan", "model", repr(request["query"]), **size, clip=clip, **promise)
         script.python.append("print(plan)")
     if source is not None:
@@ -71,31 +72,156 @@ def plan(
     return script.to_dict()
 
 
-def _release(script: Script, request: dict[str, Any], place: str, source: str) -> None:
-    reading = {k: v for k, v in request["reading"].items() if not (k == "missing" and v == "refuse")}
+def _fits(script: Script, size: dict[str, Any]) -> bool:
+    """Whether the chains can be listed; otherwise the script says why there is no plan."""
+    if "lengths" not in size or len(size["lengths"]) <= MOST_CHAINS:
+        return True
+    for lines in (script.shell, script.python):
+        lines.append("# plan would need the length of every chain here; release counts them itself")
+    return False
+
+
+def _listed(size: dict[str, Any]) -> dict[str, Any]:
+    return {name: ",".join(map(str, v)) if isinstance(v, list) else v for name, v in size.items()}
+
+
+def _reading(request: Request) -> dict[str, Any]:
+    """How rows are read; defaults go without saying."""
+    return {k: v for k, v in request["reading"].items() if not (k == "missing" and v == "refuse")}
+
+
+def _account(request: Request) -> dict[str, Any]:
+    """The ledger and the data set, where something is charged."""
+    named = request.get("dataset")
+    return {"ledger": request.get("ledger") if named else None, "dataset": named}
+
+
+def _release(script: Script, request: Request, place: str, source: str) -> None:
     more = {
+        **_reading(request),
         "id": request["id"],
         "query": request["query"],
         "clip": tuple(request["clip"]) if request["clip"] else None,
         "epsilon": request["epsilon"],
         "adversary": _adversary(request),
         "mechanism": request.get("mechanism"),
-        "ledger": request.get("ledger") if request.get("dataset") else None,
-        "dataset": request.get("dataset"),
+        **_account(request),
     }
-    script.run("release", source, model=place, **reading, **more, out="release.json", report="report.html")
+    script.run("release", source, model=place, **more, out="release.json", report="report.html")
     script.run("verify", "release.json")
-    script.call("made = ", "release", repr(source), "model=model", **reading, **more)
+    script.call("made = ", "release", repr(source), "model=model", **more)
     script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
 
 
-def leakage(request: dict[str, Any]) -> dict[str, str]:
+def table(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+    """What the tab for tables shows: its plan, and with data the table and its check."""
+    script = Script()
+    assert model is not None
+    place, size = _model(script, model, data), _size(request, model, lengths)
+    clip = tuple(request["clip"]) if request["clip"] else None
+    asked: dict[str, Any] = {"per": request["per"] or None, "clip": clip, "epsilon": request["epsilon"]}
+    asked |= {"adversary": _adversary(request), "split": request["split"]}
+    asked["query"] = request["queries"] if len(request["queries"]) > 1 else request["queries"][0]
+    tabled = asks_table(asked["query"], request["per"])
+    shell = {**asked, "split": None if request["split"] is None else ",".join(map(_text, request["split"]))}
+    if _fits(script, size):
+        script.run("plan", place, **_listed(size), **shell)
+        rest = {name: value for name, value in asked.items() if name != "query"}
+        script.call("plan = ", "plan_table" if tabled else "plan", "model", repr(asked["query"]), **size, **rest)
+        script.python.append("print(plan)")
+    if data is not None:
+        more = {**_reading(request), **_account(request)}
+        out, certificate = ("table.csv", "table.certificate.json") if tabled else ("release.json", "release.json")
+        script.run("release", data, model=place, **more, **shell, out=out, report="report.html")
+        script.run("verify", certificate)
+        script.call("made = ", "release", repr(data), "model=model", **more, **asked)
+        script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
+    return script.to_dict()
+
+
+def flip(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+    """What the tab for flips shows: the design, or with data the series, its check and what can be estimated."""
+    script = Script()
+    assert model is not None
+    place = _model(script, model, data)
+    promise = {"epsilon": request["epsilon"], "adversary": _adversary(request), "optimise": request["optimise"]}
+    if data is None:
+        script.run("flip", model=place, **promise, length=request["length"])
+        rest = {name: value for name, value in promise.items() if name != "epsilon"}
+        script.call("design = ", "design_flips", "model", repr(promise["epsilon"]), **rest, length=request["length"])
+        script.python.append("print(design)")
+        return script.to_dict()
+    more = {**_reading(request), **promise, **_account(request)}
+    script.run("flip", data, model=place, **more, out="flipped.csv", certificate="certificate.json")
+    script.run("estimate", "flipped.csv", certificate="certificate.json")
+    script.call("made = ", "flip", repr(data), "model=model", **more, out="flipped.csv")
+    script.python += ["print(made)", 'print(pufferdp.estimate("flipped.csv", made.certificate))']
+    return script.to_dict()
+
+
+def flow(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+    """What the tab for flows shows: the plan, and with data the flow and its check."""
+    script = Script()
+    assert model is not None
+    place, size = _model(script, model, data), _size(request, model, lengths)
+    promise = {name: request[name] for name in ("eta", "tau")}
+    promise |= {"privacy": None if request["privacy"] == "joint" else request["privacy"]}
+    if _fits(script, size):
+        script.run("plan", place, query="flow", **_listed(size), **promise)
+        script.call("plan = ", "plan_flow", "model", **size, **promise)
+        script.python.append("print(plan)")
+    if data is not None:
+        more = {**_reading(request), **promise, **_account(request)}
+        script.run("flow", data, model=place, **more, out="flow.json", report="report.html")
+        script.run("verify", "flow.json")
+        script.call("made = ", "flow", repr(data), "model=model", **more)
+        script.python += ["print(made)", "print(pufferdp.verify(made.certificate).valid)"]
+    return script.to_dict()
+
+
+def stream(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+    """What the tab for streams shows."""
+    script = Script()
+    assert model is not None
+    place = _model(script, model, None)
+    more = {"length": request["length"], "adversary": _adversary(request)}
+    if request["target"] is not None:
+        script.run("leakage", place, stream_target=request["target"], **more)
+        script.call("found = ", "stream_budget", "model", repr(request["target"]), **more)
+    else:
+        losses = request["losses"]
+        script.run("leakage", place, stream=",".join(map(_text, losses)), **more)
+        script.call("found = ", "stream_leakage", "model", repr(losses[0] if len(losses) == 1 else losses), **more)
+    script.python.append("print(found)")
+    return script.to_dict()
+
+
+def audit(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
+    """What the tab for audits shows."""
+    script = Script()
+    assert model is not None
+    place = _model(script, model, None)
+    more = {name: request[name] for name in ("mechanism", "length", "dp_epsilon", "seconds")}
+    more |= {"adversary": _adversary(request), "clip": tuple(request["clip"]) if request["clip"] else None}
+    script.run("audit", place, **more)
+    mechanism = more.pop("mechanism")
+    script.call("found = ", "audit_mechanism", "model", repr(mechanism), **more)
+    script.python.append("print(found)")
+    return script.to_dict()
+
+
+def leakage(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for leakage shows."""
     script = Script()
+    more = {name: request[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(request)}
+    if model is not None:
+        script.run("leakage", _model(script, model, None), **more)
+        script.call("found = ", "leakage_of", "model", **more)
+        script.python.append("print(found)")
+        return script.to_dict()
     rows = two_states(request["stay"])
     chain = json.dumps({"type": "markov_chain", "transition": rows})
     script.shell.append(f"echo {shlex.quote(chain)} > chain.json")
-    more = {name: request[name] for name in ("length", "dp_epsilon", "query")} | {"adversary": _adversary(request)}
     script.run("leakage", "chain.json", **more)
     script.python.append(f"chain = pufferdp.MarkovChain(transition={rows!r})")
     script.call("found = ", "leakage_of", "chain", **more)
@@ -109,22 +235,32 @@ def two_states(stay: Sequence[float]) -> list[list[float]]:
     return [[a, round(1 - a, 12)], [round(1 - b, 12), b]]
 
 
-def redaction(request: dict[str, Any], model: SessionModel, data: str | None, column: str | None) -> dict[str, str]:
+def redaction(request: Request, model: Given, data: str | None, lengths: Chains) -> dict[str, str]:
     """What the tab for redaction shows: a design, or with data the redaction and its check."""
     script = Script()
-    place, source = _model(script, model, data), data
+    assert model is not None
     rows = request["private"]
+    only_design = "keep" not in request and not any(isinstance(row, str) for row in rows)
+    source, column = None if only_design else data, request["column"]
+    place = _model(script, model, source)
     promise = {"private": ",".join(map(str, rows)), "epsilon": request["epsilon"], "adversary": _adversary(request)}
     if source is None:
         script.run("redact", model=place, **promise, length=request["length"])
         script.call("made = ", "plan_redaction", "model", **{**promise, "private": rows}, length=request["length"])
     else:
-        charge = {"ledger": request["ledger"], "dataset": request["dataset"]} if request["dataset"] else {}
+        charge = {"order": request["order"], **_account(request)}
         written = {"out": "redacted.csv", "certificate": "c.json"}
-        keep = request["keep"]
+        keep = request.get("keep", [])
         script.run("redact", source, model=place, column=column, **promise, keep=keep, **charge, **written)
         script.run("verify", "c.json")
-        out = {"column": column, **promise, "keep": keep or None, **charge, "private": rows, "out": "redacted.csv"}
+        out: dict[str, Any] = {
+            "column": column,
+            **promise,
+            "keep": keep or None,
+            **charge,
+            "private": rows,
+            "out": "redacted.csv",
+        }
         script.call("made = ", "redact", repr(source), "model=model", **out)
     script.python.append("print(made)")
     return script.to_dict()
@@ -172,6 +308,23 @@ def _size(request: dict[str, Any], model: SessionModel, lengths: Sequence[Sequen
     if len(lengths) == 1 and lengths[0][1] == 1:
         return {"length": lengths[0][0]}
     return {"lengths": [length for length, count in lengths for _ in range(count)]}
+
+
+SCRIPTS: Final[dict[str, Callable[[Request, Given, str | None, Chains], dict[str, str]]]] = {
+    "plan": plan,
+    "table_plan": table,
+    "table": table,
+    "flip_plan": flip,
+    "flip": flip,
+    "flow_plan": flow,
+    "flow": flow,
+    "leakage": leakage,
+    "stream": stream,
+    "audit": audit,
+    "design": redaction,
+    "redact": redaction,
+}
+"""By the job whose result they stand beside."""
 
 
 def _adversary(request: dict[str, Any]) -> str | None:

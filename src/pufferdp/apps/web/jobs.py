@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from pufferdp.apps.web import pictures
-from pufferdp.apps.web.charged import AnswerFolder
-from pufferdp.apps.web.commands import two_states
+from pufferdp.apps.web import assessments, pictures, publications
+from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics import checks
-from pufferdp.basics.errors import CertificateError, DataError, ModelError, PufferdpError
+from pufferdp.basics.errors import DataError, ModelError, PufferdpError
 from pufferdp.data.files import memory_columns
 from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
-from pufferdp.data.rewrite import row_codes
+from pufferdp.data.rewrite import Placement, row_codes
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
@@ -24,9 +22,8 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import Plan, plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.certificate import embedded_certificate, is_report, unwrapped
 from pufferdp.publish.fits.fit import fit
-from pufferdp.publish.reading import check_reading, coding_of, read_exact
+from pufferdp.publish.reading import coding_of
 
 SLOW: Final = ("exact-laplace", "exact-optimal", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
@@ -34,47 +31,6 @@ SHOWN: Final = 20_000
 """Rows of a series that the page shows, and states of a column that it lists."""
 LOSSES: Final = tuple(10 ** (n / 4 - 2) for n in range(13))
 """Where the error is shown against epsilon: 0.01 to 10."""
-
-
-class JobContext(Protocol):
-    """How a job speaks while it works."""
-
-    def __call__(self, words: str) -> None:
-        """Tell the page what the job is at, in a few words."""
-
-    def part(self, content: dict[str, Any]) -> None:
-        """Something to show already."""
-
-
-@dataclass
-class Inputs:
-    """Files and models of this process; a model keeps what was computed for it, so sliders are quick."""
-
-    things: dict[str, object] = field(default_factory=dict)
-    models: dict[str, Model] = field(default_factory=dict)
-    lengths: dict[str, tuple[tuple[tuple[int, int], ...], bool]] = field(default_factory=dict)
-    """Chain lengths and whether records are missing, by how they were read: public, and the same for every epsilon."""
-
-    def keep(self, key: str, thing: object) -> None:
-        """Something that later jobs name by its key."""
-        self.things[key] = thing
-
-    def forget(self, key: str) -> None:
-        """Something that no job names any more, unless it is sent again."""
-        self.things.pop(key, None)
-        self.models.pop(key, None)
-
-    def file(self, key: str) -> MemoryFile:
-        """A file that the server sent before the job that names it."""
-        upload = self.things[key]
-        assert isinstance(upload, MemoryFile)
-        return upload
-
-    def model(self, key: str) -> Model:
-        """A model that was kept, made once."""
-        if key not in self.models:
-            self.models[key] = model_from_dict(self.things[key])
-        return self.models[key]
 
 
 def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
@@ -86,13 +42,18 @@ def columns(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) 
 def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> dict[str, Any]:
     """What stands in a column: its distinct values, or the range of its numbers where they are many."""
     progress("looking at the column")
-    series = open_series(inputs.file(data), Layout(column=column, missing="hole"))
-    try:
-        span: tuple[float, float] | None = series.number_range()
-    except DataError:
-        span = None
-    states = series.found_states()
-    return {"states": list(states[:SHOWN]), "distinct": len(states), "range": None if span is None else list(span)}
+
+    def scan() -> dict[str, Any]:
+        series = open_series(inputs.file(data), Layout(column=column, missing="hole"))
+        try:
+            span: tuple[float, float] | None = series.number_range()
+        except DataError:
+            span = None
+        states = series.found_states()
+        listed = None if span is None else list(span)
+        return {"states": list(states[:SHOWN]), "distinct": len(states), "range": listed}
+
+    return inputs.look(("values", data, column), scan)
 
 
 def model(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
@@ -131,24 +92,10 @@ def fit_model(
 
 
 def _problem(inputs: Inputs, progress: JobContext, arguments: dict[str, Any], epsilon: float | None = None) -> Problem:
-    believed = inputs.model(arguments["model"])
     query = Query.parse(arguments["query"], clip=arguments["clip"])
-    lengths: tuple[tuple[int, int], ...] = ()
-    holes = False
-    if arguments["data"] is not None:
-        layout_options = {name: arguments["reading"][name] for name in ("order", "by", "restart")}
-        check_reading(believed, layout_options, arguments["reading"]["missing"], arguments["id"])
-        key = json.dumps([arguments[name] for name in ("model", "data", "reading", "id", "query", "clip")])
-        if key not in inputs.lengths:
-            progress("reading the data")
-            layout = Layout(**arguments["reading"], step=believed.step)
-            exact = read_exact(inputs.file(arguments["data"]), believed, query, layout, arguments["id"])
-            inputs.lengths[key] = exact.lengths, exact.holes
-        lengths, holes = inputs.lengths[key]
-    elif arguments["length"] is not None:
-        lengths = ((arguments["length"], 1),)
+    lengths, holes = inputs.read_lengths(progress, arguments, query)
     return Problem(
-        model=believed,
+        model=inputs.model(arguments["model"]),
         query=query,
         lengths=lengths,
         epsilon=arguments["epsilon"] if epsilon is None else epsilon,
@@ -163,7 +110,12 @@ def _quick() -> list[str]:
 
 
 def plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
-    """Every mechanism; those that take long come later."""
+    """Every mechanism; those that take long come later. Who asks the same again is answered at once."""
+    key = ("plan", str(arguments["data"]), arguments["model"], json.dumps(arguments, sort_keys=True))
+    return inputs.look(key, lambda: _plan(inputs, progress, arguments))
+
+
+def _plan(inputs: Inputs, progress: JobContext, arguments: dict[str, Any]) -> dict[str, Any]:
     problem = _problem(inputs, progress, arguments)
     quick = plan_problem(problem, progress=progress, only=_quick())
     waiting = [m.name for m in MECHANISMS if m.name in SLOW and m.tried(problem)]
@@ -195,7 +147,7 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
     """One private answer, charged before its noise where there is a ledger."""
     from pufferdp.publish.answers.release import release as make
 
-    answers = _answers(arguments["ledger"])
+    answers = answer_folder(arguments["ledger"])
     made = make(
         inputs.file(arguments["data"]),
         model=inputs.model(arguments["model"]),
@@ -211,49 +163,10 @@ def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str,
         **arguments["reading"],
     )
     content = made.to_dict()
-    kept = _keep(answers, content)
+    kept = keep_answer(answers, content)
     progress("writing the report")
     drawn = {"chart": lambda: pictures.release(made, arguments["theme"]), "report": lambda: pictures.report(made)}
-    return {**content, "kept": kept, **_decorated(drawn, answers is not None)}
-
-
-def _answers(ledger: str | None) -> AnswerFolder | None:
-    """Where a charged answer will be kept, tried; None where nothing is charged."""
-    if ledger is None:
-        return None
-    answers = AnswerFolder.of(ledger)
-    answers.check()
-    return answers
-
-
-def _keep(answers: AnswerFolder | None, content: dict[str, Any], series: MemoryFile | None = None) -> list[str] | None:
-    """The files of a charged answer; None where nothing was charged."""
-    return None if answers is None else answers.keep(content["certificate"]["ledger"], content, series)
-
-
-def _decorated(parts: dict[str, Callable[[], Any]], charged: bool) -> dict[str, Any]:
-    """Charts and reports. One that fails is left out of a charged answer, which must not be lost with it."""
-    made: dict[str, Any] = {}
-    for name, draw in parts.items():
-        try:
-            made[name] = draw()
-        except Exception:
-            if not charged:
-                raise
-            made[name] = None
-    return made
-
-
-def leakage(inputs: Inputs, progress: JobContext, *, stay: list[float], theme: str, **arguments: Any) -> dict[str, Any]:
-    """What a DP loss leaks under a chain with two states."""
-    from pufferdp.assess.dp import leakage_lines, leakage_of
-
-    chain = model_from_dict({"type": "markov_chain", "transition": two_states(stay)})
-    result = leakage_of(chain, **arguments)
-    progress.part({**result.to_dict(), "words": str(result), "chart": None})
-    lines = leakage_lines(chain, result, arguments["query"])
-    shown = {**result.to_dict(), "lines": lines}
-    return {**result.to_dict(), "words": str(result), "chart": pictures.leakage(shown, theme)}
+    return {**content, "kept": kept, **decorate(drawn, answers is not None)}
 
 
 def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, column: str) -> dict[str, Any]:
@@ -262,19 +175,43 @@ def series(inputs: Inputs, progress: JobContext, *, data: str, model: str, colum
     believed = inputs.model(model)
     if not believed.needs_length or believed.real_valued:
         raise ModelError("a series is redacted under a Markov chain; choose another model")
-    layout, coding = Layout(column=column, missing="hole"), coding_of(believed)
-    file = inputs.file(data)
-    open_series(file, layout).counts(coding)  # refuses what is no state, with the place
-    codes = row_codes(file, layout, coding)
-    return {"rows": len(codes), "codes": codes[:SHOWN].tolist(), "labels": list(coding.labels)}
+
+    def scan() -> dict[str, Any]:
+        layout, coding = Layout(column=column, missing="hole"), coding_of(believed)
+        file = inputs.file(data)
+        open_series(file, layout).counts(coding)  # refuses what is no state, with the place
+        codes = row_codes(file, layout, coding)
+        return {"rows": len(codes), "codes": codes[:SHOWN].tolist(), "labels": list(coding.labels)}
+
+    return inputs.look(("series", data, model, column), scan)
 
 
-def design(inputs: Inputs, progress: JobContext, *, model: str, theme: str, **arguments: Any) -> dict[str, Any]:
-    """Which records a redaction would hide, with which probabilities."""
+def design(
+    inputs: Inputs,
+    progress: JobContext,
+    *,
+    model: str,
+    data: str | None,
+    column: str | None,
+    order: str | None,
+    private: list[int | str],
+    theme: str,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Which records a redaction would hide, with which probabilities; the data says which rows times stand for."""
+    from pufferdp.publish.redaction.private import PrivateRecords
     from pufferdp.publish.redaction.redact import plan_redaction
 
+    believed, named = inputs.model(model), PrivateRecords.parse(private)
+    rows = named.rows
+    if named.times and data is not None and column is not None:
+        progress("looking up the times")
+        layout = Layout(column=column, order=order, missing="hole", step=believed.step)
+        named.check(layout)
+        series = open_series(inputs.file(data), layout, rows=True)
+        rows = named.rows_in(Placement(series=series, coding=coding_of(believed)))
     progress("designing")
-    result = plan_redaction(inputs.model(model), **arguments)
+    result = plan_redaction(believed, private=sorted(set(rows)) if rows else private, **arguments)
     content = {**result.to_dict(), "redaction_probabilities": None}
     return {**content, "rows": result.rows, "words": str(result), "chart": pictures.redaction(result, theme)}
 
@@ -286,14 +223,14 @@ def redact(
     from pufferdp.publish.redaction.redact import marked_rows
     from pufferdp.publish.redaction.redact import redact as make
 
-    answers = _answers(arguments["ledger"])
+    answers = answer_folder(arguments["ledger"])
     result = make(inputs.file(data), model=inputs.model(model), progress=progress, **arguments)
     assert isinstance(result.data, MemoryFile)
     content = {**result.to_dict(), "redaction_probabilities": None}
-    kept = _keep(answers, result.to_dict(), result.data)
+    kept = keep_answer(answers, result.to_dict(), result.data)
     rows = sorted(marked_rows(result.data, arguments["column"], result.mark))
     drawn = {"words": lambda: str(result), "report": lambda: pictures.report(result)}
-    return {**content, "kept": kept, "file": result.data, "marked": rows, **_decorated(drawn, answers is not None)}
+    return {**content, "kept": kept, "file": result.data, "marked": rows, **decorate(drawn, answers is not None)}
 
 
 def ledger(inputs: Inputs, progress: JobContext, *, place: str, theme: str) -> dict[str, Any]:
@@ -358,26 +295,12 @@ JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
     "plan": plan,
     "errors": errors,
     "release": release,
-    "leakage": leakage,
     "series": series,
     "design": design,
     "redact": redact,
     "ledger": ledger,
     "ledger_verify": ledger_verify,
     "verify": verify,
+    **publications.JOBS,
+    **assessments.JOBS,
 }
-
-
-def certificate_in(name: str, content: bytes) -> dict[str, Any]:
-    """The content of a certificate; of a release its certificate, of a report the one that is embedded."""
-    try:
-        text = content.decode("utf-8-sig")
-        raw = json.loads(embedded_certificate(text) if is_report(text) else text)
-    except (ValueError, RecursionError):
-        raise CertificateError(
-            f"{name!r} is neither a certificate nor a report that carries one; drop the .json or the .html file"
-        ) from None
-    raw = unwrapped(raw)
-    if not isinstance(raw, dict):
-        raise CertificateError(f"{name!r} holds no certificate: it must be a JSON object with a schema")
-    return raw

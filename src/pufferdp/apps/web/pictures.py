@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Chart, Drawable, Line
 from pufferdp.report.html import report_html
+from pufferdp.report.page import Block, Figure, Medium, Table
 from pufferdp.report.pages.answers import plan_comparison, release_chart
 from pufferdp.report.pages.leakage import leakage_curves
 from pufferdp.report.pages.ledger import budget_calendar, budget_over_time
 from pufferdp.report.pages.redaction import redaction_map
+from pufferdp.report.registry import page_of
 from pufferdp.report.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
 Specification = dict[str, Any]
 
 
-def _vega(figure: Drawable, theme: str) -> Specification:
+def vega(figure: Drawable, theme: str) -> Specification:
+    """A figure in the colours of the page."""
     return figure.to_vega_lite(DARK if theme == "dark" else LIGHT)
 
 
 def plan(planned: Plan, theme: str) -> Specification:
     """The error of each mechanism."""
-    return _vega(plan_comparison(planned.to_dict()), theme)
+    return vega(plan_comparison(planned.to_dict()), theme)
 
 
 def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
@@ -45,35 +48,66 @@ def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
         alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {points}.",
         height=3.4,
     )
-    return _vega(chart, theme)
+    return vega(chart, theme)
 
 
 def release(made: Release, theme: str) -> Specification:
     """The released numbers and how far they may be off."""
-    return _vega(release_chart(made.certificate.to_dict()), theme)
+    return vega(release_chart(made.certificate.to_dict()), theme)
 
 
 def leakage(curves: dict[str, Any], theme: str) -> Specification:
     """Every curve and the exact points."""
-    return _vega(leakage_curves(curves), theme)
+    return vega(leakage_curves(curves), theme)
 
 
 def redaction(design: Redaction, theme: str) -> Specification:
     """The regions around the first private row."""
-    return _vega(redaction_map(design), theme)
+    return vega(redaction_map(design), theme)
 
 
 def budget(dataset: dict[str, Any], releases: list[dict[str, Any]], theme: str) -> Specification:
     """What was spent, release by release."""
-    return _vega(budget_over_time(dataset, releases), theme)
+    return vega(budget_over_time(dataset, releases), theme)
 
 
 def calendar(dataset: DataSet, theme: str) -> Specification:
     """What was charged where."""
-    return _vega(budget_calendar(dataset), theme)
+    return vega(budget_calendar(dataset), theme)
 
 
-def report(made: Release | Redaction) -> str:
+UNREAD: Final = "; no data was read"
+
+
+def page(result: object, theme: str, *, read: bool = False) -> dict[str, Any]:
+    """What there is to say about a result, as the report has it: words, tables and figures, section by section.
+
+    With ``read`` it is the plan of data that was counted.
+    """
+    subject = page_of(result)
+    return {
+        "title": subject.title,
+        "lead": subject.lead.removesuffix(UNREAD) if read else subject.lead,
+        "warnings": list(subject.warnings),
+        "words": list(subject.words),
+        "sections": [
+            {"title": section.title, "blocks": [_block(block, theme) for block in section.blocks]}
+            for section in subject.sections_for(Medium.REPORT)
+        ],
+    }
+
+
+def _block(block: Block, theme: str) -> dict[str, Any]:
+    if isinstance(block, Table):
+        rows = [list(row) for row in block.rows]
+        table = {"caption": block.caption, "head": list(block.head), "rows": rows, "left": block.left}
+        return {"table": {**table, "below": block.below}}
+    if isinstance(block, Figure):
+        return {"chart": vega(block.make(), theme), "caption": block.caption}
+    return {"words": [words for words in (block.heading, *block.sentences) if words]}
+
+
+def report(made: object) -> str:
     """The report as one HTML file; empty where it cannot be had, for what was released must not be lost with it."""
     try:
         return report_html(made)

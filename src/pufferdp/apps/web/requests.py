@@ -8,6 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Theme = Literal["light", "dark"]
+Private = Annotated[list[int | Name], Field(min_length=1, max_length=1000)]
+"""Rows, counted from 1, and times or ranges of times."""
 
 
 def _number_or_text(value: object) -> object:
@@ -79,14 +81,114 @@ class ReleaseRequest(PlanRequest):
     dataset: Name | None = None
 
 
-class LeakageRequest(JobRequest):
-    """What a DP loss leaks under a chain with two states."""
+class TablePlanRequest(JobRequest):
+    """Several questions, on one budget."""
 
-    stay: Annotated[list[float], Field(min_length=2, max_length=2)]
-    length: int
+    model: Name
+    data: Name | None = None
+    reading: Reading | None = None
+    queries: Annotated[list[Name], Field(min_length=1, max_length=50)]
+    per: Annotated[list[Name], Field(max_length=2)] = []
+    split: Annotated[list[float], Field(max_length=50)] | None = None
+    clip: tuple[float, float] | None = None
+    epsilon: float
+    adversary: Name = "bdp"
+    length: int | None = None
+    theme: Theme = "light"
+
+
+class TableRequest(TablePlanRequest):
+    """A table from the data; charged where ``dataset`` names one of the ledger."""
+
+    data: Name
+    reading: Reading
+    dataset: Name | None = None
+
+
+class FlipPlanRequest(JobRequest):
+    """The channel of a flipped series."""
+
+    model: Name
+    data: Name | None = None
+    reading: Reading | None = None
+    epsilon: float
+    adversary: Name = "bdp"
+    optimise: bool = False
+    length: int | None = None
+    theme: Theme = "light"
+
+
+class FlipRequest(FlipPlanRequest):
+    """A series flipped record by record."""
+
+    data: Name
+    reading: Reading
+    dataset: Name | None = None
+
+
+class EstimateRequest(JobRequest):
+    """What a flipped series says of the true one."""
+
+    data: Name
+    certificate: Name
+    confidence: float = 0.95
+    theme: Theme = "light"
+
+
+class FlowPlanRequest(JobRequest):
+    """The noise of a flow."""
+
+    model: Name
+    data: Name | None = None
+    reading: Reading | None = None
+    eta: float
+    tau: float
+    privacy: Literal["orbit", "record", "joint"] = "joint"
+    length: int | None = None
+    theme: Theme = "light"
+
+
+class FlowRequest(FlowPlanRequest):
+    """A flow from the data."""
+
+    data: Name
+    reading: Reading
+    dataset: Name | None = None
+
+
+class StreamRequest(JobRequest):
+    """What a stream leaks, or what its steps may spend."""
+
+    model: Name
+    losses: Annotated[list[float], Field(min_length=1, max_length=10_000)] | None = None
+    target: float | None = None
+    length: int | None = None
+    adversary: Name = "bdp"
+    theme: Theme = "light"
+
+
+class AuditRequest(JobRequest):
+    """An attack on a mechanism of ours: the page runs nobody's code."""
+
+    model: Name
+    mechanism: Annotated[str, StringConstraints(max_length=1000, pattern=r"^(laplace|flip|redact):")]
+    length: int | None = None
+    dp_epsilon: float | None = None
+    adversary: Name = "bdp"
+    clip: tuple[float, float] | None = None
+    seconds: Annotated[float, Field(ge=1, le=120)] = 10.0
+    theme: Theme = "light"
+
+
+class LeakageRequest(JobRequest):
+    """What a DP loss leaks under a model, or under a chain with two states."""
+
+    model: Name | None = None
+    stay: Annotated[list[float], Field(min_length=2, max_length=2)] | None = None
+    length: int | None = None
     dp_epsilon: float
     adversary: Name = "bdp"
-    query: Name = "count:1"
+    query: Name | None = "count:1"
     theme: Theme = "light"
 
 
@@ -99,11 +201,14 @@ class SeriesRequest(JobRequest):
 
 
 class DesignRequest(JobRequest):
-    """A redaction before data is read."""
+    """A redaction before it is drawn; with data, times may be named."""
 
     model: Name
     length: int
-    private: Annotated[list[int], Field(min_length=1, max_length=200)]
+    data: Name | None = None
+    column: Name | None = None
+    order: Name | None = None
+    private: Private
     epsilon: float
     adversary: Name = "bdp"
     theme: Theme = "light"
@@ -115,7 +220,8 @@ class RedactRequest(JobRequest):
     data: Name
     model: Name
     column: Name
-    private: Annotated[list[int], Field(min_length=1, max_length=200)]
+    order: Name | None = None
+    private: Private
     epsilon: float
     keep: Annotated[list[Name], Field(max_length=200)] = []
     adversary: Name = "bdp"

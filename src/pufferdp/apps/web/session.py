@@ -30,7 +30,7 @@ class Download:
 
 @dataclass(frozen=True)
 class SessionModel:
-    """The content of a model file and how it came here."""
+    """The content of a model file, or of a certificate, and how it came here."""
 
     name: str
     content: dict[str, Any]
@@ -44,6 +44,8 @@ class Session:
 
     files: OrderedDict[str, MemoryFile] = field(default_factory=OrderedDict)
     models: OrderedDict[str, SessionModel] = field(default_factory=OrderedDict)
+    certificates: OrderedDict[str, SessionModel] = field(default_factory=OrderedDict)
+    """Certificates of flipped series."""
     downloads: OrderedDict[str, dict[str, Download]] = field(default_factory=OrderedDict)
     bundled: set[str] = field(default_factory=set)
     """What the page comes with: it is never forgotten."""
@@ -62,6 +64,14 @@ class Session:
         self.models[key] = model
         while len(self.models) > RESULTS and self._forget(self.models, key):
             pass
+        return key
+
+    def keep_certificate(self, certificate: SessionModel) -> str:
+        """Keep a certificate; the oldest is forgotten where there are too many."""
+        key = _new()
+        self.certificates[key] = certificate
+        while len(self.certificates) > RESULTS:
+            self.certificates.popitem(last=False)
         return key
 
     def _key(self, bundled: str | None) -> str:
@@ -98,10 +108,20 @@ class Session:
             raise DataError("the model is not here any more; choose it again")
         return self.models[key]
 
-    def needs(self, *, data: str | None = None, model: str | None = None) -> dict[str, object]:
+    def certificate(self, key: str) -> SessionModel:
+        """A certificate, or a word that it is gone."""
+        if key not in self.certificates:
+            raise DataError("the certificate is not here any more; choose it again")
+        return self.certificates[key]
+
+    def needs(
+        self, *, data: str | None = None, model: str | None = None, certificate: str | None = None
+    ) -> dict[str, object]:
         """What a job works on, by key."""
         inputs: dict[str, object] = {} if data is None else {data: self.file(data)}
-        return inputs if model is None else inputs | {model: self.model(model).content}
+        if model is not None:
+            inputs[model] = self.model(model).content
+        return inputs if certificate is None else inputs | {certificate: self.certificate(certificate).content}
 
 
 def _new() -> str:

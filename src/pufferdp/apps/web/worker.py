@@ -17,7 +17,7 @@ from pufferdp.basics.interrupts import until_delivered
 from pufferdp.basics.progress import CHARGING
 
 if TYPE_CHECKING:
-    from pufferdp.apps.web.jobs import Inputs
+    from pufferdp.apps.web.inputs import Inputs
 
 READY: Final = "ready"
 """The first message of a process."""
@@ -109,7 +109,8 @@ def main() -> None:
     jobs: SimpleQueue[tuple[str, Any, Any] | None] = SimpleQueue()
     context = WorkerContext(out)
     threading.Thread(target=_listen, args=(sys.stdin.buffer, jobs, context), daemon=True).start()
-    from pufferdp.apps.web.jobs import JOBS, Inputs
+    from pufferdp.apps.web.inputs import Inputs
+    from pufferdp.apps.web.jobs import JOBS
 
     inputs = Inputs()
     context.send(READY, None)

@@ -1,15 +1,11 @@
-// The four rooms and the tabs between them. A room is made when it is first entered.
+// The rooms and the tabs between them. A room is made when it is first entered.
 
 import { onTheme } from "./charts.js";
 import { error } from "./dom.js";
 import { Shared } from "./source.js";
 
-const makers = {
-  plan: () => import("./plan.js"),
-  leakage: () => import("./leakage.js"),
-  redact: () => import("./redact.js"),
-  ledger: () => import("./ledger.js"),
-};
+const names = ["plan", "tables", "redact", "flips", "flows", "leakage", "streams", "audit", "ledger"];
+const makers = Object.fromEntries(names.map((name) => [name, () => import(`./rooms/${name}.js`)]));
 const rooms = {};
 const tabs = [...document.querySelectorAll("[role=tab]")];
 let shared;
@@ -20,6 +16,7 @@ async function enter(name, focus = false) {
     tab.setAttribute("aria-selected", String(mine));
     tab.tabIndex = mine ? 0 : -1;
     document.getElementById(tab.getAttribute("aria-controls")).hidden = !mine;
+    if (mine) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (mine && focus) tab.focus();
   }
   if (location.hash.slice(1) !== name) history.replaceState(null, "", `#${name}`);

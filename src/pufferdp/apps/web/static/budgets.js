@@ -5,8 +5,9 @@ import { theme } from "./charts.js";
 import { field, fill, number, select } from "./dom.js";
 
 export class Budgets {
-  constructor(shared) {
+  constructor(shared, { flows = false } = {}) {
     this.shared = shared;
+    this.flows = flows;
     this.choice = select([], undefined, () => {});
     this.root = field("Charge it to", this.choice, "The ledger is charged before anything is drawn");
   }
@@ -20,9 +21,9 @@ export class Budgets {
     this.root.hidden = this.shared.started.ledger === null;
     if (this.root.hidden) return;
     const found = await ask("ledger", { theme: theme() }).catch(() => ({ datasets: [] }));
-    const left = (d) => (d.left === null ? "no model yet" : d.left_dp === 0 && !d.ranges.length ? "used up" : `${number(d.left)} of ${number(d.budget)} left`);
+    const left = (d) => (this.flows ? `${number(d.spent_tau)} of ${number(d.budget.tau)} spent` : d.left === null ? "no model yet" : d.left_dp === 0 && !d.ranges.length ? "used up" : `${number(d.left)} of ${number(d.budget)} left`);
     // Flows have budgets of their own kind.
-    const named = found.datasets.filter((d) => !("spent_tau" in d)).map((d) => [d.dataset, `${d.dataset} (${left(d)})`]);
+    const named = found.datasets.filter((d) => "spent_tau" in d === this.flows).map((d) => [d.dataset, `${d.dataset} (${left(d)})`]);
     fill(this.choice, [["", "no ledger: I keep count myself"], ...named], this.choice.value);
   }
 

@@ -34,11 +34,30 @@ export function safe(value, down = false) {
   return number((down ? Math.floor(value / unit + 1e-9) : Math.ceil(value / unit - 1e-9)) * unit);
 }
 
-export function field(label, control, hint) {
+// `name` is what refusals of this field begin with; several with a bar between them.
+export function field(label, control, hint, name) {
   control.id ||= id("field");
   const note = hint ? el("small", { text: hint, id: id("hint") }) : null;
   if (note) control.setAttribute("aria-describedby", note.id);
-  return el("div", { className: "field" }, el("label", { text: label, htmlFor: control.id }), control, note);
+  return el("div", { className: "field", "data-refusals": name }, el("label", { text: label, htmlFor: control.id }), control, note);
+}
+
+// Says what is wrong beside the field that it is about; nothing where no field is meant.
+export function fieldError(root, words = "") {
+  for (const old of root.querySelectorAll(".field > .error")) old.remove();
+  for (const old of root.querySelectorAll("[aria-invalid]")) {
+    old.removeAttribute("aria-invalid");
+    old.removeAttribute("aria-errormessage");
+  }
+  const meant = (node) => !node.closest("[hidden]") && node.dataset.refusals.split("|").some((name) => words.startsWith(name));
+  const node = words && [...root.querySelectorAll(".field[data-refusals]")].find(meant);
+  if (!node) return;
+  const message = el("p", { className: "error", id: id("error"), text: here(words) });
+  node.append(message);
+  for (const control of node.querySelectorAll("input, select")) {
+    control.setAttribute("aria-invalid", "true");
+    control.setAttribute("aria-errormessage", message.id);
+  }
 }
 
 export function select(choices, value, change) {
@@ -53,7 +72,7 @@ export function fill(node, choices, value) {
 }
 
 // A slider with its number beside it. On a logarithmic scale the slider holds the exponent.
-export function slider({ label, low, high, value, step = 0.01, log = false, hint, change, words = number }) {
+export function slider({ label, low, high, value, step = 0.01, log = false, hint, change, words = number, refusals }) {
   const to = (v) => (log ? Math.log10(v) : v);
   const from = (v) => Number((log ? 10 ** v : v).toPrecision(log ? 2 : 4));
   const range = el("input", { type: "range", min: to(low), max: to(high), step, value: to(value), id: id("range") });
@@ -78,16 +97,15 @@ export function slider({ label, low, high, value, step = 0.01, log = false, hint
   });
   box.addEventListener("input", () => {
     const v = Number(box.value);
-    if (!(v > 0) && log) return;
-    node.value = v;
-    range.value = to(v);
+    node.value = v; // what is wrong with it is said beside it
+    if (v > 0 || !log) range.value = to(v);
     say(v);
     change(v);
   });
   const note = hint ? el("small", { text: hint, id: id("hint") }) : null;
   if (note) range.setAttribute("aria-describedby", note.id);
   node.root = el(
-    "div", { className: "field" },
+    "div", { className: "field", "data-refusals": refusals },
     el("label", { text: label, htmlFor: range.id }),
     el("div", { className: "slider" }, range, box),
     note,
@@ -155,6 +173,7 @@ export function codeBox() {
 const NAMES = [
   ["--missing hole", "“Where a value is missing”, under “Order, people, gaps”"], ["--order", "“Order”"], ["--by", "“People”"], ["--independent", "“Are people independent?”"], ["--restart", "“Restart”"], ["--bins", "“Bins”"],
   ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
+  ["--split", "“Share”"], ["--per", "“A row for each”"], ["--dp-epsilon", "“DP ε that it claims”"],
 ];
 const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);
 export const CANCELLED = "Cancelled.";

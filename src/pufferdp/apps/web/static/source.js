@@ -1,7 +1,7 @@
 // What the rooms work on: a file, how its rows become a series, and a model. Files and models are shared by the rooms.
 
 import { ask, upload } from "./calls.js";
-import { busy, CANCELLED, clear, dropZone, el, error, field, fill, note, number, select } from "./dom.js";
+import { busy, CANCELLED, clear, dropZone, el, error, field, fieldError, fill, note, number, select } from "./dom.js";
 
 const EXAMPLE = { key: "week", name: "week.csv", label: "Example: one wearer's week (simulated)", columns: ["time", "activity"], column: "activity", order: "time", model: "wearer" };
 const WEARER = { key: "wearer", name: "wearer.json", label: "The example's model (wearer.json)", states: ["resting", "light", "active"], numbers: true, chained: true, redactable: true };
@@ -22,6 +22,11 @@ export class Shared {
     this.heard.forEach((act) => act());
     return kept;
   }
+  // A model that was fitted in one room is there for the others; the latest of each file.
+  learn(model) {
+    this.models = [...this.models.filter((m) => m.label !== model.label), model];
+    this.heard.forEach((act) => act());
+  }
   async takeModel(file, signal) {
     const found = await upload("model", file, this.started.largest, {}, signal);
     this.models.push({ ...found, label: found.name });
@@ -38,13 +43,17 @@ function guess(columns) {
 }
 
 export class Source {
-  constructor(shared, { series = false, change }) {
+  // series: taken in row order, without order, people or gaps. models: no data, models alone, and `own` among them.
+  // pairs: two columns may be read together.
+  constructor(shared, { series = false, models = false, own = null, pairs = false, change }) {
     this.shared = shared;
-    this.series = series; // a series is taken in row order: no order, people or gaps
+    this.series = series;
+    this.own = own;
+    this.pairs = pairs;
     this.change = change;
-    this.file = EXAMPLE;
-    this.model = WEARER;
-    this.believed = WEARER.key;
+    this.file = models ? null : EXAMPLE;
+    this.model = own ?? WEARER;
+    this.believed = this.model.key;
     this.turn = 0;
     this.told = { words: "", wrong: false }; // what to say where there is no model yet
     this.said = el("div", { "aria-live": "polite" });
@@ -52,32 +61,37 @@ export class Source {
     const again = () => this.read();
     this.files = select([], EXAMPLE.key, (key) => this.choose(key));
     this.column = select([], undefined, again);
+    this.second = select([], undefined, again);
     this.order = select([], undefined, again);
     this.by = select([], undefined, again);
     this.restart = el("input", { type: "text", placeholder: "8h", on: { change: again } });
     this.independent = select([["no", "stop where they do not look like people"], ["yes", "independent, whatever they look like"]], "no", again);
     this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on behind it"]], "refuse", again);
-    this.models = select([], WEARER.key, (key) => this.believe(key));
+    this.models = select([], this.believed, (key) => this.believe(key));
     this.bins = el("input", { type: "text", placeholder: "0,50,100,200", on: { change: again } });
     this.confidence = select([["", "one chain, the likeliest"], ["0.95", "all chains that fit, 95 % sure"]], "", again);
     this.fitting = el(
       "div", {},
-      field("Bins, where the column holds numbers", this.bins, "Edges that turn numbers into states: 0,50,100,200 or width:50"),
+      field("Bins, where the column holds numbers", this.bins, "Edges that turn numbers into states: 0,50,100,200 or width:50", "bins"),
       series ? null : field("How sure of the model", this.confidence),
     );
-    // A file that cannot be taken leaves everything as it was.
-    const drop = (label, accept, take) =>
-      dropZone({ label, accept, take: (file) => this.busy("reading " + file.name, (signal) => take(file, signal), () => this.read()) });
+    // Nothing is released while a file that was chosen has not been taken: what was there before is to be chosen again.
+    this.refused = el("div");
+    this.refusedModel = el("div");
+    const drop = (label, accept, place, take) =>
+      dropZone({ label, accept, take: (file) => this.busy("reading " + file.name, (signal) => take(file, signal), place) });
     this.root = el(
       "div", {},
-      el(
+      models ? "" : el(
         "fieldset", {},
         el("legend", { text: "1 · Data" }),
         field("File", this.files),
-        drop("Drop a CSV here, or choose one", ".csv,.tsv,.txt", async (file, signal) => this.choose((await shared.takeFile(file, signal)).key)),
+        drop("Drop a CSV or Parquet file here, or choose one", ".csv,.tsv,.txt,.parquet", this.refused, async (file, signal) => this.choose((await shared.takeFile(file, signal)).key)),
+        this.refused,
         (this.rows = el(
           "div", {},
           field("Column with the values", this.column),
+          pairs ? field("A second column, for a cross table", this.second) : null,
           series
             ? null
             : el(
@@ -86,18 +100,18 @@ export class Source {
                 field("Order", this.order, "Rows are sorted by this column"),
                 field("People", this.by, "One independent series for each"),
                 field("Are people independent?", this.independent),
-                field("Restart", this.restart, "What follows a longer gap is believed to be independent: 8h, or a number"),
+                field("Restart", this.restart, "What follows a longer gap is believed to be independent: 8h, or a number", "restart"),
                 field("Where a value is missing", this.missing),
               ),
         )),
       ),
       el(
         "fieldset", {},
-        el("legend", { text: "2 · How the records hang together" }),
+        el("legend", { text: `${models ? 1 : 2} · How the records are correlated` }),
         field("Model", this.models),
         this.fitting,
         this.about,
-        el("details", {}, el("summary", { text: "Use a model file" }), drop("Drop a model file (JSON), or choose one", ".json", async (file, signal) => this.believe((await shared.takeModel(file, signal)).key))),
+        el("details", {}, el("summary", { text: "Use a model file" }), drop("Drop a model file (JSON), or choose one", ".json", this.refusedModel, async (file, signal) => this.believe((await shared.takeModel(file, signal)).key)), this.refusedModel),
         this.said,
       ),
     );
@@ -110,16 +124,17 @@ export class Source {
     const none = this.series ? [] : [["", "No data yet: a model alone"]];
     fill(this.files, [...this.shared.files.map((f) => [f.key, f.label]), ...none], this.file?.key ?? "");
     const fitted = this.file && this.file !== EXAMPLE ? [[FIT, `A chain fitted on ${this.file.name}`]] : [[FIT, "A chain fitted on this data"]];
-    const fits = this.series ? this.shared.models.filter((m) => m.redactable) : this.shared.models;
+    const fits = this.series ? this.shared.models.filter((m) => m.redactable) : [...(this.own ? [this.own] : []), ...this.shared.models];
     fill(this.models, [...fits.map((m) => [m.key, m.label]), ...(this.file ? fitted : [])], this.believed);
   }
 
   columns() {
     const names = (this.file?.columns ?? []).map((name) => [name, name]);
     fill(this.column, names, this.file?.column);
+    fill(this.second, [["", "none"], ...names], "");
     fill(this.order, [["", "as in the file"], ...names], this.file?.order ?? "");
     fill(this.by, [["", "one series"], ...names], "");
-    this.rows.hidden = !this.file;
+    if (this.rows) this.rows.hidden = !this.file;
   }
 
   choose(key) {
@@ -140,7 +155,7 @@ export class Source {
 
   get reading() {
     if (!this.file) return null;
-    const plain = { column: this.column.value };
+    const plain = { column: this.column.value + (this.second.value ? `,${this.second.value}` : "") };
     if (this.series) return plain;
     return { ...plain, order: this.order.value || null, by: this.by.value || null, restart: this.restart.value.trim() || null, missing: this.missing.value, independent: this.by.value !== "" && this.independent.value === "yes" };
   }
@@ -152,14 +167,14 @@ export class Source {
     return this.change();
   }
 
-  async busy(words, act, failed = (words) => this.tell(words, true)) {
+  // What goes wrong is said at `place`, beside what was chosen; and where a release would be armed.
+  async busy(words, act, place = this.said) {
     const turn = ++this.turn;
     this.abort?.abort();
     const mine = (this.abort = new AbortController());
     const stop = el("button", { type: "button", className: "small", text: "Cancel", on: { click: () => mine.abort() } });
     const slow = setTimeout(() => turn === this.turn && clear(this.said, el("p", { className: "note row" }, `${words} …`, stop)), 1000);
-    clear(this.said);
-    clear(this.about);
+    for (const node of [this.said, this.about, this.refused, this.refusedModel]) clear(node);
     busy(this.root, true);
     this.tell(`${words} …`);
     try {
@@ -167,8 +182,11 @@ export class Source {
     } catch (problem) {
       if (turn !== this.turn) return;
       const said = mine.signal.aborted ? `${CANCELLED} Choose again.` : problem.message;
-      await failed(said);
-      clear(this.said, error(said));
+      clear(this.said);
+      await this.tell(said, true);
+      const back = el("button", { type: "button", className: "small", text: `Go on with ${this.file?.name ?? "what was chosen"}`, on: { click: () => this.read() } });
+      clear(place, error(said), place === this.said ? "" : back);
+      fieldError(this.root, said);
     } finally {
       clearTimeout(slow);
       busy(this.root, false);
@@ -181,9 +199,10 @@ export class Source {
     this.abort?.abort();
     const fits = this.believed === FIT;
     this.fitting.hidden = !fits;
-    clear(this.said);
+    for (const node of [this.said, this.refused, this.refusedModel]) clear(node);
+    fieldError(this.root);
     if (!fits) {
-      this.model = this.shared.models.find((m) => m.key === this.believed) ?? null;
+      this.model = [this.own, ...this.shared.models].filter(Boolean).find((m) => m.key === this.believed) ?? null;
       clear(this.about, this.model?.fitted ? warning() : note(this.model?.words ?? states(this.model)));
       return this.change();
     }
@@ -192,7 +211,7 @@ export class Source {
       const at = { data: this.file.key, column: this.column.value };
       const found = await ask("values", at, {}, signal);
       if (turn !== this.turn) return;
-      if (found.range !== null && found.distinct > MANY && !this.bins.value.trim()) {
+      if (!this.second.value && found.range !== null && found.distinct > MANY && !this.bins.value.trim()) {
         const words = `${at.column} holds ${number(found.distinct)} different numbers from ${number(found.range[0])} to ${number(found.range[1])}. Write down under “Bins” in which ranges they are to be counted.`;
         clear(this.about, note(words));
         this.bins.focus();
@@ -203,7 +222,8 @@ export class Source {
       const fit = await ask("fit", asked, { progress: (words) => turn === this.turn && this.tell(`${words} …`) }, signal);
       if (turn !== this.turn) return;
       clear(this.said);
-      this.model = { ...fit, label: fit.name };
+      this.model = { ...fit, label: `Fitted on ${this.file.name}` };
+      this.shared.learn(this.model);
       const left = fit.left_out.length ? ` Left out, because the data never leaves them: ${fit.left_out.join(", ")}.` : "";
       const failed = fit.checks.filter((check) => check.holds === false);
       const misfits = failed.map((check) => el("p", { className: "warning", text: `The model fails a check (${check.question}): ${check.advice}.` }));

@@ -1,10 +1,10 @@
 // Plan and release: which mechanism, what error, and then the answer itself.
 
-import { Budgets } from "./budgets.js";
-import { ask, Latest, working } from "./calls.js";
-import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, fill, kept, note, number, select, slider, table } from "./dom.js";
-import { Source } from "./source.js";
+import { Budgets } from "../budgets.js";
+import { ask, Latest, working } from "../calls.js";
+import { draw, theme } from "../charts.js";
+import { busy, clear, codeBox, downloads, el, error, field, fieldError, fill, kept, note, number, select, slider, table } from "../dom.js";
+import { Source } from "../source.js";
 
 export const ADVERSARIES = [
   ["bdp", "may know any other records (strongest)"],
@@ -34,11 +34,11 @@ export async function make(panel, shared) {
   const idColumn = select([], undefined, () => ask_());
   const epsilon = slider({
     label: "ε, how much may leak about one record", low: 0.01, high: 10, value: 1, log: true, change: () => ask_(),
-    hint: "Smaller hides more and errs more. 1 is usual.", words: (v) => `epsilon ${v}`,
+    hint: "Smaller hides more and errs more. 1 is usual.", words: (v) => `epsilon ${v}`, refusals: "epsilon",
   });
   const adversary = select(ADVERSARIES, "bdp", () => ask_());
-  const stateField = field("State", state), lengthField = field("How many records will there be?", length), idField = field("Column that names the record", idColumn);
-  const clipField = el("div", { className: "field", role: "group", "aria-label": "Range of the numbers" }, el("span", { text: "Numbers are cut to" }), el("div", { className: "row" }, low, " to ", high));
+  const stateField = field("State", state), lengthField = field("How many records will there be?", length, undefined, "length"), idField = field("Column that names the record", idColumn);
+  const clipField = el("div", { className: "field", role: "group", "aria-label": "Range of the numbers", "data-refusals": "clip|lower clip|upper clip|sum|mean" }, el("span", { text: "Numbers are cut to" }), el("div", { className: "row" }, low, " to ", high));
 
   const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …"));
   const chart = el("div", { className: "chart" }), mechanisms = el("div"), curveChart = el("div", { className: "chart" });
@@ -114,6 +114,7 @@ export async function make(panel, shared) {
     } catch (problem) {
       shown = null;
       go.disabled = true;
+      fieldError(panel, problem.message);
       clear(headline, error(problem.message));
       clear(mechanisms);
       clear(chart);
@@ -125,6 +126,7 @@ export async function make(panel, shared) {
 
   function show(plan) {
     shown = plan;
+    fieldError(panel);
     go.disabled = false;
     clear(headline, ...verdict(plan));
     clear(mechanisms, ...listed(plan));

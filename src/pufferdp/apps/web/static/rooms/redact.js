@@ -1,10 +1,10 @@
 // A series, the records to hide, and what else has to go with them.
 
-import { Budgets } from "./budgets.js";
-import { ask, Latest, working } from "./calls.js";
-import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, downloads, el, error, field, kept, note, number, safe, select, slider } from "./dom.js";
-import { Source } from "./source.js";
+import { Budgets } from "../budgets.js";
+import { ask, Latest, working } from "../calls.js";
+import { draw, theme } from "../charts.js";
+import { busy, clear, codeBox, downloads, el, error, field, fieldError, fill, kept as keptWords, note, number, safe, select, slider } from "../dom.js";
+import { Source } from "../source.js";
 
 const WINDOW = 288;
 const ADVERSARIES = [["bdp", "may know any other records"], ["pufferfish", "knows no record"], ["dp", "knows all other records"]];
@@ -12,12 +12,16 @@ const ADVERSARIES = [["bdp", "may know any other records"], ["pufferfish", "know
 export async function make(panel, shared) {
   const latest = new Latest();
   let series = null, design = null, marked = null, cursor = 1, first = 1;
-  const hidden = new Set();
+  const hidden = new Set(), timed = new Set(); // rows by hand, and rows that times stand for
 
   const epsilon = slider({ label: "ε, how much may leak about a hidden record", low: 0.1, high: 10, value: 1, log: true, change: () => designed(), words: (v) => `epsilon ${v}` });
   const adversary = select(ADVERSARIES, "bdp", () => designed());
   const list = el("div", { className: "records", role: "listbox", tabIndex: 0, "aria-label": "Records of the series: arrow keys move, Enter hides or shows", "aria-multiselectable": "true" });
   const row = el("input", { type: "number", min: 1, value: 1, className: "short", on: { change: () => move(Number(row.value) || 1, false) } });
+  const when = select([], undefined, () => designed());
+  const times = el("input", { type: "text", placeholder: "2024-01-01 08:00..2024-01-01 09:00", on: { change: () => designed() } });
+  const asTimes = () => times.value.split(",").map((part) => part.trim()).filter(Boolean);
+  const byTime = el("div", {}, field("Hide these times, too", times, "A time, a date, or a range A..B; several with commas", "private"), field("Column that says when", when));
   const chosen = el("p", { "aria-live": "polite" });
   const headline = el("div", { className: "headline", "aria-live": "polite" }, note("computing …")), chart = el("div", { className: "chart" }), made = el("div", { "aria-live": "polite" });
   const go = el("button", { type: "button", className: "main", text: "Redact the series", disabled: true, on: { click: () => redact() } });
@@ -44,6 +48,7 @@ export async function make(panel, shared) {
           note("Click a record to hide it. Or move with the arrow keys and press Enter."),
           el("div", { className: "row" }, field("Go to row", row), page(-1), page(1)),
           list,
+          byTime,
           el("ul", { className: "legend" }, ...[["private", "hidden by you"], ["always", "always redacted"], ["some", "redacted for some values"], ["free", "released"], ["gone", "* redacted in the file below"]].map(([name, words]) => el("li", {}, el("span", { className: `record ${name}`, "aria-hidden": "true", text: name === "gone" ? "*" : "a" }), words))),
           chosen,
         ),
@@ -57,7 +62,8 @@ export async function make(panel, shared) {
   // Other columns could give a hidden record away, so none comes along unless it is ticked.
   function offer() {
     const others = (source.file?.columns ?? []).filter((name) => name !== source.column.value);
-    keep.hidden = !others.length;
+    keep.hidden = byTime.hidden = !others.length;
+    fill(when, others.map((name) => [name, name]), source.file?.order ?? undefined);
     clear(
       keep,
       el("legend", { text: "Other columns to keep" }),
@@ -72,6 +78,7 @@ export async function make(panel, shared) {
     series = null;
     design = marked = null;
     hidden.clear();
+    timed.clear();
     clear(made);
     if (!source.model) clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
     if (source.model && source.file) {
@@ -104,10 +111,10 @@ export async function make(panel, shared) {
     for (let at = first; at <= last; at++) {
       const code = series.codes[at - 1], label = code < 0 ? "missing" : series.labels[code];
       const [kind, words] = region(at), gone = marked?.has(at);
-      const mine = hidden.has(at) ? "private" : "";
+      const mine = hidden.has(at) || timed.has(at) ? "private" : "";
       cells.push(
         el("div", {
-          id: `record-${at}`, role: "option", "aria-selected": String(hidden.has(at)),
+          id: `record-${at}`, role: "option", "aria-selected": String(mine !== ""),
           className: `record ${kind} ${mine} ${gone ? "gone" : ""} ${at === cursor ? "cursor" : ""} shade-${code < 0 ? "none" : Math.min(code, 5)}`,
           "aria-label": `row ${at}, ${label}, ${mine ? "hidden by you, " : ""}${words}${gone ? ", redacted in the file" : ""}`,
           title: `row ${at}: ${label}; ${words}`, text: gone ? "*" : short(label),
@@ -116,13 +123,13 @@ export async function make(panel, shared) {
     }
     clear(list, ...cells);
     list.setAttribute("aria-activedescendant", `record-${cursor}`);
-    const rows = [...hidden].sort((a, b) => a - b);
+    const rows = [...new Set([...hidden, ...timed])].sort((a, b) => a - b);
     const names = series ? series.labels.slice(0, 6).map((l) => `${short(l)} ${l}`).join(", ") : "";
     const most = series && series.rows > series.codes.length ? ` The first ${number(series.codes.length)} of ${number(series.rows)} rows can be shown.` : "";
-    chosen.textContent = series ? `Rows ${number(first)} to ${number(last)} of ${number(series.rows)}: ${names}. ${rows.length ? `Hidden by you: row ${rows.join(", ")}.` : "Nothing is hidden yet."}${most}` : "";
+    chosen.textContent = series ? `Rows ${number(first)} to ${number(last)} of ${number(series.rows)}: ${names}. ${rows.length ? `Hidden by you: row ${rows.slice(0, 20).join(", ")}${rows.length > 20 ? ` and ${rows.length - 20} more` : ""}.` : "Nothing is hidden yet."}${most}` : "";
     row.value = cursor;
     row.max = series?.codes.length ?? 1;
-    go.disabled = !series || !hidden.size;
+    go.disabled = !series || !rows.length;
   }
 
   function move(to, focus = true) {
@@ -160,8 +167,12 @@ export async function make(panel, shared) {
     event.preventDefault();
   });
 
+  const inTime = () => (asTimes().length ? { data: source.file.key, column: source.column.value, order: when.value || null } : {});
+
   async function designed() {
-    if (!series || !hidden.size) {
+    const named = [...[...hidden].sort((a, b) => a - b), ...asTimes()];
+    if (!asTimes().length) timed.clear();
+    if (!series || !named.length) {
       latest.cancel();
       design = null;
       clear(chart);
@@ -170,11 +181,14 @@ export async function make(panel, shared) {
       return;
     }
     const slow = setTimeout(() => busy(answer, true), 150);
-    const asked = { model: source.model.key, length: series.rows, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, adversary: adversary.value, theme: theme() };
+    const asked = { model: source.model.key, length: series.rows, private: named, ...inTime(), epsilon: epsilon.value, adversary: adversary.value, theme: theme() };
     try {
       const found = await latest.ask("design", asked);
       if (!found) return;
       design = found;
+      timed.clear();
+      if (asTimes().length) found.private.filter((at) => !hidden.has(at)).forEach((at) => timed.add(at));
+      fieldError(panel);
       show();
       const many = found.private.length > 1 ? "each hidden record" : "the hidden record";
       clear(
@@ -186,9 +200,12 @@ export async function make(panel, shared) {
       code.show(found.commands);
     } catch (problem) {
       design = null;
+      timed.clear();
       clear(headline, error(problem.message));
+      fieldError(panel, problem.message);
       clear(chart);
       show();
+      go.disabled = true;
     } finally {
       clearTimeout(slow);
       busy(answer, false);
@@ -198,7 +215,7 @@ export async function make(panel, shared) {
   async function redact() {
     go.disabled = true;
     try {
-      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...hidden].sort((a, b) => a - b), epsilon: epsilon.value, keep: kept(), adversary: adversary.value, dataset: budgets.name, theme: theme() };
+      const asked = { data: source.file.key, model: source.model.key, column: source.column.value, private: [...[...hidden].sort((a, b) => a - b), ...asTimes()], order: inTime().order ?? null, epsilon: epsilon.value, keep: kept(), adversary: adversary.value, dataset: budgets.name, theme: theme() };
       const found = await working(made, (hear, signal) => ask("redact", asked, hear, signal));
       marked = new Set(found.marked);
       show();
@@ -207,7 +224,7 @@ export async function make(panel, shared) {
         made,
         el("p", { text: `${number(found.marked.length)} of ${number(found.records)} records are replaced by ${found.mark}.` }),
         el("p", { text: found.certificate.ledger ? `Charged to ${found.certificate.ledger.dataset}, row ${found.certificate.ledger.position} of the ledger.` : "Not charged to any ledger: the promise is for one publication." }),
-        ...kept(found.kept),
+        ...keptWords(found.kept),
         ...found.certificate.warnings.map((words) => el("p", { className: "warning", text: words })),
         downloads(found.made, { "report.html": "Report (HTML)", "certificate.json": "Certificate (JSON)", "*": "Redacted file" }),
       );

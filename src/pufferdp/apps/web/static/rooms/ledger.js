@@ -1,8 +1,8 @@
 // Budgets: what was spent, what is left, whether it all still holds. And certificates, computed again.
 
-import { ask, upload, working } from "./calls.js";
-import { draw, theme } from "./charts.js";
-import { clear, codeBox, dropZone, el, error, note, number, safe, table } from "./dom.js";
+import { ask, upload, working } from "../calls.js";
+import { draw, theme } from "../charts.js";
+import { clear, codeBox, dropZone, el, error, note, number, safe, table } from "../dom.js";
 
 export async function make(panel, shared) {
   const place = shared.started.ledger;

@@ -1,14 +1,17 @@
 // What a DP loss leaks under a chain with two states that can be dragged.
 
-import { Latest } from "./calls.js";
-import { draw, theme } from "./charts.js";
-import { busy, clear, codeBox, el, error, field, note, number, safe, select, slider, table } from "./dom.js";
+import { Latest } from "../calls.js";
+import { draw, theme } from "../charts.js";
+import { busy, clear, codeBox, el, error, field, note, number, safe, select, slider, table } from "../dom.js";
+import { Source } from "../source.js";
 import { ADVERSARIES } from "./plan.js";
 
 const SIZE = 200, LEAST = 0.02, MOST = 0.98;
 const SVG = "http://www.w3.org/2000/svg";
 
-export async function make(panel) {
+const DRAGGED = { key: "dragged", label: "A chain with two states, to drag", states: ["0", "1"], chained: true, words: "Two states, numbered 0 and 1" };
+
+export async function make(panel, shared) {
   const latest = new Latest();
   const change = () => ask_();
   const words = (v) => `${number(v)} of the time`;
@@ -25,13 +28,16 @@ export async function make(panel) {
     second.set(b);
     ask_();
   });
+  const dragged = el("fieldset", {}, el("legend", { text: "The chain" }), pad.root, first.root, second.root);
+  const source = new Source(shared, { models: true, own: DRAGGED, change });
   panel.append(
     el(
       "div", { className: "room" },
       el(
         "form", { className: "asks", on: { submit: (event) => event.preventDefault() } },
         el("h2", { text: "What does the DP I spent really give away?" }),
-        el("fieldset", {}, el("legend", { text: "1 · How the records hang together" }), pad.root, first.root, second.root),
+        source.root,
+        dragged,
         el("fieldset", {}, el("legend", { text: "2 · What was released" }), spent.root, field("Records in the series", length), field("Someone who wants to find out a record", adversary)),
       ),
       el("div", { className: "tells" }, answer, code.root),
@@ -45,7 +51,15 @@ export async function make(panel) {
 
   async function ask_() {
     const slow = setTimeout(() => busy(answer, true), 150);
-    const asked = { stay: [first.value, second.value], length: Number(length.value) || 1, dp_epsilon: spent.value, adversary: adversary.value, theme: theme() };
+    const believed = source.model, own = believed !== DRAGGED;
+    dragged.hidden = own;
+    if (!believed) {
+      clearTimeout(slow);
+      clear(headline, source.told.wrong ? error(source.told.words) : note(source.told.words));
+      return;
+    }
+    const of = own ? { model: believed.key, query: believed.chained ? `count:${believed.states.at(-1)}` : null } : { stay: [first.value, second.value] };
+    const asked = { ...of, length: believed.chained ? Number(length.value) || 1 : null, dp_epsilon: spent.value, adversary: adversary.value, theme: theme() };
     try {
       const found = await latest.ask("leakage", asked, { part: show });
       if (found) show(found);

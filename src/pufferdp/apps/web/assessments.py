@@ -1,0 +1,82 @@
+"""Jobs that say what leaks: of a DP loss, of a stream, of a mechanism under attack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pufferdp.apps.web import pictures
+from pufferdp.apps.web.commands import two_states
+from pufferdp.apps.web.inputs import Inputs, JobContext
+from pufferdp.basics.errors import ParameterError
+from pufferdp.models.files.json import model_from_dict
+
+
+def leakage(
+    inputs: Inputs,
+    progress: JobContext,
+    *,
+    model: str | None,
+    stay: list[float] | None,
+    theme: str,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """What a DP loss leaks under a model, or under a chain with two states."""
+    from pufferdp.assess.dp import leakage_lines, leakage_of
+
+    if model is None:
+        believed = model_from_dict({"type": "markov_chain", "transition": two_states(stay or [0.5, 0.5])})
+    else:
+        believed = inputs.model(model)
+    progress("computing")
+    result = leakage_of(believed, **arguments)
+    progress.part({**result.to_dict(), "words": str(result), "chart": None})
+    lines = leakage_lines(believed, result, arguments["query"])
+    shown = {**result.to_dict(), "lines": lines}
+    return {**result.to_dict(), "words": str(result), "chart": pictures.leakage(shown, theme)}
+
+
+def stream(
+    inputs: Inputs,
+    progress: JobContext,
+    *,
+    model: str,
+    losses: list[float] | None,
+    target: float | None,
+    length: int | None,
+    adversary: str,
+    theme: str,
+) -> dict[str, Any]:
+    """What a stream leaks about the record of each step, or what a step may spend."""
+    from pufferdp.assess.streams import StreamBudget, StreamReport, stream_budget, stream_leakage
+
+    if (losses is None) == (target is None):
+        raise ParameterError("give either the loss of each step or the leakage that is allowed")
+    believed = inputs.model(model)
+    result: StreamBudget | StreamReport
+    if target is not None:
+        progress("searching for what a step may spend")
+        result = stream_budget(believed, target, length=length, adversary=adversary)
+    else:
+        progress("following the stream")
+        spent = losses or [0.0]
+        result = stream_leakage(
+            believed, spent[0] if len(spent) == 1 else spent, length=length, adversary=adversary, progress=progress
+        )
+    return {"page": pictures.page(result, theme)}
+
+
+def audit(inputs: Inputs, progress: JobContext, *, model: str, theme: str, **arguments: Any) -> dict[str, Any]:
+    """A built-in mechanism under attack: what it leaks at least, exactly and at most."""
+    from pufferdp.assess.audit.audit import audit_mechanism
+
+    result = audit_mechanism(inputs.model(model), progress=progress, **arguments)
+    content = result.to_dict()
+    return {
+        "page": pictures.page(result, theme),
+        "refuted": content["refuted"],
+        "files": {"audit.json": content, "report.html": pictures.report(result)},
+    }
+
+
+JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {"leakage": leakage, "stream": stream, "audit": audit}

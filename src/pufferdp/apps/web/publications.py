@@ -1,0 +1,194 @@
+"""Jobs for tables, flipped series and flows: their plans, and what is published, charged first where a ledger is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from pufferdp.apps.web import pictures
+from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
+from pufferdp.basics.errors import CertificateError
+from pufferdp.data.rewrite import key_columns
+from pufferdp.models.base import Lengths
+from pufferdp.publish.certificate import SERIES_SCHEMA
+
+
+class Planned(Protocol):
+    """A plan, of any kind."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+
+
+def table_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
+    """How accurate every question of a table will be."""
+    from pufferdp.publish.tables.plan import plan_table
+
+    lengths, holes = inputs.read_lengths(progress, arguments)
+    result = plan_table(inputs.model(arguments["model"]), lengths=lengths, holes=holes, **_table(arguments))
+    return _planned(result, lengths, arguments)
+
+
+def _table(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "query": arguments["queries"],
+        "per": arguments["per"] or None,
+        "split": arguments["split"],
+        "clip": arguments["clip"],
+        "epsilon": arguments["epsilon"],
+        "adversary": arguments["adversary"],
+    }
+
+
+def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> dict[str, Any]:
+    page = pictures.page(result, arguments["theme"], read=arguments["data"] is not None)
+    return {**result.to_dict(), "lengths": [list(pair) for pair in lengths], "page": page}
+
+
+def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
+    """A table, charged before its noise where there is a ledger."""
+    from pufferdp.publish.tables.release import release_table
+
+    answers = answer_folder(arguments["ledger"])
+    made = release_table(
+        inputs.file(arguments["data"]),
+        model=inputs.model(arguments["model"]),
+        ledger=arguments["ledger"],
+        dataset=arguments["dataset"],
+        progress=progress,
+        **_table(arguments),
+        **arguments["reading"],
+    )
+    content = made.to_dict()
+    kept = keep_answer(answers, content)
+    progress("writing the report")
+    files = {"table.csv": made.table.to_csv().decode("utf-8", "replace"), "release.json": content}
+    return _published(made, content, kept, files, arguments["theme"])
+
+
+def flip_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
+    """The channel that every record would pass."""
+    from pufferdp.publish.flips.design import design_flips
+
+    lengths, holes = inputs.read_lengths(progress, arguments)
+    progress("choosing the channel")
+    result = design_flips(
+        inputs.model(arguments["model"]),
+        arguments["epsilon"],
+        length=None if holes or not lengths else max(length for length, _ in lengths),
+        adversary=arguments["adversary"],
+        optimise=arguments["optimise"],
+    )
+    return _planned(result, lengths, arguments)
+
+
+def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
+    """A series whose every record passed a channel."""
+    from pufferdp.publish.flips.flip import flip as make
+
+    answers, reading = answer_folder(arguments["ledger"]), arguments["reading"]
+    source = inputs.file(arguments["data"])
+    keys = key_columns(source, [name for name in (reading["by"], reading["order"]) if name is not None])
+    made = make(
+        source,
+        model=inputs.model(arguments["model"]),
+        epsilon=arguments["epsilon"],
+        adversary=arguments["adversary"],
+        optimise=arguments["optimise"],
+        ledger=arguments["ledger"],
+        dataset=arguments["dataset"],
+        progress=progress,
+        **reading,
+    )
+    columns = [*keys.values(), made.values]
+    series = source.written([*keys, reading["column"]], zip(*columns, strict=True))
+    content = made.to_dict()
+    kept = keep_answer(answers, content, series)
+    progress("writing the report")
+    files = {f"flipped-{series.name.rpartition('/')[2]}": series, "certificate.json": content["certificate"]}
+    return {"file": series, **_published(made, content, kept, files, arguments["theme"])}
+
+
+def certificate(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
+    """The certificate of a flipped series."""
+    raw = certificate_in(name, content)
+    if raw.get("schema") != SERIES_SCHEMA:
+        raise CertificateError(f"{name!r} is no certificate of a flipped series; choose the one that came with it")
+    return {"certificate": raw}
+
+
+def estimate(
+    inputs: Inputs,
+    progress: JobContext,
+    *,
+    data: str,
+    certificate: str,
+    confidence: float,
+    theme: str,
+) -> dict[str, Any]:
+    """What a flipped series says of the true one; it costs no budget."""
+    from pufferdp.publish.flips.estimate import estimate as make
+
+    result = make(inputs.file(data), inputs.certificate(certificate), confidence=confidence, progress=progress)
+    return {**result.to_dict(), "page": pictures.page(result, theme), "files": {"estimate.json": result.to_dict()}}
+
+
+def flow_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
+    """How accurate a private flow will be."""
+    from pufferdp.publish.flows.flow import plan_flow
+
+    lengths, _ = inputs.read_lengths(progress, arguments)
+    believed = inputs.model(arguments["model"])
+    result = plan_flow(believed, lengths=lengths, progress=progress, **_flow(arguments))
+    return _planned(result, lengths, arguments)
+
+
+def _flow(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: arguments[name] for name in ("eta", "tau", "privacy")}
+
+
+def flow(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
+    """How the series moves between states, with noise."""
+    from pufferdp.publish.flows.flow import flow as make
+
+    answers = answer_folder(arguments["ledger"])
+    made = make(
+        inputs.file(arguments["data"]),
+        model=inputs.model(arguments["model"]),
+        ledger=arguments["ledger"],
+        dataset=arguments["dataset"],
+        progress=progress,
+        **_flow(arguments),
+        **arguments["reading"],
+    )
+    content = made.to_dict()
+    kept = keep_answer(answers, content)
+    progress("writing the report")
+    return _published(made, content, kept, {"flow.json": content}, arguments["theme"])
+
+
+def _published(
+    made: object, content: dict[str, Any], kept: list[str] | None, files: dict[str, Any], theme: str
+) -> dict[str, Any]:
+    """What the page shows of something that was published, and what can be taken along."""
+    charged = kept is not None
+    drawn = decorate({"page": lambda: pictures.page(made, theme), "report": lambda: pictures.report(made)}, charged)
+    report = drawn.pop("report")
+    return {
+        **drawn,
+        "certificate": content["certificate"],
+        "kept": kept,
+        "files": {**files, **({"report.html": report} if report else {})},
+    }
+
+
+JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
+    "table_plan": table_plan,
+    "table": table,
+    "flip_plan": flip_plan,
+    "flip": flip,
+    "certificate": certificate,
+    "estimate": estimate,
+    "flow_plan": flow_plan,
+    "flow": flow,
+}
