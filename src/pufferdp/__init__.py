@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.release import release as release
     from pufferdp.publish.tables.plan import plan_table as plan_table
     from pufferdp.publish.tables.table import read_released as read_released
+    from pufferdp.publish.series import Series as Series
     from pufferdp.publish.verify import verify as verify
     from pufferdp.report.html import write_report as write_report
 # Parts and helpers of these, for those who name types or look into proofs.

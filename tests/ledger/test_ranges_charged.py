@@ -17,7 +17,7 @@ from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.ledger.history import export_ledger, history, import_ledger, read_export
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.answers.release import release
+from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 from pufferdp.report.pages.ledger import budget_calendar
 

@@ -81,6 +81,10 @@ class Reading:
             last=self.last,
         )
 
+    def check_layout(self) -> None:
+        """Refuse a way of reading that there is not, whatever the model."""
+        assert self.layout
+
     @property
     def is_part(self) -> bool:
         """Whether a stretch of a longer series is read."""

@@ -89,7 +89,7 @@ def test_a_family_must_be_complete():
         ({"query": "frequency", "clip": None}, QueryError, "real numbers"),
         ({"clip": None}, QueryError, "sum needs a range: .*--clip A B"),
         ({"query": Query.of_function(lambda chains: 0.0, 1.0)}, QueryError, "function is about states"),
-        ({"order": "house"}, ParameterError, "order is 'house'; it is for series"),
+        ({"order": "place"}, ParameterError, "order is 'place'; it is for series"),
         ({"restart": 3.0, "order": "house"}, ParameterError, "it is for series"),
         ({"missing": "hole"}, ParameterError, "missing is 'hole'"),
         ({"bins": "0,1,2"}, ParameterError, "bins are for series"),

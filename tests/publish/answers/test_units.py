@@ -15,9 +15,9 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import plan
-from pufferdp.publish.answers.release import release
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
+from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 from tests.oracles.algorithms import table
 from tests.oracles.blocks import block_leakage, cut

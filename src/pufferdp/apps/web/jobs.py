@@ -193,7 +193,7 @@ def errors(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, 
 
 def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """One private answer, charged before its noise where there is a ledger."""
-    from pufferdp.publish.answers.release import release as make
+    from pufferdp.publish.release import release as make
 
     answers = _answers(arguments["ledger"])
     made = make(

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,10 +17,11 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_name, column_pair
-from pufferdp.data.series import Series, open_series
+from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_pair
+from pufferdp.data.series import Series as OpenSeries
+from pufferdp.data.series import open_series
 from pufferdp.models.ar1 import Ar1
-from pufferdp.models.bins import parse_bins
+from pufferdp.models.bins import Bins, bins_text, parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
@@ -34,6 +36,7 @@ from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -75,15 +78,15 @@ class Fit(Paged):
 def fit(
     data: object,
     *,
-    column: str | Sequence[str],
+    column: str | Sequence[str] | None = None,
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     confidence: float | None = None,
     start: str = "stationary",
     states: Sequence[str] | None = None,
@@ -129,8 +132,9 @@ def fit(
         sampler: where the noise of a private fit comes from; the operating system by default.
         progress: called with a few words before each step.
     """
-    reading = Reading(
-        column=column_name(column),
+    series = Series.of(
+        data,
+        column=column,
         order=order,
         by=by,
         restart=restart,
@@ -138,12 +142,22 @@ def fit(
         independent=independent,
         first=first,
         last=last,
+        bins=bins,
     )
+    reading, bins = series.reading(), bins_text(series.bins)
     if ar1:
-        given = {"bins": bins, "states": states, "clock": clock, "dp_epsilon": dp_epsilon, "ledger": ledger}
-        return _fit_numbers(data, reading, confidence, {**given, "start": None if start == "stationary" else start})
+        given: dict[str, object] = {
+            "bins": bins,
+            "states": states,
+            "clock": clock,
+            "dp_epsilon": dp_epsilon,
+            "ledger": ledger,
+        }
+        return _fit_numbers(
+            series.data, reading, confidence, {**given, "start": None if start == "stationary" else start}
+        )
     return FitPublication(
-        data=data,
+        data=series.data,
         reading=reading,
         bins=bins,
         confidence=confidence,
@@ -309,7 +323,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             checks=self._checks(series, coding, counts),
         )
 
-    def _by_slot(self, series: Series, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
+    def _by_slot(self, series: OpenSeries, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
         """Moves from each slot on; refuses slots from which there is none."""
         assert self.clock is not None
         slots, period = rhythm_of(self.clock)
@@ -335,7 +349,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             )
         return out
 
-    def usual_step(self, series: Series) -> str | float | None:
+    def usual_step(self, series: OpenSeries) -> str | float | None:
         """The step of the data, where its places lie on one: rows that are not there are holes then.
 
         Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private:
@@ -346,14 +360,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         step = series.usual_step()
         return step if step is None or series.on_step(step) else None
 
-    def _found_states(self, series: Series) -> tuple[str, ...]:
+    def _found_states(self, series: OpenSeries) -> tuple[str, ...]:
         """The states in the column; refused where they look like numbers or times, which are no states."""
         if not self.as_states:
             refuse_times(series)
             refuse_numbers(series)
         return series.found_states()
 
-    def _checks(self, series: Series, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
+    def _checks(self, series: OpenSeries, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
         """What the exact data say of the model; a private fit must not tell."""
         if self.dp_epsilon is not None or not self.checks or counts.records > MOST_CHECKED:
             return None

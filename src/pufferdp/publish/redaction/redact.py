@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,8 @@ from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.models.base import Model
-from pufferdp.models.bins import with_bins
-from pufferdp.models.files.json import model_digest
+from pufferdp.models.bins import Bins
+from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
@@ -42,6 +43,7 @@ from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, che
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
+from pufferdp.publish.series import Series
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -144,8 +146,8 @@ def plan_redaction(
 def redact(
     data: object,
     *,
-    model: Model,
-    column: str,
+    model: ModelLike,
+    column: str | None = None,
     private: Named | Sequence[Named],
     epsilon: float,
     keep: Sequence[str] = (),
@@ -156,12 +158,12 @@ def redact(
     known: Sequence[int] = (),
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     mark: str = MARK,
     after: RedactionCertificate | dict[str, Any] | None = None,
     published: object = None,
@@ -205,20 +207,23 @@ def redact(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
+    series = Series.of(
+        data,
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+        bins=bins,
+    )
+    believed = series.model(model)
     return RedactionPublication(
-        data=data,
-        model=with_bins(model, bins),
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            first=first,
-            last=last,
-        ),
+        data=series.data,
+        model=believed,
+        reading=series.reading(believed),
         private=PrivateRecords.parse(private),
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         known=tuple(checks.length(p, "known row") for p in known),
