@@ -184,7 +184,7 @@ def check_pair_states(column: str, states: Sequence[str]) -> None:
     if single is not None:
         raise DataError(
             f"the columns {column} are read as pairs such as rest{PAIR_MARK}home, and {single!r} is none: the model "
-            f"must be about pairs (fit it with --column {column}), and no value of a column may have a {PAIR_MARK!r}",
+            f"must be about pairs (fit it with column='{column}'), and no value of a column may have a {PAIR_MARK!r}",
             value=single,
         )
 
@@ -233,19 +233,19 @@ class Layout:
             if self.order is None:
                 raise DataError(
                     f"restart is {self.restart!r} but no order column is given; name the column that says when, with "
-                    "--order",
+                    "order=",
                     value=self.restart,
                 )
         if self.step is not None:
             read_distance(self.step, "step")
         if self.independent and self.by is None:
             raise DataError(
-                "independent is given, but no column tells people apart; name it with --by, or leave independent out"
+                "independent is given, but no column tells people apart; name it with by=, or leave independent out"
             )
         if self.is_part and self.order is None:
             raise DataError(
                 f"a stretch {self.stretch} is asked for, but no order column is given; name the column that says when, "
-                "with --order",
+                "with order=",
                 value=self.stretch,
             )
 

@@ -95,7 +95,7 @@ def with_bins(model: Model, bins: Bins | None) -> Model:
     if series.bins is not None:
         if edges != series.bins and not set(edges) <= set(series.bins):
             raise ParameterError(
-                f"bins is {text!r}, but the model was made with other edges; leave --bins out", value=text
+                f"bins is {text!r}, but the model was made with other edges; leave bins= out", value=text
             )
         return model
     return series.with_bins(edges)

@@ -146,7 +146,7 @@ class SeriesModel(Model):
         """Records have positions, and no names."""
         if id is not None:
             raise ParameterError(
-                f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
+                f"id is {id!r}; it says which record a row is, and a series has positions only: use order=", value=id
             )
 
     def public_facts(self, records: int) -> list[str]:

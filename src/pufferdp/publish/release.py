@@ -207,7 +207,7 @@ def release(
         assert isinstance(query, (str, Query))
         if groups is not None or split is not None:
             raise ParameterError(
-                "groups and split go with a table: say what its groups are with --per, or ask several queries"
+                "groups and split go with a table: say what its groups are with per=, or ask several queries"
             )
         return release_answer(series, query=query, **request, **for_answers)
     for name, value in {"id": series.id, **for_answers}.items():

@@ -160,7 +160,7 @@ def test_other_verbs_say_why_not():
         stream_leakage(MODEL, 0.1, length=10)
     with pytest.raises(ModelError, match="records with states"):
         robustness(MODEL, MODEL, epsilon=1.0, length=10)
-    with pytest.raises(ParameterError, match="leave --query out"):
+    with pytest.raises(ParameterError, match="leave query= out"):
         leakage_of(MODEL, dp_epsilon=1, length=10, query="mean")
     with pytest.raises(ParameterError, match="length is missing"):
         leakage_of(MODEL, dp_epsilon=1)

@@ -170,7 +170,7 @@ def test_records_with_holes_between_them_may_lie_in_many_periods():
 
 
 def test_a_unit_that_cannot_be_kept_is_refused(place):
-    with pytest.raises(ParameterError, match="leave --restart out"):
+    with pytest.raises(ParameterError, match="leave restart= out"):
         release(
             place, model=HOURS, column="place", order="time", query="histogram", epsilon=1.0, unit="day", restart="8h"
         )

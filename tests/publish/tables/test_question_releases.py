@@ -184,5 +184,5 @@ def test_cross_table_of_two_columns(tmp_path):
 
 def test_models_without_numbers():
     model = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], states=["a", "b"])
-    with pytest.raises(QueryError, match="give --clip A B"):
+    with pytest.raises(QueryError, match=r"give clip=\(A, B\)"):
         released(frame(["a", "b"]), model, "median")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from pufferdp.apps.flags import flags
 from pufferdp.apps.web import pictures
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.commands import two_states
@@ -338,7 +339,7 @@ def verify(inputs: Inputs, progress: JobContext, *, name: str, content: bytes, p
         try:
             row = ledger_verify(inputs, progress, place=place, head=head)
         except PufferdpError as error:
-            row = {"valid": False, "problems": [str(error)]}
+            row = {"valid": False, "problems": [flags(str(error))]}
     guarantee = raw.get("guarantee")
     statement = guarantee.get("statement") if isinstance(guarantee, dict) else None
     return {

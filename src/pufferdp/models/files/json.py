@@ -140,9 +140,9 @@ def model_digest(model: Model) -> str:
     return hashlib.sha256(canonical_json(model_to_dict(model)).encode()).hexdigest()
 
 
-def save_model(model: Model, path: str | os.PathLike[str]) -> None:
+def save_model(model: ModelLike, path: str | os.PathLike[str]) -> None:
     """Write a model file, whole or not at all."""
-    write_whole(path, json.dumps(model_to_dict(model), indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(model_to_dict(as_model(model)), indent=1, ensure_ascii=False) + "\n")
 
 
 def _kind(raw: object) -> str:

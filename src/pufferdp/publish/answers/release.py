@@ -184,7 +184,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         try:
             noise = super().solve(problem, exact)
         except NotApplicableError as error:
-            raise NotApplicableError(f"{error}; leave --mechanism out", value=error.value) from None
+            raise NotApplicableError(f"{error}; leave mechanism= out", value=error.value) from None
         if noise.calibration.nearly_exact(self.epsilon):
             refuse_impossible(self.model, exact)
         return noise

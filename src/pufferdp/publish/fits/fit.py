@@ -251,12 +251,12 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             if self.states is None and self.bins is None:
                 raise ParameterError(
                     "states is missing; which states occur in the data is not public, so a private fit must be told "
-                    "them: --states a,b,c, or --bins with a range"
+                    "them: states=['a', 'b', 'c'], or bins= with a range"
                 )
             if self.bins is not None:
                 parse_bins(self.bins)  # a bare width would take its range from the data
         elif self.account.has_ledger:
-            raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
+            raise ParameterError("ledger is given, but the fit is not private: say what it may spend with dp_epsilon=")
         layout = self.reading.layout
         if column_pair(layout.column) is not None and self.bins is not None:
             raise ParameterError(
@@ -269,7 +269,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         assert self.clock is not None
         rhythm_of(self.clock)
         if self.reading.order is None:
-            raise ParameterError("order is missing; a clock takes slots from the column that says when: use --order")
+            raise ParameterError("order is missing; a clock takes slots from the column that says when: use order=")
         for name, given in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
             if given is not None:
                 raise ParameterError(
@@ -285,7 +285,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         if self.start != "stationary":
             raise ParameterError(
                 f"clock is {self.clock} and start is {self.start}; a clock starts in the law that repeats with it: "
-                "leave --start out",
+                "leave start= out",
                 value=self.start,
             )
 
@@ -344,7 +344,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             named += f" and {len(empty) - 4} more" if len(empty) > 4 else ""
             raise DataError(
                 f"the data has no move from one record to the next that begins {named}, and a clock needs some in each "
-                "of its slots; fit it from more data, or with fewer slots, for example --clock 4",
+                "of its slots; fit it from more data, or with fewer slots, for example clock=4",
                 value=empty,
             )
         return out

@@ -261,7 +261,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
                 raise
             self.progress("looking for what would fit")
             fits = _fitting(problem, solution, error.left)
-            hint = "" if fits is None else f", as with --epsilon {fits:.10g}"
+            hint = "" if fits is None else f", as with epsilon={fits:.10g}"
             raise BudgetError(f"{error}{hint}", value=error.value, left=error.left) from None
 
     @property

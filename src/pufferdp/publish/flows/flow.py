@@ -24,7 +24,7 @@ from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.bins import Bins
 from pufferdp.models.chain import MarkovChain, chain_of
-from pufferdp.models.files.json import ModelLike
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import Ranking, count_lengths
 from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
 from pufferdp.publish.flows.certificate import FlowCertificate
@@ -131,7 +131,7 @@ class FlowRelease(Paged):
 
 
 def plan_flow(
-    model: Model,
+    model: ModelLike,
     *,
     eta: float,
     tau: float,
@@ -157,6 +157,7 @@ def plan_flow(
         beta: accuracy is shown at probability 1−beta.
         progress: called with a few words before each step.
     """
+    model = as_model(model)
     problem = FlowProblem(
         model=_chain(model),
         lengths=count_lengths(model, length, lengths),
@@ -311,7 +312,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         short = shortfall(problem.problem, solution.noise)
         if short is not None:
             name = self.mechanism
-            raise NotApplicableError(f"{name} does not apply: {short}; leave --mechanism out", value=name)
+            raise NotApplicableError(f"{name} does not apply: {short}; leave mechanism= out", value=name)
         return solution
 
     def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:

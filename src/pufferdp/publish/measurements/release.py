@@ -85,7 +85,7 @@ def release_measurement(
     """
     check_series(as_model(model))
     believed = series.model(model)
-    clipped = None if clip is None else checks.clip_range(*clip)
+    clipped = None if clip is None else checks.clip_pair(clip)
     return MeasurementPublication(
         data=series.data,
         model=believed,

@@ -33,7 +33,7 @@ from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins
-from pufferdp.models.files.json import ModelLike, model_digest
+from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
@@ -109,7 +109,7 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def plan_redaction(
-    model: Model,
+    model: ModelLike,
     *,
     length: int,
     private: Named | Sequence[Named],
@@ -131,6 +131,7 @@ def plan_redaction(
         known: rows that the adversary knows; only with ``pufferfish``.
         mark: what stands for a redacted record.
     """
+    model = as_model(model)
     hiding = RedactionProblem(
         chain=redactable(model),
         length=length,
@@ -301,7 +302,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         if not isinstance(self.data, (str, os.PathLike)):
             return None
         if self.out is None:
-            raise ParameterError("no file is named for the redacted series; name one with --out")
+            raise ParameterError("no file is named for the redacted series; name one with out=")
         return SeriesFile(
             self.out,
             FLOW_ENDINGS,
@@ -335,7 +336,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         if self.known:
             raise ParameterError(
                 "a data set of a ledger keeps its budget for one adversary, who is not known to know certain rows: "
-                "leave --known out, or the ledger",
+                "leave known= out, or the ledger",
                 value=list(self.known),
             )
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
@@ -443,7 +444,7 @@ class Earlier:
         if before.adversary is not hiding.adversary or hiding.known:
             raise ParameterError(
                 f"the earlier redaction is for the adversary {before.adversary}, and so is one designed together with "
-                f"it: name that one with --adversary {before.adversary}, and no known rows",
+                f"it: name that one with adversary='{before.adversary}', and no known rows",
                 value=hiding.adversary,
             )
         return cls(certificate=RedactionCertificate.model_validate(content), design=designs[0])

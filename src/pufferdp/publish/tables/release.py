@@ -105,7 +105,7 @@ def release_table(
         room: called with about how many bytes the table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
-    several = [query] if isinstance(query, (str, Query, Question)) else list(query)
+    several: list[Any] = list(query) if isinstance(query, (list, tuple)) else [query]
     believed = series.model(model)
     return TablePublication(
         data=series.data,
