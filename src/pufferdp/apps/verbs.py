@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from pufferdp.basics.errors import ParameterError
 
@@ -38,6 +39,24 @@ _MODULES: Final = {"sign": "verify"}
 """Verbs that share a module with another."""
 
 
+class OnceCommand(TyperCommand):
+    """A verb that refuses an option of one value which is given twice: one of them would be dropped in silence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Count the options, then read them."""
+        before = list(args[: args.index("--")] if "--" in args else args)
+        for param in self.params:
+            names = [name for name in param.opts if name.startswith("--")]
+            if not names or getattr(param, "multiple", False) or getattr(param, "is_flag", False):
+                continue
+            given = [text for text in before if text in names or text.startswith(tuple(f"{name}=" for name in names))]
+            if len(given) > 1:
+                raise ParameterError(
+                    f"{names[0]} is given {len(given)} times, and takes one value: leave the others out"
+                )
+        return list(super().parse_args(ctx, args))
+
+
 def command_line(arguments: Sequence[str]) -> typer.Typer:
     """The application for these arguments: the verb that is named first, or all of them where none is."""
     app = typer.Typer(
@@ -58,9 +77,11 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
     for verb in (named,) if named in VERBS else VERBS:
         command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
         if isinstance(command, typer.Typer):
+            for registered in command.registered_commands:
+                registered.cls = OnceCommand
             app.add_typer(command, name=verb)
         else:
-            app.command()(command)
+            app.command(cls=OnceCommand)(command)
     return app
 
 
