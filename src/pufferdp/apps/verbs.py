@@ -39,21 +39,19 @@ _MODULES: Final = {"sign": "verify"}
 """Verbs that share a module with another."""
 
 
-class OnceCommand(TyperCommand):
-    """A verb that refuses an option of one value which is given twice: one of them would be dropped in silence."""
+class OneQuery(TyperCommand):
+    """A verb that refuses a second --query where it answers one: it would be dropped in silence.
+
+    Of other options the last counts, as everywhere: aliases and scripts rely on that.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Count the options, then read them."""
-        before = list(args[: args.index("--")] if "--" in args else args)
-        for param in self.params:
-            names = [name for name in param.opts if name.startswith("--")]
-            if not names or getattr(param, "multiple", False) or getattr(param, "is_flag", False):
-                continue
-            given = [text for text in before if text in names or text.startswith(tuple(f"{name}=" for name in names))]
-            if len(given) > 1:
-                raise ParameterError(
-                    f"{names[0]} is given {len(given)} times, and takes one value: leave the others out"
-                )
+        """Count the queries, then read the options."""
+        queries = sum(text == "--query" or text.startswith("--query=") for text in args)
+        if queries > 1 and any(
+            "--query" in param.opts and not getattr(param, "multiple", False) for param in self.params
+        ):
+            raise ParameterError(f"--query is given {queries} times, and one is answered here: leave the others out")
         return list(super().parse_args(ctx, args))
 
 
@@ -78,10 +76,10 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
         command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
         if isinstance(command, typer.Typer):
             for registered in command.registered_commands:
-                registered.cls = OnceCommand
+                registered.cls = OneQuery
             app.add_typer(command, name=verb)
         else:
-            app.command(cls=OnceCommand)(command)
+            app.command(cls=OneQuery)(command)
     return app
 
 

@@ -6,11 +6,14 @@ from; what sets it in ``pufferdp.renderers``.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Sized
 from dataclasses import fields, is_dataclass
 from reprlib import Repr
 from typing import Any, Final
 
+from pufferdp.basics.files import write_whole
 from pufferdp.basics.plugins import names, plugin
 
 _SHORT: Final = Repr()
@@ -32,6 +35,12 @@ class Paged:
 
     def _repr_html_(self) -> str:
         return rendered(self, "notebook")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what the command line writes: JSON, with the certificate where there is one; whole or not at all."""
+        content = getattr(self, "to_dict", None)
+        assert callable(content)  # every result has one
+        write_whole(path, json.dumps(content(), indent=1, ensure_ascii=False) + "\n")
 
 
 def short_repr(result: object) -> str:

@@ -41,8 +41,6 @@ LINES = [
     f"{PLAN} --delta 1",
     f"{PLAN} --unit day",
     f"{PLAN} --ledger budget.db",
-    f"{PLAN} --epsilon 2",
-    f"{PLAN} --epsilon=2",
     f"{PLAN} --report here",
     f"{PLAN} --colour red",
     f"{PLAN} extra",

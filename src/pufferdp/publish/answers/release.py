@@ -31,6 +31,7 @@ from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
 from pufferdp.publish.series import Series
+from pufferdp.publish.tables.table import ReleasedTable
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -55,6 +56,14 @@ class Release(Paged):
     def intervals(self) -> Intervals:
         """Where the true numbers lie, by the law of the noise alone: it holds whether or not the model is right."""
         return intervals(self.certificate.to_dict())
+
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each number, with the range in which the true one lies, as a pandas or polars frame."""
+        each = self.intervals.each
+        parts = (self.answer, each.low, each.high, self.estimate)
+        numbers = [list(part) if isinstance(part, (list, tuple)) else [part] for part in parts]
+        rows = zip(self.certificate.labels, *numbers, strict=True)
+        return ReleasedTable(("label", "answer", "low", "high", "estimate"), tuple(rows)).to_frame(backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints."""
