@@ -24,7 +24,6 @@ from pufferdp.publish.answers.problem import HOLES, PART, Calibration, Mechanism
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
-from pufferdp.publish.tables.table import ReleasedTable
 
 _QUICK_STATES: Final = 8
 """Up to so many states the slope of the tight curve takes milliseconds."""
@@ -154,6 +153,8 @@ class Plan(Ranking[Candidate]):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each mechanism, the best first, as a pandas or polars frame."""
+        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which a plan does not
+
         columns = ("mechanism", "applies", "scale", "expected_l1_error", "alpha", "reason")
         rows = [{**row, "alpha": (row["accuracy"] or {}).get("alpha")} for row in self.to_dict()["candidates"]]
         return ReleasedTable(columns, tuple(tuple(row[name] for name in columns) for row in rows)).to_frame(backend)
