@@ -82,7 +82,7 @@ def test_over_budget_says_what_would_fit_and_it_does(path: Path) -> None:
     with pytest.raises(BudgetError) as caught:
         release(FRAME, **ASKED, epsilon=1.5, ledger=path, dataset="week")
     said = str(caught.value)
-    found = re.search(r"noise of scale (\S+) would fit, as with --epsilon (\S+) --mechanism (\S+)", said)
+    found = re.search(r"noise of scale (\S+) would fit, as with epsilon=(\S+), mechanism='([^']+)'", said)
     assert found, said
     scale, epsilon, mechanism = float(found[1]), float(found[2]), found[3]
     done = release(FRAME, **ASKED, epsilon=epsilon, mechanism=mechanism, ledger=path, dataset="week")

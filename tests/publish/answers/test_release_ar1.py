@@ -121,7 +121,7 @@ def test_one_record_needs_no_more_than_dp():
     [
         ({"query": "histogram", "clip": None}, QueryError, "are real numbers: ask for sum or mean"),
         ({"query": "count:1", "clip": None}, QueryError, "are real numbers"),
-        ({"query": "mean", "clip": None}, QueryError, "clip it with --clip"),
+        ({"query": "mean", "clip": None}, QueryError, "clip it with clip="),
         ({"query": "mean", "id": "time"}, ParameterError, "positions only"),
         ({"query": "mean", "column": "time", "order": None}, DataError, "time"),
         ({"query": "mean", "missing": "break"}, (ParameterError, DataError), "hole"),

@@ -84,10 +84,10 @@ def test_a_family_must_be_complete():
     ("changed", "error", "words"),
     [
         ({"query": "count:tall"}, QueryError, "clip goes with sum and mean"),
-        ({"query": "histogram", "clip": None}, QueryError, "histogram is about states.*sum or mean with --clip"),
+        ({"query": "histogram", "clip": None}, QueryError, "histogram is about states.*sum or mean with clip="),
         ({"query": "count:tall", "clip": None}, QueryError, "count:tall is about states"),
         ({"query": "frequency", "clip": None}, QueryError, "real numbers"),
-        ({"clip": None}, QueryError, "sum needs a range: .*--clip A B"),
+        ({"clip": None}, QueryError, r"sum needs a range: .*clip=\(A, B\)"),
         ({"query": Query.of_function(lambda chains: 0.0, 1.0)}, QueryError, "function is about states"),
         ({"order": "place"}, ParameterError, "order is 'place'; it is for series"),
         ({"restart": 3.0, "order": "place"}, ParameterError, "it is for series"),

@@ -51,7 +51,7 @@ def test_round_numbers_are_those_that_people_would_write(low, high, number):
 
 
 def proposal(error) -> str:
-    return re.search(r"--bins (\S+)", str(error.value))[1]
+    return re.search(r"bins='([^']+)'", str(error.value))[1]
 
 
 @pytest.mark.parametrize("kind", ["floats", "whole numbers", "mostly zero", "many"])
