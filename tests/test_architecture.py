@@ -12,7 +12,7 @@ import grimp
 import pufferdp
 
 SOURCE = Path(pufferdp.__file__).parent
-LARGEST_ROOT = 12
+LARGEST_ROOT = 13
 LARGEST_FOLDER = 18
 
 

@@ -123,5 +123,5 @@ def test_what_is_not_worked_out_says_so():
         secret_leakage(start, "all:2..4", dp_epsilon=0.5, length=5)
     with pytest.raises(ParameterError, match="name one of them"):
         plan(HOURS, "histogram", epsilon=1.0, length=48, unit="day", secret="all:2..4")
-    with pytest.raises(ParameterError, match="give either --dp-epsilon"):
+    with pytest.raises(ParameterError, match="give either dp_epsilon="):
         secret_leakage(PAIR, "all:2..4", length=5)

@@ -99,5 +99,5 @@ def test_text_in_a_file_is_named(tmp_path):
 
 
 def test_without_families_an_id_that_comes_twice_asks_for_them():
-    with pytest.raises(DataError, match=r"more than once; .*tell families apart with --by"):
+    with pytest.raises(DataError, match=r"more than once; .*tell families apart with by="):
         read_families(ROWS, **{**READ, "by": None})

@@ -131,7 +131,7 @@ def test_states_of_another_type() -> None:
 def test_missing_value() -> None:
     message = refused(frame(state=["a", None, "b", None]))
     assert message == (
-        "'state' is missing in 2 rows, first at row 2; where the chain goes on behind it, use --missing hole"
+        "'state' is missing in 2 rows, first at row 2; where the chain goes on behind it, use missing='hole'"
     )
 
 
@@ -171,8 +171,8 @@ STEPS = {"state": ["a", "b", "a", "b"], "time": [0, 5, 10, 25]}
 def test_rows_that_are_not_there() -> None:
     message = refused(frame(**STEPS), Layout(column="state", order="time", step=5))
     assert "the record at time 25 comes 15 after the one before, and the model's step is 5" in message
-    assert "--missing hole" in message
-    assert "--restart" in message
+    assert "missing='hole'" in message
+    assert "restart=" in message
     hole = Layout(column="state", order="time", step=5, missing="hole")
     counts = open_series(frame(**STEPS), hole).counts(Coding(labels=("a", "b")), transitions=True)
     assert (counts.lengths, counts.holes, counts.transitions) == (((4, 1),), 2, ((0, 1), (1, 0)))
@@ -237,7 +237,7 @@ def test_duplicates() -> None:
     table = table.with_columns(pl.col("time").fill_null(datetime(2020, 1, 1)))
     message = refused(table, Layout(column="state", order="time", by="who"))
     assert message.startswith("two rows have time 2020-01-01 00:00:00.250000, who 'x'; an order without ties is needed")
-    assert "--by" in refused(table.drop("who"), Layout(column="state", order="time"))
+    assert "by=" in refused(table.drop("who"), Layout(column="state", order="time"))
 
 
 def test_duplicate_of_a_missing_row() -> None:
@@ -255,7 +255,7 @@ def test_duplicates_in_the_middle_of_a_chain(convert: Any, by: str | None, trans
 
 
 def test_gap_without_order() -> None:
-    with pytest.raises(DataError, match=r"restart is '10min' but no order column is given; .*--order"):
+    with pytest.raises(DataError, match=r"restart is '10min' but no order column is given; .*order="):
         Layout(column="state", restart="10min")
 
 
@@ -336,5 +336,5 @@ def test_labels_that_are_the_same_number() -> None:
 
 
 def test_too_many_states() -> None:
-    with pytest.raises(DataError, match="more than 10000 distinct values; group them into states with --bins"):
+    with pytest.raises(DataError, match="more than 10000 distinct values; group them into states with bins="):
         open_series(pd.DataFrame({"state": range(10_001)}), STATE).found_states()

@@ -122,7 +122,7 @@ def test_curves_of_numbers_are_named_for_chains_but_not_printed():
 
 
 def test_what_has_no_meaning_is_refused():
-    with pytest.raises(ParameterError, match="leave --query out"):
+    with pytest.raises(ParameterError, match="leave query= out"):
         leakage_of(heights(), dp_epsilon=1, query="sum")
     with pytest.raises(ParameterError, match="leave the length out"):
         leakage_of(heights(), dp_epsilon=1, length=3)

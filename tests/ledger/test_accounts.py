@@ -99,7 +99,7 @@ def test_another_model_or_adversary_is_refused(ledger: Ledger) -> None:
     common = {"kind": "dp", "dp_loss": 0.01, "longest": 50}
     with pytest.raises(RefusedError, match="keeps its budget for"):
         ledger.charge("week", Charge(**common, model=model_digest(other), adversary="bdp"))
-    with pytest.raises(RefusedError, match="--adversary bdp"):
+    with pytest.raises(RefusedError, match="adversary='bdp'"):
         ledger.charge("week", Charge(**common, model=model_digest(CHAIN), adversary="pufferfish"))
     with pytest.raises(RefusedError, match="keeps its budget for"):
         ledger.expect("week", model=other, adversary="bdp")
@@ -178,7 +178,7 @@ def test_redactions_of_one_data_set_keep_the_same_records_private(place: str) ->
         about = {"longest": 50, "private": "row 7", "model": model_digest(CHAIN), "adversary": "bdp"}
         with pytest.raises(BudgetError, match="redact more"):
             ledger.charge("bdp", redaction(window=True, leakage=1.9, **about))
-        with pytest.raises(BudgetError, match="--method window"):
+        with pytest.raises(BudgetError, match="method='window'"):
             ledger.charge("bdp", redaction(window=False, leakage=0.1, **about))
         ledger.charge("bdp", redaction(window=True, leakage=0.1, **about))
         with pytest.raises(RefusedError, match="design both together"):

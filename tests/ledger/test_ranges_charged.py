@@ -17,7 +17,7 @@ from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.ledger.history import export_ledger, history, import_ledger, read_export
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.answers.release import release
+from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 from pufferdp.report.pages.ledger import budget_calendar
 
@@ -145,13 +145,13 @@ def test_one_stretch_keeps_the_length_that_it_was_charged_with(ledger: Ledger) -
 def test_records_are_known_by_the_same_columns_in_every_charge(ledger: Ledger) -> None:
     ledger.charge("week", charge(0.1, day(3, ("ann",))))
     other = Ranges(order="row", parts=(Range(first=1, last=2),))
-    with pytest.raises(RefusedError, match="--order is 'row', and data set 'week' knows its records by 'time'"):
+    with pytest.raises(RefusedError, match="order is 'row', and data set 'week' knows its records by 'time'"):
         ledger.charge("week", charge(0.1, other))
     zone = Ranges(order="time", unit="utc", parts=(Range(first=1, last=2),))
     with pytest.raises(RefusedError, match="holds times in universal time"):
         ledger.charge("week", charge(0.1, zone))
     wearer = Ranges(by="wearer", parts=(Range(people=("ann",)),))
-    with pytest.raises(RefusedError, match="--by is 'wearer'"):
+    with pytest.raises(RefusedError, match="by is 'wearer'"):
         ledger.charge("week", charge(0.1, wearer))
     assert ledger.dataset("week").releases == 1
 

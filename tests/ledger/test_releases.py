@@ -82,7 +82,7 @@ def test_over_budget_says_what_would_fit_and_it_does(path: Path) -> None:
     with pytest.raises(BudgetError) as caught:
         release(FRAME, **ASKED, epsilon=1.5, ledger=path, dataset="week")
     said = str(caught.value)
-    found = re.search(r"noise of scale (\S+) would fit, as with --epsilon (\S+) --mechanism (\S+)", said)
+    found = re.search(r"noise of scale (\S+) would fit, as with epsilon=(\S+), mechanism='([^']+)'", said)
     assert found, said
     scale, epsilon, mechanism = float(found[1]), float(found[2]), found[3]
     done = release(FRAME, **ASKED, epsilon=epsilon, mechanism=mechanism, ledger=path, dataset="week")
@@ -96,7 +96,7 @@ def test_nothing_is_charged_when_a_release_is_refused_or_wrong(path: Path) -> No
         release(bad, **ASKED, epsilon=0.5, ledger=path, dataset="week")
     with pytest.raises(RefusedError, match="does not apply"):
         release(FRAME, **ASKED, epsilon=0.5, mechanism="per-record-dp", ledger=path, dataset="week")
-    with pytest.raises(RefusedError, match="--adversary bdp"):
+    with pytest.raises(RefusedError, match="adversary='bdp'"):
         release("no such file.csv", **ASKED, epsilon=0.5, adversary="dp", ledger=path, dataset="week")
     other = MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]], states=["rest", "active"])
     with pytest.raises(RefusedError, match="a total is for one model"):

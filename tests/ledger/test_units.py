@@ -13,8 +13,8 @@ from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.files.json import model_digest
 from pufferdp.models.hidden import HiddenMarkov
-from pufferdp.publish.answers.release import release
 from pufferdp.publish.noise import SeededSampler
+from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 
 W = [[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]

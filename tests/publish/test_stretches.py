@@ -249,8 +249,10 @@ def test_a_year_of_days_each_at_the_loss_of_an_endless_series(step: int) -> None
 
 def test_models_that_are_no_series_take_no_stretch() -> None:
     table = pufferdp.JointTable(values=[0, 1], outcomes=[[0, 1], [1, 1]], probabilities=[0.5, 0.5])
-    with pytest.raises(ParameterError, match="from is '3'; it is for series, and this model names its records"):
-        release(pl.DataFrame({"x": ["0", "1"]}), model=table, column="x", query="count:1", epsilon=1, first=3)
+    with pytest.raises(ParameterError, match="order is 't'; it is for series, and this model names its records"):
+        release(
+            pl.DataFrame({"x": ["0", "1"]}), model=table, column="x", query="count:1", epsilon=1, first=3, order="t"
+        )
 
 
 # ---- flips, flows, fits, redactions ----

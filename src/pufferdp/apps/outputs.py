@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 import typer
 
+from pufferdp.apps.flags import flags
 from pufferdp.basics.errors import DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.extras import install_advice
 from pufferdp.basics.interrupts import Interrupted
@@ -132,7 +133,7 @@ class Outputs:
         except DeliveryError as error:
             if error.result is None:
                 raise
-            self.accident = str(error)
+            self.accident = flags(str(error))
             self.elsewhere = None if error.value is None else str(error.value)
             if isinstance(error.__cause__, Interrupted):
                 self.stopped = error.__cause__.number
@@ -313,7 +314,7 @@ def reason_of(error: Exception) -> str:
     """Why something failed; of errors that are not ours only the kind, because their message may repeat data."""
     if isinstance(error, OSError):
         return error.strerror or type(error).__name__
-    return str(error) if isinstance(error, PufferdpError) else type(error).__name__
+    return flags(str(error)) if isinstance(error, PufferdpError) else type(error).__name__
 
 
 def silence(stream: Any) -> None:

@@ -30,6 +30,7 @@ from pufferdp.leakage.tight.approximate import (
     least_epsilon,
 )
 from pufferdp.models.base import Model
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.mechanisms.exact import ExactLeakage, Witness, is_closed
 from pufferdp.publish.answers.problem import Problem
@@ -139,7 +140,7 @@ class LeakageReport(Paged):
 
 
 def leakage_of(
-    model: Model,
+    model: ModelLike,
     *,
     dp_epsilon: float | None = None,
     target: float | None = None,
@@ -174,6 +175,7 @@ def leakage_of(
         every: an aggregate with this DP loss comes every so often, for ever: a period, or a number of records.
         window: how far back each of them reads; as far as ``every`` if it is left out.
     """
+    model = as_model(model)
     period = None if unit is None else Unit.of(unit, model)
     aggregates = _aggregates(model, every, window, period, length, privacy)
     if aggregates is not None:
@@ -183,7 +185,7 @@ def leakage_of(
     adversary = checks.adversary(adversary)
     records = MOST_RECORDS if aggregates is not None else _records(model, length, period)
     if period is not None and query is not None:
-        raise ParameterError("the exact leakage of a query is about single records: leave --query or --unit out")
+        raise ParameterError("the exact leakage of a query is about single records: leave query= or unit= out")
     allowed = None if target is None else checks.epsilon(target, "target")
     failing = None if delta is None else checks.delta(delta)
     spent_delta = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
@@ -193,7 +195,7 @@ def leakage_of(
         curves_by_name = {name: _for_every_algorithm(curve) for name, curve in curves_by_name.items()}
         if query is not None:
             raise ParameterError(
-                "the exact leakage is that of Laplace noise, which has no delta: leave --query or the delta out"
+                "the exact leakage is that of Laplace noise, which has no delta: leave query= or the delta out"
             )
     best_of_all = lowest(curves_by_name)
     pair = None if promise is None else _best_pair(best_of_all, promise, allowed, failing)
@@ -212,7 +214,7 @@ def leakage_of(
     witness: Witness | None = None
     between: tuple[float, float] | None = None
     if query is not None and model.real_valued:
-        raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave --query out")
+        raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave query= out")
     if query is not None:
         parsed_query = Query.parse(query) if isinstance(query, str) else query
         problem = _problem(model, parsed_query, records, given, adversary)
@@ -271,12 +273,12 @@ def _aggregates(
     """How often records are read, where aggregates come again and again."""
     if every is None:
         if window is not None:
-            raise ParameterError(f"window is {window}; it goes with --every: say how often it is read", value=window)
+            raise ParameterError(f"window is {window}; it goes with every=: say how often it is read", value=window)
         return None
     if length is not None:
-        raise ParameterError(f"length is {length}; with --every the series has no end: leave it out", value=length)
+        raise ParameterError(f"length is {length}; with every= the series has no end: leave it out", value=length)
     if privacy is not None:
-        raise ParameterError("--every takes the loss of one aggregate: give --dp-epsilon in place of a profile")
+        raise ParameterError("every= takes the loss of one aggregate: give dp_epsilon= in place of a profile")
     return Aggregates.of(model, every, window, unit)
 
 
@@ -304,24 +306,24 @@ def _promise(
         if dp_epsilon is not None or dp_delta is not None:
             raise ParameterError("privacy says what is spent: leave dp_epsilon and dp_delta out")
         if target is not None and delta is not None:
-            raise ParameterError("a profile is read at one end: give either --target or --delta")
+            raise ParameterError("a profile is read at one end: give either target= or delta=")
         promise = dp_promise(privacy, d_in)
         if promise.pair is None and target is None and delta is None:
             raise ParameterError(
-                f"{promise.words} has many pairs: say with --target (an epsilon) or --delta which one is wanted"
+                f"{promise.words} has many pairs: say with target= (an epsilon) or delta= which one is wanted"
             )
         return promise
     if d_in is not None:
         raise ParameterError(f"d_in is {d_in}; it goes with privacy: leave it out", value=d_in)
     if (dp_epsilon is None) == (target is None):
-        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+        raise ParameterError("give either dp_epsilon= (what was spent) or target= (what may leak)")
     if target is not None:
         if dp_delta is not None and delta is not None:
-            raise ParameterError("give either --dp-delta (of the DP algorithm) or --delta (towards the adversary)")
+            raise ParameterError("give either dp_delta= (of the DP algorithm) or delta= (towards the adversary)")
         return None
     if delta is not None:
         raise ParameterError(
-            f"delta is {delta}; the delta towards the adversary follows from --dp-epsilon and --dp-delta: leave it out",
+            f"delta is {delta}; the delta towards the adversary follows from dp_epsilon= and dp_delta=: leave it out",
             value=delta,
         )
     failing = 0.0 if dp_delta is None else checks.delta(dp_delta, "dp_delta")
@@ -397,7 +399,7 @@ def _records(model: Model, length: int | None, unit: Unit | None = None) -> int 
     if length is None and unit is not None:
         return None  # a series of any length
     if model.needs_length and length is None:
-        raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        raise ParameterError("length is missing; a chain needs the number of records: give it with length=")
     if length is not None and not model.takes_length:
         raise ParameterError(f"length is {length}; the model knows its records: leave the length out", value=length)
     return None if length is None else checks.length(length)

@@ -29,6 +29,7 @@ from pufferdp.leakage.tight.series import attack_on, series_leakage
 from pufferdp.leakage.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
+from pufferdp.models.files.json import ModelLike, as_model
 
 TIGHT: Final = 1e-8
 """Ends of a bracket as near as this, as a share, are one number."""
@@ -101,7 +102,7 @@ class LossesReport(Paged):
 
 
 def leakage_of_losses(
-    model: Model,
+    model: ModelLike,
     losses: Sequence[float] | Floats,
     *,
     adversary: str = "bdp",
@@ -115,6 +116,7 @@ def leakage_of_losses(
         adversary: bdp, pufferfish or dp.
         progress: called with a few words now and then.
     """
+    model = as_model(model)
     who, spent = checks.adversary(adversary), inputs.losses(losses)
     tell = progress or (lambda words: None)
     beliefs, box = beliefs_of(model)

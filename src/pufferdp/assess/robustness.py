@@ -28,6 +28,7 @@ from pufferdp.leakage.laws.divergence import (
 )
 from pufferdp.models.base import Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.secrets import Secrets
 
@@ -82,7 +83,7 @@ class Robustness(Paged):
 
 
 def robustness(
-    model: Model, belief: Model, *, epsilon: float, length: int | None = None, secrets: Secrets | None = None
+    model: ModelLike, belief: ModelLike, *, epsilon: float, length: int | None = None, secrets: Secrets | None = None
 ) -> Robustness:
     """What is left of a promise to ``model`` against ``belief``.
 
@@ -93,6 +94,7 @@ def robustness(
         length: records in the series, for chains; other models know their records.
         secrets: secrets of one's own, for models that know their records; by default every record's value.
     """
+    model, belief = as_model(model), as_model(belief, "belief")
     promised = checks.epsilon(epsilon)
     series = series_of(model)
     if series is not None:

@@ -12,7 +12,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.leakage.curves import BlockBound, secret_curve
 from pufferdp.leakage.units.events import EventCurve
 from pufferdp.leakage.units.secrets import StretchSecret
-from pufferdp.models.base import Model
+from pufferdp.models.files.json import ModelLike, as_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class SecretReport(Paged):
 
 
 def secret_leakage(
-    model: Model,
+    model: ModelLike,
     secret: str | StretchSecret,
     *,
     dp_epsilon: float | None = None,
@@ -80,8 +80,9 @@ def secret_leakage(
         length: records in the series; without it the series goes on before and after the stretch.
         adversary: bdp, pufferfish or dp.
     """
+    model = as_model(model)
     if (dp_epsilon is None) == (target is None):
-        raise ParameterError("give either --dp-epsilon (what was spent) or --target (what may leak)")
+        raise ParameterError("give either dp_epsilon= (what was spent) or target= (what may leak)")
     kind, records = checks.adversary(adversary), None if length is None else checks.length(length)
     parsed = secret if isinstance(secret, StretchSecret) else StretchSecret.parse(secret, model, records)
     curve = secret_curve(model, parsed, str(kind))

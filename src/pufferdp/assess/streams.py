@@ -27,8 +27,8 @@ from pufferdp.leakage.curves import Curve, TightBound, best_curve, curve
 from pufferdp.leakage.tight import streams as tight
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.odds import OddsSeries, odds_forever, odds_series
-from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain
+from pufferdp.models.files.json import ModelLike, as_model
 
 
 class _Parts(Protocol):
@@ -147,7 +147,7 @@ class StreamBudget(Paged):
 
 
 def stream_leakage(
-    model: Model,
+    model: ModelLike,
     epsilons: float | Sequence[float] | Floats,
     *,
     length: int | None = None,
@@ -168,6 +168,7 @@ def stream_leakage(
         adversary: bdp, pufferfish or dp.
         progress: called with a few words now and then.
     """
+    model = as_model(model)
     who, losses = checks.adversary(adversary), _losses(epsilons, length)
     endless = np.ndim(epsilons) == 0 and length is None
     beliefs, box = beliefs_of(model)
@@ -243,7 +244,9 @@ def _odds(belief: MarkovChain | Box, losses: Floats, endless: bool, who: Adversa
     return found
 
 
-def stream_budget(model: Model, target: float, *, length: int | None = None, adversary: str = "bdp") -> StreamBudget:
+def stream_budget(
+    model: ModelLike, target: float, *, length: int | None = None, adversary: str = "bdp"
+) -> StreamBudget:
     """What each step of a stream may spend so that no record leaks more than the target; without a length: for ever.
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
@@ -251,6 +254,7 @@ def stream_budget(model: Model, target: float, *, length: int | None = None, adv
     >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]
     (0.2503, [0.6252, 0.2503, 0.6252])
     """
+    model = as_model(model)
     who, most = checks.adversary(adversary), checks.epsilon(target, "target")
     steps = None if length is None else checks.length(length)
     beliefs, box = beliefs_of(model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Final, SupportsFloat, SupportsIndex
 
 from pufferdp.basics.adversary import Adversary
@@ -113,6 +114,14 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
             f"{name} is {str(value)[:40]}; it must be a whole number from {least} to 2^53", value=value
         )
     return int(number)
+
+
+def clip_pair(value: object) -> tuple[float, float]:
+    """A clipping range as it is given: two numbers."""
+    pair = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    if len(pair) != 2:
+        raise ParameterError(f"clip is {value!r}; it must be two numbers, the lower one first", value=value)
+    return clip_range(*pair)
 
 
 def clip_range(low: SupportsFloat | str, high: SupportsFloat | str) -> tuple[float, float]:

@@ -6,20 +6,60 @@ from; what sets it in ``pufferdp.renderers``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import json
+import os
+from collections.abc import Callable, Sized
+from dataclasses import fields, is_dataclass
+from reprlib import Repr
+from typing import Any, Final
 
+from pufferdp.basics.files import write_whole
 from pufferdp.basics.plugins import names, plugin
+
+_SHORT: Final = Repr()
+_SHORT.maxlist = _SHORT.maxtuple = 4
+_SHORT.maxstring = 40
 
 
 class Paged:
-    """A result that is put into words by its page."""
+    """A result that is put into words by its page; ``repr`` is one short line."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        # Here, because a dataclass writes a repr of its own, with every number in it, unless its class has one.
+        super().__init_subclass__(**options)
+        if "__repr__" not in cls.__dict__:
+            type.__setattr__(cls, "__repr__", short_repr if cls.__repr__ is object.__repr__ else cls.__repr__)
 
     def __str__(self) -> str:
         return rendered(self, "terminal")
 
     def _repr_html_(self) -> str:
         return rendered(self, "notebook")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what the command line writes: JSON, with the certificate where there is one; whole or not at all."""
+        content = getattr(self, "to_dict", None)
+        assert callable(content)  # every result has one
+        write_whole(path, json.dumps(content(), indent=1, ensure_ascii=False) + "\n")
+
+
+def short_repr(result: object) -> str:
+    """The class and its fields, short enough for a line or two: ``str`` has the whole."""
+    given = [(field, getattr(result, field.name)) for field in (fields(result) if is_dataclass(result) else ())]
+    shown = [
+        f"{field.name}={_brief(value)}"
+        for field, value in given
+        if field.repr and value is not None and not (isinstance(value, tuple) and not value)
+    ]
+    return f"{type(result).__name__}({', '.join(shown)})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, (bool, int, float, str)):
+        return _SHORT.repr(value)
+    if isinstance(value, (list, tuple)) and all(isinstance(item, (bool, int, float, str)) for item in value):
+        return _SHORT.repr(value)
+    return f"{type(value).__name__}({'…' if not isinstance(value, Sized) else f'{len(value)} entries'})"
 
 
 def page_maker(kind: type) -> Callable[..., Any] | None:

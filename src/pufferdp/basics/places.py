@@ -280,7 +280,7 @@ def _refuse_sources(place: Place, sources: Mapping[str, Sequence[str]], ledger: 
         raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
     if there is not None and not place.overwrite:
         raise ParameterError(
-            f"{place.name} is {_cut(place.path)}, which is there already; name another file, or say --overwrite",
+            f"{place.name} is {_cut(place.path)}, which is there already; name another file, or say overwrite=True",
             value=place.path,
         )
 

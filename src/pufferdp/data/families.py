@@ -190,7 +190,7 @@ def _check_ids(frame: Frame, id: str, by: str | None, records: Sequence[str]) ->
     counted = frame.group_by(*family, "record").agg(nw.len().alias("times"))
     for person, record in rows(counted.filter(nw.col("times") > 1).select(*(family or ["times"]), "record").head(1)):
         where = "" if by is None else f" for {by} {shown(person)}"
-        way = ": tell families apart with --by" if by is None else ": drop the others"
+        way = ": tell families apart with by=" if by is None else ": drop the others"
         raise DataError(
             f"{records[int(record)]!r} is in the id column {id!r} more than once{where}; each record of a family has "
             f"one row{way}",

@@ -192,7 +192,7 @@ def no_row_order(columns: Columns) -> DataError:
     key = columns.key
     if columns.rows:
         return DataError("a table has no row order, and rows are named by their number; write it to a file first")
-    return DataError(f"a table has no row order; name a column with {key}=, or --{key} on the command line")
+    return DataError(f"a table has no row order; name a column with {key}=")
 
 
 def _column_names(connection: duckdb.DuckDBPyConnection, scan: str, parts: Parts) -> list[str]:

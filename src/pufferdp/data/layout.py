@@ -7,8 +7,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from fractions import Fraction
+from typing import Any
 
 from pufferdp.basics.errors import DataError
 from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
@@ -60,6 +61,42 @@ def read_distance(distance: str | float, name: str) -> Distance:
             value=distance,
         )
     return Distance(amount=amount, is_duration=match is not None, text=text, name=name)
+
+
+def distance_text(distance: object, name: str = "restart") -> str | float:
+    """A distance as it is written down: text or a number as they are, a timedelta as a duration."""
+    if isinstance(distance, timedelta):
+        return duration_text(Fraction(distance // timedelta(microseconds=1)))
+    item = getattr(distance, "item", None)
+    if callable(item):  # a number or a timedelta of numpy; its nanoseconds are whole numbers
+        plain = (
+            distance.astype("timedelta64[us]").item() if hasattr(distance, "astype") and _is_delta(distance) else item()
+        )
+        return distance_text(plain, name) if isinstance(plain, timedelta) else plain
+    if isinstance(distance, bool) or not isinstance(distance, (str, int, float)):
+        raise DataError(
+            f"{name} is a {type(distance).__name__}; it must be a duration such as '8h', a timedelta, or a number in "
+            "the order column's unit",
+            value=distance,
+        )
+    return distance
+
+
+def _is_delta(value: Any) -> bool:
+    return getattr(getattr(value, "dtype", None), "kind", "") == "m"
+
+
+def place_of(name: str, place: object) -> Place | None:
+    """A place on the order column as it is named; numpy's numbers and times as Python's."""
+    if getattr(getattr(place, "dtype", None), "kind", "") == "M":
+        return str(place)
+    item = getattr(place, "item", None)
+    plain = item() if callable(item) else place
+    if plain is not None and (isinstance(plain, bool) or not isinstance(plain, (str, int, float, date))):
+        raise DataError(
+            f"{name} is a {type(place).__name__}; it must be a number, a date or a time, or text of one", value=place
+        )
+    return plain
 
 
 def duration_text(microseconds: Fraction) -> str:
@@ -114,6 +151,8 @@ def column_name(column: str | Sequence[str]) -> str:
     """The column that is read, as text: its name, or two names with a comma whose states are read as pairs."""
     if isinstance(column, str):
         return column
+    if not isinstance(column, (list, tuple)):
+        raise DataError(f"column is a {type(column).__name__}; it must be the name of a column", value=column)
     names = list(column)
     if len(names) != 2 or not all(isinstance(name, str) and name and "," not in name for name in names):
         raise DataError(f"column is {names!r}; it must be a name, or two names without a comma", value=column)
@@ -145,7 +184,7 @@ def check_pair_states(column: str, states: Sequence[str]) -> None:
     if single is not None:
         raise DataError(
             f"the columns {column} are read as pairs such as rest{PAIR_MARK}home, and {single!r} is none: the model "
-            f"must be about pairs (fit it with --column {column}), and no value of a column may have a {PAIR_MARK!r}",
+            f"must be about pairs (fit it with column='{column}'), and no value of a column may have a {PAIR_MARK!r}",
             value=single,
         )
 
@@ -194,19 +233,19 @@ class Layout:
             if self.order is None:
                 raise DataError(
                     f"restart is {self.restart!r} but no order column is given; name the column that says when, with "
-                    "--order",
+                    "order=",
                     value=self.restart,
                 )
         if self.step is not None:
             read_distance(self.step, "step")
         if self.independent and self.by is None:
             raise DataError(
-                "independent is given, but no column tells people apart; name it with --by, or leave independent out"
+                "independent is given, but no column tells people apart; name it with by=, or leave independent out"
             )
         if self.is_part and self.order is None:
             raise DataError(
                 f"a stretch {self.stretch} is asked for, but no order column is given; name the column that says when, "
-                "with --order",
+                "with order=",
                 value=self.stretch,
             )
 

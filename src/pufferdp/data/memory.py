@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch
@@ -65,3 +66,54 @@ class MemoryFile:
         stem, ending = os.path.splitext(self.name)
         name = f"{stem}.csv" if ending.lower() == PARQUET else self.name
         return MemoryFile(name, text.getvalue().encode())
+
+
+_VALUES: Final = "value"
+"""What a column is called whose values come without a name."""
+
+
+def table_of(data: object, column: object) -> tuple[object, str | None]:
+    """The data as a table, and the column where it has no other: columns and rows by name, and values, become one.
+
+    What is in Python's lists is read as the same text in a file would be. Everything else is left as it is.
+    """
+    to_frame, ndim = getattr(data, "to_frame", None), getattr(data, "ndim", None)
+    if callable(to_frame) and not hasattr(data, "columns"):  # a series of pandas or polars
+        name = column if isinstance(column, str) else getattr(data, "name", None) or _VALUES
+        return to_frame(name), str(name)
+    if isinstance(data, Mapping):
+        return _from_columns({str(name): values for name, values in data.items()}), None
+    if isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data):
+        names = list(data[0])
+        return _from_columns({str(name): [row.get(name) for row in data] for name in names}), None
+    if isinstance(data, (list, tuple)) or (ndim is not None and not hasattr(data, "columns")):
+        name = column if isinstance(column, str) else _VALUES
+        values = _listed(data, "the data")
+        return _from_columns({name: values, "record" if name != "record" else "row": range(1, len(values) + 1)}), name
+    return data, None
+
+
+def _from_columns(columns: Mapping[str, Any]) -> MemoryFile:
+    """Columns of equal length as a file in memory."""
+    listed = {name: _listed(values, f"the column {name!r}") for name, values in columns.items()}
+    lengths = {len(values) for values in listed.values()}
+    if len(lengths) != 1 or lengths == {0}:
+        sizes = ", ".join(f"{name} {len(values)}" for name, values in list(listed.items())[:4]) or "none"
+        raise DataError(f"the columns have so many values: {sizes}; they must have equally many, one or more")
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(listed)
+    out.writerows(zip(*listed.values(), strict=True))
+    return MemoryFile("data.csv", text.getvalue().encode())
+
+
+def _listed(values: Any, what: str) -> list[object]:
+    """Values as a file would have them: nothing where one is missing."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if isinstance(values, (str, bytes)) or (not isinstance(values, Sequence) and not hasattr(values, "tolist")):
+        raise DataError(f"{what} is a {type(values).__name__}; it must be a list of values", value=type(values))
+    plain = values.astype(str).tolist() if kind == "M" else values.tolist() if hasattr(values, "tolist") else values
+    if any(isinstance(value, (list, tuple, dict, set)) for value in plain):
+        raise DataError(f"{what} has lists in it; it must be a list of single values", value=type(values))
+    gone = (None, "NaT")
+    return ["" if value in gone or (isinstance(value, float) and math.isnan(value)) else value for value in plain]

@@ -88,7 +88,7 @@ def _check_size(frame: Frame, columns: Columns, size: int) -> None:
     if columns.numbered and count < size:
         raise DataError(
             f"{sizes}; in row order there must be as many: add the missing rows, "
-            "or name the column that says which record a row is, with --id",
+            "or name the column that says which record a row is, with id=",
             value=count,
         )
 

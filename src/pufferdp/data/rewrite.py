@@ -187,7 +187,7 @@ class Placement:
         if absent:
             raise DataError(
                 f"rows are missing in {int(absent)} places, and a redaction needs every step of the series: add those "
-                "rows without a value, and use --missing hole",
+                "rows without a value, and use missing='hole'",
                 value=int(absent),
             )
         rows, places = integers(self._frame.filter(nw.col("row").is_in(sorted(set(private)))).select("row", "place"))

@@ -250,7 +250,7 @@ class Series:
         if len(values) > MOST_STATES:
             raise DataError(
                 f"the column {self.table.layout.column!r} has more than {MOST_STATES} distinct values; "
-                "group them into states with --bins"
+                "group them into states with bins="
             )
         if not values:
             raise self._nothing()
@@ -373,7 +373,7 @@ class Series:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
                 raise DataError(
                     f"{layout.column!r} is missing in {tally[MISSING]} rows, first at {where}; "
-                    "where the chain goes on behind it, use --missing hole"
+                    "where the chain goes on behind it, use missing='hole'"
                 )
         if UNKNOWN in tally:
             for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
@@ -467,8 +467,8 @@ class Series:
             )
         return DataError(
             f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
-            "missing between them; say that the chain goes on behind a hole with --missing hole, or, where you believe "
-            "that what follows so long a gap is independent of what went before, use --restart",
+            "missing between them; say that the chain goes on behind a hole with missing='hole', or, where you believe "
+            "that what follows so long a gap is independent of what went before, use restart=",
             value=apart,
         )
 
@@ -513,7 +513,7 @@ class Series:
                 summer = "; the hour that summer time repeats needs times with a zone"
                 raise DataError(
                     f"two rows have {where}; an order without ties is needed: drop one, or use a finer order column"
-                    + ("" if self.table.layout.by else ", or name whose rows they are with --by")
+                    + ("" if self.table.layout.by else ", or name whose rows they are with by=")
                     + (summer if self.table.unit == "time" else "")
                 )
         lengths = tuple(sorted((int(row[0]), int(row[1])) for row in groups if row[0] > 0))

@@ -106,6 +106,8 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         return picked
     if not (implementation.is_duckdb() or implementation.is_polars() or isinstance(frame, nw.DataFrame)):
         raise DataError(f"the data is a {implementation.value} frame; it must be {_ACCEPTED}", value=type(source))
+    if not implementation.is_duckdb() and frame.collect_schema().get(columns.roles.get("order", "")) == nw.String:
+        return nw.from_native(files.open_memory(_as_file(frame.lazy().collect(), columns), columns))
     frame = frame.select(nw.col(name).alias(role) for role, name in columns.roles.items())
     for number in ["order"] * columns.numbered + ["row"] * columns.rows:
         if isinstance(frame, nw.LazyFrame):
@@ -120,6 +122,12 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
     if implementation.is_pyarrow():
         return nw.from_native(files.connect_for_frame().from_arrow(_with_ticks(frame).to_native()))
     return frame.lazy() if isinstance(frame, nw.DataFrame) else frame
+
+
+def _as_file(frame: Any, columns: Columns) -> MemoryFile:
+    """The columns as the file they would be written to: so its text times are read as those of a file are."""
+    picked = frame.select(list(dict.fromkeys(columns.roles.values())))
+    return MemoryFile("frame.csv", str(picked.write_csv()).encode())
 
 
 def _from_pandas(frame: nw.DataFrame[Any]) -> Frame:

@@ -169,7 +169,7 @@ def our_noise(
     of_record = alpha
     if privacy is not Privacy.ORBIT and not centre_only:
         name = f"alpha(K0) + 2·eta = {alpha:.6g} + {2 * eta:.6g}"
-        of_record = _below_one(alpha + 2 * eta, 0, name, ", or promise records for the model alone with --centre-only")
+        of_record = _below_one(alpha + 2 * eta, 0, name, ", or promise records for the model alone with centre_only=")
     # Two flows of n transitions differ in n of them at most.
     orbit = math.sqrt(2) * min(1.0, eta * (2 - alpha) / (1 - alpha))
     record = math.sqrt(2) * min(float(transitions), (2 - of_record) / (1 - of_record)) / transitions

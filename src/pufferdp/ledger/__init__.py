@@ -20,17 +20,19 @@ def open_ledger(place: Ledger | str | os.PathLike[str] | None, dataset: str | No
     """The ledger that a release is charged to, if any; closed at the end where it was opened here."""
     if place is None:
         if dataset is not None:
-            raise ParameterError(
-                f"dataset is {dataset!r}, but there is no ledger: name it with --ledger", value=dataset
-            )
+            raise ParameterError(f"dataset is {dataset!r}, but there is no ledger: name it with ledger=", value=dataset)
         yield None
         return
     if dataset is None:
-        raise ParameterError("dataset is missing; say which data set of the ledger is charged with --dataset")
+        raise ParameterError("dataset is missing; say which data set of the ledger is charged with dataset=")
     from pufferdp.ledger.ledger import Ledger
 
     if isinstance(place, Ledger):
         yield place
+    elif not isinstance(place, (str, os.PathLike)):
+        raise ParameterError(
+            f"ledger is a {type(place).__name__}; it must be a Ledger, the path of its file, or its URL", value=place
+        )
     else:
         with Ledger(place) as ledger:
             yield ledger

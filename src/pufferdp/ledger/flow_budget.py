@@ -56,8 +56,8 @@ class FlowBudget:
     @property
     def options(self) -> str:
         """The promise as the command line takes it."""
-        only = " --centre-only" if self.centre_only else ""
-        return f"--eta {self.eta!r} --privacy {self.privacy}{only}"
+        only = ", centre_only=True" if self.centre_only else ""
+        return f"eta={self.eta!r}, privacy='{self.privacy}'{only}"
 
     def to_dict(self) -> dict[str, Any]:
         """As the definition of a data set keeps it."""
@@ -140,13 +140,13 @@ def refuse_other_kind(name: str, budget: FlowBudget | None, kind: str) -> None:
     if budget is not None and kind != FLOW:
         raise RefusedError(
             f"data set {name!r} keeps a budget in total variation, for transition flows, and a release of kind {kind} "
-            "spends epsilon, which never mixes with it: charge it to a data set that was made with --budget",
+            "spends epsilon, which never mixes with it: charge it to a data set that was made with budget=",
             value=kind,
         )
     if budget is None and kind == FLOW:
         raise RefusedError(
             f"data set {name!r} keeps a budget in epsilon, and a transition-flow spends total variation, which never "
-            "mixes with it: charge it to a data set that was made with --tau",
+            "mixes with it: charge it to a data set that was made with tau=",
             value=kind,
         )
 
@@ -164,7 +164,7 @@ def refuse_other_promise(name: str, budget: FlowBudget, promise: FlowBudget) -> 
 def refuse_no_flow(model: Model | None, budget: FlowBudget) -> None:
     """A budget that no flow could ever be charged to is not made."""
     if model is None:
-        raise ModelError("the model is missing; a data set for flows begins with the centre of the orbit: --model FILE")
+        raise ModelError("the model is missing; a data set for flows begins with the centre of the orbit: model=")
     chain = chain_of(model)
     if chain is None:
         raise ModelError(f"the model is {model!r}; a budget for flows needs one Markov chain, the centre of the orbit")
@@ -195,7 +195,7 @@ def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None
         return
     left = tau_left(budget, spent)
     sentence = f"data set {name!r} has spent {spent!r} of its total variation {budget.tau!r}, {left!r} is left"
-    fits = "no flow fits" if left < checks.SMALLEST_EPSILON else f"release it with --tau {left!r}"
+    fits = "no flow fits" if left < checks.SMALLEST_EPSILON else f"release it with tau={left!r}"
     raise BudgetError(f"{sentence}; this flow needs {promise.tau!r}: {fits}", value=name)
 
 

@@ -34,7 +34,7 @@ from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
 from pufferdp.models.base import Model
-from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict
+from pufferdp.models.files.json import ModelLike, as_model, model_digest, model_from_dict, model_to_dict
 from pufferdp.models.units import Unit
 
 
@@ -79,7 +79,7 @@ class Ledger:
         self,
         name: str,
         *,
-        model: Model | None,
+        model: ModelLike | None,
         adversary: str = "bdp",
         budget: float | FlowBudget,
         delta: float | None = None,
@@ -92,6 +92,7 @@ class Ledger:
         ``FlowBudget`` in total variation, and no adversary. With a unit, such as a day, the budget is about whole
         periods: what a record loses counts as often as a period has records.
         """
+        model = None if model is None else as_model(model)
         if not hash_chain.can_be_name(name):
             raise ParameterError(f"dataset is {name!r}; it must be a name of printable characters", value=name)
         sha = None if model is None else model_digest(model)
@@ -175,7 +176,7 @@ class Ledger:
             refuse_other_ranges(name, state, ranges)
             rule = self._rule(session, definition, state)
             if rule is None:
-                raise RefusedError(f"data set {name!r} has no model yet: fit one with fit --dp-epsilon", value=name)
+                raise RefusedError(f"data set {name!r} has no model yet: fit one with dp_epsilon=", value=name)
             sums = TableSums(session, name, state.crowds)
             spent = state.spent if state.everywhere is None else state.everywhere
             if state.has_ranges:

@@ -25,11 +25,11 @@ def named_ranges(
     stretch = first is not None or last is not None
     if stretch and order is None:
         raise ParameterError(
-            f"--from and --to are places in an order, and data set {name!r} has none yet: name the column with --order"
+            f"first= and last= are places in an order, and data set {name!r} has none yet: name the column with order="
         )
     if people is not None and by is None:
         raise ParameterError(
-            f"people are named, and data set {name!r} knows its records not by people yet: name the column with --by"
+            f"people are named, and data set {name!r} knows its records not by people yet: name the column with by="
         )
     unit = (state.unit or _unit(first, last)) if stretch else "number"
     return Ranges(

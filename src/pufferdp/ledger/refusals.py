@@ -30,7 +30,7 @@ def two_budgets(whole: str, part: str) -> RefusedError:
     """Records that would be charged on two budgets, neither of which says what they have spent."""
     return RefusedError(
         f"by its name data set {part!r} is a part of {whole!r}, and the same records would be charged on two budgets, "
-        f"so that neither says what a record has spent: charge {whole!r} alone, where release --per person has a row "
+        f"so that neither says what a record has spent: charge {whole!r} alone, where release per='person' has a row "
         f"for each person, or choose a name that does not begin with {whole + '/'!r}",
         value=part,
     )
@@ -43,7 +43,7 @@ def refuse_other_model(
     if model is not None and state.model is None:
         raise RefusedError(
             f"data set {name!r} has no model yet, so nothing can be said about what a release leaks: "
-            f"fit one with fit --dp-epsilon, or make the data set with a model",
+            f"fit one with dp_epsilon=, or make the data set with a model",
             value=name,
         )
     if model is not None and model != state.model:
@@ -56,7 +56,7 @@ def refuse_other_model(
     if adversary is not None and adversary != definition["adversary"]:
         raise RefusedError(
             f"the release is for the adversary {adversary}, and data set {name!r} keeps its budget for "
-            f"{definition['adversary']}: release with --adversary {definition['adversary']}, or make another data set",
+            f"{definition['adversary']}: release with adversary={definition['adversary']!r}, or make another data set",
             value=adversary,
         )
 
@@ -78,13 +78,13 @@ def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, ch
         raise RefusedError(
             f"the redaction keeps {charge.private} private, and data set {name!r} keeps {state.private}: what was "
             "released before is no secret any more, so redact for the same records, or design both redactions together "
-            "with --after and --published",
+            "with after= and published=",
             value=charge.private,
         )
     if definition["adversary"] == "pufferfish":
         raise RefusedError(
             f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
-            "knows no record, which nobody is any more: design both together with --after and --published, or keep the "
+            "knows no record, which nobody is any more: design both together with after= and published=, or keep the "
             "budget for bdp",
             value=charge.private,
         )
@@ -98,7 +98,7 @@ def _refuse_other_earlier(name: str, state: State, charge: Charge) -> None:
         raise RefusedError(
             f"the redaction was designed together with one that keeps {charge.together} private and leaks "
             f"{up(before or 0.0)}; data set {name!r} keeps {state.private or 'every record'} private and redactions "
-            f"leaked {up(leaked or 0.0)}: name the certificate of the last redaction with --after",
+            f"leaked {up(leaked or 0.0)}: name the certificate of the last redaction with after=",
             value=charge.together,
         )
 
@@ -108,8 +108,8 @@ def refuse_other_ranges(name: str, state: State, ranges: Ranges) -> None:
     for what, before, now in (("order", state.order, ranges.order), ("by", state.by, ranges.by)):
         if before is not None and now is not None and before != now:
             raise RefusedError(
-                f"--{what} is {now!r}, and data set {name!r} knows its records by {before!r}: read with --{what} "
-                f"{before}, or charge every record by leaving out --{what}",
+                f"{what} is {now!r}, and data set {name!r} knows its records by {before!r}: read with "
+                f"{what}={before!r}, or charge every record by leaving out {what}=",
                 value=now,
             )
     if state.order is not None and ranges.order is not None and state.unit != ranges.unit:
@@ -117,7 +117,7 @@ def refuse_other_ranges(name: str, state: State, ranges: Ranges) -> None:
         raise RefusedError(
             f"the column {ranges.order!r} holds {kinds[ranges.unit]}, and data set {name!r} was charged on "
             f"{kinds[str(state.unit)]}: which records are the same cannot be told, so bring the column to the same "
-            "kind, or charge every record by leaving out --order",
+            "kind, or charge every record by leaving out order=",
             value=ranges.unit,
         )
 
@@ -126,8 +126,8 @@ def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
     """A pure budget has no room for any delta."""
     if delta and not definition.get("delta"):
         raise RefusedError(
-            f"the release has a delta of {delta:g}, and data set {name!r} keeps a pure budget: leave --delta out, or "
-            "make a data set with ledger create --budget … --delta …",
+            f"the release has a delta of {delta:g}, and data set {name!r} keeps a pure budget: leave delta= out, or "
+            "make a data set with budget= and delta=",
             value=delta,
         )
 
@@ -176,13 +176,13 @@ def over_budget(
     if state.private is not None and math.isinf(state.spent):
         return BudgetError(
             f"{words}, but it was redacted with probabilities that depend on values, and no curve of its model holds "
-            "after that: make a data set with the model that redact --tilted writes and the budget that is left",
+            "after that: make a data set with the tilted model and the budget that is left",
             value=name,
         )
     if charge.private is not None and math.isinf(charge.dp_loss):
         return BudgetError(
             f"{words}; this redaction depends on values, and nothing may be released before or after it: redact with "
-            "--method window, or make another data set",
+            "method='window', or make another data set",
             value=name,
         )
     if math.isinf(state.spent):
@@ -204,7 +204,7 @@ def over_budget(
         room = max(0.0, rule.allowed_delta(then) - state.deltas)
         return BudgetError(
             f"{words}, in DP loss {down(left)}, and its delta {definition['delta']:g} leaves room for {down(room)} "
-            f"in DP; this release needs {up(charge.dp_delta)}: ask for a smaller --delta, or for none",
+            f"in DP; this release needs {up(charge.dp_delta)}: ask for a smaller delta=, or for none",
             value=name,
         )
     parts = [f"{words}, in DP loss {down(left)}; this release needs {needs}"]
@@ -214,8 +214,8 @@ def over_budget(
     fits = fitting(rule, charge, left)
     if fits is not None:
         epsilon, mechanism = fits
-        alone = f"as with --epsilon {epsilon:.10g} --mechanism {mechanism}"
-        parts.append(f"--epsilon {epsilon:.10g} would fit" if charge.kind == "table" else alone)
+        alone = f"as with epsilon={epsilon:.10g}, mechanism='{mechanism}'"
+        parts.append(f"epsilon={epsilon:.10g} would fit" if charge.kind == "table" else alone)
     if charge.kind == "flip":
         others = len(charge.facts["channel"]) - 1
         parts.append(f"records that change with a probability of {up(others / (others + math.exp(left)))} would fit")

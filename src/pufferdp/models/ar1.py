@@ -100,7 +100,7 @@ class Ar1(Model):
         """Records have positions, and a series is never cut."""
         if id is not None:
             raise ParameterError(
-                f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
+                f"id is {id!r}; it says which record a row is, and a series has positions only: use order=", value=id
             )
         if layout["restart"] is not None:
             raise ParameterError(

@@ -346,7 +346,7 @@ class RecordModel(Model):
         for name, value in layout.items():
             if value is not None:
                 raise ParameterError(
-                    f"{name} is {value!r}; it is for series, and this model names its records: use --id", value=value
+                    f"{name} is {value!r}; it is for series, and this model names its records: use id=", value=value
                 )
         if missing == "hole":
             raise ParameterError(f"missing is {missing!r}; every record of this model needs its value: fill it in")
@@ -406,7 +406,7 @@ def refuse_unnamed(records: Sequence[str]) -> None:
     """Refuse rows without a column of names where the records are not simply numbered from 1."""
     if any(name != str(n) for n, name in enumerate(records, start=1)):
         raise ParameterError(
-            f"id is missing; name the column that says which record a row is ({records[0]}, …) with --id"
+            f"id is missing; name the column that says which record a row is ({records[0]}, …) with id="
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -11,6 +12,24 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import bin_edges, series_of
 
 _MOST: Final = 10_000
+
+
+Bins = str | Iterable[float]
+"""Edges as text, ``"0,200,400"`` or ``"width:200"``, or as numbers."""
+
+
+def bins_text(bins: Bins | None) -> str | None:
+    """Edges as text, as the command line takes them."""
+    if bins is None or isinstance(bins, str):
+        return bins
+    try:
+        return ",".join(format(float(edge), ".17g") for edge in bins)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"bins is {type(bins).__name__}; it must be rising edges such as [0, 200, 400], or text such as "
+            "'width:200'",
+            value=bins,
+        ) from None
 
 
 def parse_bins(text: str, *, count: int | None = None, span: tuple[float, float] | None = None) -> tuple[float, ...]:
@@ -64,8 +83,9 @@ def _not_edges(text: str) -> ParameterError:
     )
 
 
-def with_bins(model: Model, text: str | None) -> Model:
+def with_bins(model: Model, bins: Bins | None) -> Model:
     """The model with the bins that were asked for; refused when it has others."""
+    text = bins_text(bins)
     if text is None:
         return model
     series = series_of(model)
@@ -75,7 +95,7 @@ def with_bins(model: Model, text: str | None) -> Model:
     if series.bins is not None:
         if edges != series.bins and not set(edges) <= set(series.bins):
             raise ParameterError(
-                f"bins is {text!r}, but the model was made with other edges; leave --bins out", value=text
+                f"bins is {text!r}, but the model was made with other edges; leave bins= out", value=text
             )
         return model
     return series.with_bins(edges)

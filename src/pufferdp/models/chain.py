@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol
@@ -145,7 +146,7 @@ class SeriesModel(Model):
         """Records have positions, and no names."""
         if id is not None:
             raise ParameterError(
-                f"id is {id!r}; it says which record a row is, and a series has positions only: use --order", value=id
+                f"id is {id!r}; it says which record a row is, and a series has positions only: use order=", value=id
             )
 
     def public_facts(self, records: int) -> list[str]:
@@ -198,6 +199,9 @@ def time_step(step: object) -> str | float | None:
     """A step of time, checked: a duration such as 5min, or a number above 0."""
     if step is None:
         return None
+    if isinstance(step, timedelta) and step > timedelta(0):
+        unit = next(name for name, length in _UNITS.items() if not step % length)
+        return f"{step // _UNITS[unit]}{unit}"
     if isinstance(step, str):
         match = _STEP.fullmatch(step)
         if match and float(match[1]) > 0:
@@ -211,6 +215,14 @@ def time_step(step: object) -> str | float | None:
     )
 
 
+_UNITS: Final = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "min": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+    "us": timedelta(microseconds=1),
+}
 _STEP: Final = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(us|ms|s|sec|min|h|d|w)\s*")
 
 

@@ -283,7 +283,7 @@ class MarkovClock(SeriesModel):
         if layout.get("order") is None and self.chain is None:
             raise ParameterError(
                 "order is missing; a clock takes the slot of a record from the column that says when: name it with "
-                "--order"
+                "order="
             )
 
     def public_facts(self, records: int) -> list[str]:

@@ -71,7 +71,7 @@ class NumberModel(Model):
                 whole = f"allows at most {n}" if self.names is None else f"has {n}"
                 raise ParameterError(
                     f"length is {length}; a family of this model {whole} record{'s' * (n != 1)}: give a number for "
-                    f"each independent family, as in --lengths {n},{n}",
+                    f"each independent family, as in lengths=[{n}, {n}]",
                     value=length,
                 )
         return given or ((n, 1),)
@@ -98,7 +98,7 @@ class NumberModel(Model):
         """Refuse families of another size than the model's."""
         longest = max((length for length, _ in lengths), default=0)
         whose = "the data" if by is None else f"a family of {by!r}"
-        way = "tell families apart with --by" if by is None else "correct them, or leave the family out"
+        way = "tell families apart with by=" if by is None else "correct them, or leave the family out"
         n, least = self.family, min((length for length, _ in lengths), default=0)
         if self.names is not None and not least == longest == n:
             wrong = longest if least == n else least
@@ -106,7 +106,7 @@ class NumberModel(Model):
         if longest > n:
             raise DataError(f"{whose} has {longest} rows; the model allows at most {n} records: {way}", value=longest)
         if by is None and sum(count for _, count in lengths) > 1:
-            raise DataError("there are several families, and no column tells them apart: name it with --by")
+            raise DataError("there are several families, and no column tells them apart: name it with by=")
 
     def check_secrets(self) -> None:
         """There are no states to name."""

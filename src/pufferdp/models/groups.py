@@ -216,13 +216,13 @@ class AnyGroups(Model):
     def lengths(self, given: Lengths, divided: str | None = None) -> Lengths:
         """As given; left open where nothing is divided: the noise does not depend on how many groups there are."""
         if not given and divided is not None:
-            raise ParameterError(f"a {divided} divides by the number of records; give it with --length")
+            raise ParameterError(f"a {divided} divides by the number of records; give it with length=")
         return given
 
     def check_reading(self, layout: LayoutOptions, missing: str, id: str | None) -> None:
         """A column says who is together, and nothing may cut a group: each piece would pass for one of its own."""
         if id is not None:
-            raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with --by")
+            raise ParameterError(f"id is {id!r}; groups do not name their records: say who is together with by=")
         if layout["restart"] is not None:
             raise ParameterError(
                 f"restart is {layout['restart']!r}; it is for series, and a group has no gaps: leave it out"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from pufferdp.basics.checks import MOST_RECORDS
@@ -36,6 +37,8 @@ class Unit:
         """From a word, a duration or a number of records; periods need a model that knows its step."""
         if isinstance(value, Unit):
             return value
+        if isinstance(value, timedelta):
+            value = time_step(value)
         if series_of(model) is None:
             raise ParameterError(
                 f"unit is {value!r}; a period is a stretch of a series, and the model is not one: leave the unit out",

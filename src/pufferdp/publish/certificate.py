@@ -149,6 +149,9 @@ class SealedCertificate(CertificatePart, Paged):
         """A certificate from its content, with its hash."""
         return cls.model_validate({**content, "sha256": content_hash(content)})
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(sha256={str(getattr(self, 'sha256', ''))[:12]}…)"
+
     def to_dict(self) -> dict[str, Any]:
         """As in its JSON file, the hash included."""
         return self.model_dump(by_alias=True)

@@ -81,6 +81,10 @@ class Reading:
             last=self.last,
         )
 
+    def check_layout(self) -> None:
+        """Refuse a way of reading that there is not, whatever the model."""
+        assert self.layout
+
     @property
     def is_part(self) -> bool:
         """Whether a stretch of a longer series is read."""
@@ -101,7 +105,7 @@ class Reading:
         if unit is not None and not unit.counted and self.restart is not None:
             raise ParameterError(
                 f"unit is {unit.name}, and behind a gap of {self.restart} a chain begins anew, perhaps in the middle "
-                f"of a {unit.noun}: leave --restart out, or give the unit as a number of records of a chain",
+                f"of a {unit.noun}: leave restart= out, or give the unit as a number of records of a chain",
                 value=unit.name,
             )
 

@@ -79,7 +79,7 @@ def refuse_impossible(model: Model, read: Exact) -> None:
     if not model.possible(read.states()):
         raise DataError(
             "the model rules out what is in the data, and only the model says that hardly any noise is needed; "
-            "correct one of them, or name another mechanism with --mechanism"
+            "correct one of them, or name another mechanism with mechanism="
         )
 
 
@@ -162,7 +162,7 @@ def check_people(model: Model, series: Series, records: int) -> None:
         return
     people, single = series.sizes()
     believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
-    believe += "--independent"
+    believe += "independent=True"
     if single and people > 1:
         raise DataError(
             f"{single} of {people} values of {layout.by!r} have one record only; leave them out, or, {believe}",

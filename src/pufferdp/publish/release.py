@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, overload
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.progress import Progress
-from pufferdp.data.layout import Place, column_name
-from pufferdp.models.base import Model
+from pufferdp.data.layout import Place
+from pufferdp.models.bins import Bins
+from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import Query, asks_table
 from pufferdp.publish.answers.release import Release
@@ -17,6 +19,7 @@ from pufferdp.publish.answers.release import release as release_answer
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.measurements.release import MeasurementRelease, release_measurement
 from pufferdp.publish.noise import Sampler
+from pufferdp.publish.series import Series
 from pufferdp.publish.tables.questions import Question
 from pufferdp.publish.tables.release import Room, TableRelease, release_table
 
@@ -30,25 +33,25 @@ Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
 class Request(TypedDict, total=False):
     """What a release takes besides the data, the query and the groups; see ``release``."""
 
-    model: Required[Model]
-    column: Required[str | Sequence[str]]
+    model: Required[ModelLike]
+    column: str | Sequence[str] | None
     epsilon: Required[float]
     adversary: str
     order: str | None
     by: str | None
-    restart: str | float | None
+    restart: str | float | timedelta | None
     missing: str
     independent: bool
     first: Place | None
     last: Place | None
-    bins: str | None
+    bins: Bins | None
     id: str | None
     secrets: Secrets | None
     clip: tuple[float, float] | None
     mechanism: str | None
     beta: float
     delta: float
-    unit: str | int | Unit | None
+    unit: str | int | timedelta | Unit | None
     sampler: Sampler | None
     ledger: Ledger | str | os.PathLike[str] | None
     dataset: str | None
@@ -83,8 +86,8 @@ def release(
 def release(
     data: object,
     *,
-    model: Model,
-    column: str | Sequence[str],
+    model: ModelLike,
+    column: str | Sequence[str] | None = None,
     query: Asked | Sequence[Asked] | None = None,
     epsilon: float,
     measurement: object | None = None,
@@ -94,19 +97,19 @@ def release(
     adversary: str = "bdp",
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     id: str | None = None,
     secrets: Secrets | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
     delta: float = 0.0,
-    unit: str | int | Unit | None = None,
+    unit: str | int | timedelta | Unit | None = None,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -120,9 +123,10 @@ def release(
     (``measurement``) is run on the values of the column, and what its map states is carried over by a leakage curve.
 
     Args:
-        data: a CSV or Parquet file, a folder or pattern of them, the URL of a PostgreSQL table, a SQLite table
-            (``FILE::TABLE``), or a pandas, polars, pyarrow, DuckDB or Spark frame.
-        model: the model or class the guarantee is for.
+        data: a Series, or what it is made of: a CSV or Parquet file, a folder or pattern of them, the URL of a
+            PostgreSQL table, a SQLite table (``FILE::TABLE``), a frame of pandas, polars, pyarrow, DuckDB or Spark,
+            columns or rows by name, or the values themselves.
+        model: the model or class the guarantee is for: a model, the path of its file, its content, or a fit.
         column: the column with states or numbers; ``"a,b"`` or two names read the states of both as pairs.
         query: a Query, its name as on the command line, or a list of them.
         epsilon: the promise, of a table for all of it; with a measurement the most that may be promised.
@@ -156,19 +160,23 @@ def release(
         room: called with about how many bytes a table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
+    series = Series.of(
+        data,
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+        bins=bins,
+        id=id,
+    )
     request: dict[str, Any] = {
         "model": model,
-        "column": column_name(column),
         "epsilon": epsilon,
         "adversary": adversary,
-        "order": order,
-        "by": by,
-        "restart": restart,
-        "missing": missing,
-        "independent": independent,
-        "first": first,
-        "last": last,
-        "bins": bins,
         "clip": clip,
         "beta": beta,
         "sampler": sampler,
@@ -183,7 +191,7 @@ def release(
             "per": per,
             "groups": groups,
             "split": split,
-            "id": id,
+            "id": series.id,
             "secrets": secrets,
             "mechanism": mechanism,
             "unit": unit,
@@ -193,18 +201,18 @@ def release(
                 raise ParameterError(f"{name} does not go with a measurement, which draws its own noise: leave it out")
         for name in ("beta", "sampler"):
             del request[name]
-        return release_measurement(data, measurement=measurement, delta=delta, **request)
-    for_answers: dict[str, Any] = {"id": id, "secrets": secrets, "mechanism": mechanism, "delta": delta, "unit": unit}
+        return release_measurement(series, measurement=measurement, delta=delta, **request)
+    for_answers: dict[str, Any] = {"secrets": secrets, "mechanism": mechanism, "delta": delta, "unit": unit}
     if not asks_table(query, per):
         assert isinstance(query, (str, Query))
         if groups is not None or split is not None:
             raise ParameterError(
-                "groups and split go with a table: say what its groups are with --per, or ask several queries"
+                "groups and split go with a table: say what its groups are with per=, or ask several queries"
             )
-        return release_answer(data, query=query, **request, **for_answers)
-    for name, value in for_answers.items():
+        return release_answer(series, query=query, **request, **for_answers)
+    for name, value in {"id": series.id, **for_answers}.items():
         if value:
             raise ParameterError(
                 f"{name} goes with one query of all records together, not with a table: leave it out", value=value
             )
-    return release_table(data, query=query, per=per, groups=groups, split=split, room=room, **request)
+    return release_table(series, query=query, per=per, groups=groups, split=split, room=room, **request)

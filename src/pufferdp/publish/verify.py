@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import check_values
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.certificate import SealedCertificate
+from pufferdp.publish.certificate import SealedCertificate, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.signatures import Key, signer_of
-from pufferdp.publish.tables.table import ReleasedTable
+from pufferdp.publish.tables.table import ReleasedTable, read_released
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,27 @@ class Verification:
 
 
 def verify(
-    certificate: SealedCertificate | dict[str, Any],
+    certificate: SealedCertificate | dict[str, Any] | str | os.PathLike[str] | object,
     *,
     query: Query | None = None,
     head: str | None = None,
-    table: ReleasedTable | None = None,
+    table: ReleasedTable | str | os.PathLike[str] | None = None,
     signature: object = None,
     signer: Key | None = None,
 ) -> Verification:
-    """Recompute every field of a certificate but those that nobody can (see docs/guide/certificate.md). Opens no file.
+    """Recompute every field of a certificate but those that nobody can (see docs/guide/certificate.md).
 
+    ``certificate`` is a certificate, its content, a release that has one, or the path of a file with either; no file
+    that a certificate names is opened.
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``. ``signature`` is what stands beside a signed
     certificate, and must hold; with ``signer``, a file with a public key, it must have been made with that key. A table
     that is too large for its certificate is compared with it where it is handed over (``read_released``).
     """
-    raw = certificate if isinstance(certificate, dict) else certificate.to_dict()
+    raw, beside = _content(certificate)
+    signature = beside if signature is None else signature
+    if table is not None and not isinstance(table, ReleasedTable):
+        table = read_released(table)
     check_values(raw, CertificateError, "the certificate")
     more = {"query": query} if table is None else {"query": query, "table": table}
     kind = kind_of(raw.get("schema"))
@@ -73,3 +79,22 @@ def verify(
         problems.append("the certificate is not signed, so nobody can tell whether it comes from that key")
     vouched = {} if problems else kind.vouched(raw, **more)
     return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable)
+
+
+def _content(certificate: object) -> tuple[dict[str, Any], object]:
+    """The content of what was handed over, and the signature beside it; None where there is none."""
+    if isinstance(certificate, (str, os.PathLike)):
+        return read_signed(certificate)
+    if isinstance(certificate, dict):
+        signature = certificate.get("signature") if "schema" not in certificate else None
+        content = unwrapped(certificate)
+    else:
+        held, signature = getattr(certificate, "certificate", certificate), None
+        content = held.to_dict() if isinstance(held, SealedCertificate) else None
+    if not isinstance(content, dict):
+        raise CertificateError(
+            f"the certificate is a {type(certificate).__name__}; it must be a certificate, a release that has one, its "
+            "content as a dict, or the path of its file",
+            value=type(certificate),
+        )
+    return content, signature

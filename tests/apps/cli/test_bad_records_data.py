@@ -76,7 +76,7 @@ DATA = [
 OPTIONS = [
     weather("order", "--id who --order who", "order is 'who'", "series", "--id"),
     weather("by", "--id who --by who", "by is 'who'", "series", "--id"),
-    weather("restart", "--id who --restart 10min", "restart is '10min'", "series", "--id"),
+    weather("restart", "--id who --restart 10min", "restart is '10min'", "no order column", "--order"),
     weather("bins", "--id who --bins 0,1,2", "bins is '0,1,2'", "series"),
     weather("missing hole", "--id who --missing hole", "missing is 'hole'", "every record", "fill it in"),
     weather("missing unknown", "--id who --missing drop", "missing is 'drop'", "refuse"),

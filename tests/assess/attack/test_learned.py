@@ -41,7 +41,7 @@ def test_wrong_sizes_are_refused() -> None:
         Learned(folds=1)
     with pytest.raises(ParameterError, match="folds is 10, and there are 3 records"):
         Learned().cross_validate(np.zeros(3, dtype=int), np.zeros(3, dtype=int), CHANNEL)
-    with pytest.raises(ParameterError, match="--truth"):
+    with pytest.raises(ParameterError, match="truth="):
         attack_series(np.zeros(30, dtype=int), None, model=STICKY, channel=CHANNEL, learned=Learned())
 
 

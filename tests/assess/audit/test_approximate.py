@@ -119,5 +119,5 @@ def test_bad_claims_are_refused():
     for delta, words in ((1.0, "dp_delta is 1"), (-0.1, "dp_delta is -0.1"), (math.nan, "dp_delta is nan")):
         with pytest.raises(ParameterError, match=words):
             audit(NoisyCount(1.0), 1.0, delta)
-    with pytest.raises(ParameterError, match="give --dp-epsilon"):
+    with pytest.raises(ParameterError, match="give dp_epsilon="):
         audit(NoisyCount(1.0), None, 1e-3)

@@ -88,9 +88,9 @@ def test_figure(tmp_path):
 
 
 def test_lengths():
-    with pytest.raises(ParameterError, match="either --length"):
+    with pytest.raises(ParameterError, match="either length="):
         plan(CHAIN, "histogram", epsilon=1)
-    with pytest.raises(ParameterError, match="either --length"):
+    with pytest.raises(ParameterError, match="either length="):
         plan(CHAIN, "histogram", epsilon=1, length=3, lengths=[3])
     with pytest.raises(ParameterError, match="no chain"):
         plan(CHAIN, "histogram", epsilon=1, lengths=[])

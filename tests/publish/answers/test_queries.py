@@ -71,7 +71,7 @@ def test_refusals():
     with pytest.raises(QueryError, match="'top' is not in the model; it has low, mid, high"):
         Query.parse("count:top").on(CHAIN, T)
     named = MarkovChain(transition=np.eye(2), states=["a", "b"])
-    with pytest.raises(QueryError, match="--clip"):
+    with pytest.raises(QueryError, match="clip="):
         Query.parse("sum").on(named, T)
     with pytest.raises(QueryError, match="nothing to clip"):
         Query.parse("histogram", clip=(0, 1))

@@ -121,7 +121,7 @@ def test_one_record_needs_no_more_than_dp():
     [
         ({"query": "histogram", "clip": None}, QueryError, "are real numbers: ask for sum or mean"),
         ({"query": "count:1", "clip": None}, QueryError, "are real numbers"),
-        ({"query": "mean", "clip": None}, QueryError, "clip it with --clip"),
+        ({"query": "mean", "clip": None}, QueryError, "clip it with clip="),
         ({"query": "mean", "id": "time"}, ParameterError, "positions only"),
         ({"query": "mean", "column": "time", "order": None}, DataError, "time"),
         ({"query": "mean", "missing": "break"}, (ParameterError, DataError), "hole"),
@@ -160,7 +160,7 @@ def test_other_verbs_say_why_not():
         stream_leakage(MODEL, 0.1, length=10)
     with pytest.raises(ModelError, match="records with states"):
         robustness(MODEL, MODEL, epsilon=1.0, length=10)
-    with pytest.raises(ParameterError, match="leave --query out"):
+    with pytest.raises(ParameterError, match="leave query= out"):
         leakage_of(MODEL, dp_epsilon=1, length=10, query="mean")
     with pytest.raises(ParameterError, match="length is missing"):
         leakage_of(MODEL, dp_epsilon=1)

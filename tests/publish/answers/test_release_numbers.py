@@ -84,13 +84,13 @@ def test_a_family_must_be_complete():
     ("changed", "error", "words"),
     [
         ({"query": "count:tall"}, QueryError, "clip goes with sum and mean"),
-        ({"query": "histogram", "clip": None}, QueryError, "histogram is about states.*sum or mean with --clip"),
+        ({"query": "histogram", "clip": None}, QueryError, "histogram is about states.*sum or mean with clip="),
         ({"query": "count:tall", "clip": None}, QueryError, "count:tall is about states"),
         ({"query": "frequency", "clip": None}, QueryError, "real numbers"),
-        ({"clip": None}, QueryError, "sum needs a range: .*--clip A B"),
+        ({"clip": None}, QueryError, r"sum needs a range: .*clip=\(A, B\)"),
         ({"query": Query.of_function(lambda chains: 0.0, 1.0)}, QueryError, "function is about states"),
-        ({"order": "house"}, ParameterError, "order is 'house'; it is for series"),
-        ({"restart": 3.0, "order": "house"}, ParameterError, "it is for series"),
+        ({"order": "place"}, ParameterError, "order is 'place'; it is for series"),
+        ({"restart": 3.0, "order": "place"}, ParameterError, "it is for series"),
         ({"missing": "hole"}, ParameterError, "missing is 'hole'"),
         ({"bins": "0,1,2"}, ParameterError, "bins are for series"),
         ({"mechanism": "quilt-exact"}, NotApplicableError, "real numbers"),
@@ -124,7 +124,7 @@ def test_plans_know_their_families():
     assert plan(FAMILY, **asked).candidate("group").calibration.scale == pytest.approx(20)
     assert plan(FAMILY, lengths=[3, 3, 3], **asked).candidate("group").calibration.scale == pytest.approx(20 / 3)
     assert plan(CLASS, lengths=[3, 2, 1], **asked).candidate("group").calibration.scale == pytest.approx(10)
-    with pytest.raises(ParameterError, match=r"length is 2; a family of this model has 3 records.*--lengths 3,3"):
+    with pytest.raises(ParameterError, match=r"length is 2; a family of this model has 3 records.*lengths=\[3, 3\]"):
         plan(FAMILY, lengths=[3, 2], **asked)
     with pytest.raises(ParameterError, match="length is 4; a family of this model allows at most 3 records"):
         plan(CLASS, length=4, **asked)

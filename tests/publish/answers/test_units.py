@@ -15,9 +15,9 @@ from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import BinaryInterval
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import plan
-from pufferdp.publish.answers.release import release
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
+from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 from tests.oracles.algorithms import table
 from tests.oracles.blocks import block_leakage, cut
@@ -170,7 +170,7 @@ def test_records_with_holes_between_them_may_lie_in_many_periods():
 
 
 def test_a_unit_that_cannot_be_kept_is_refused(place):
-    with pytest.raises(ParameterError, match="leave --restart out"):
+    with pytest.raises(ParameterError, match="leave restart= out"):
         release(
             place, model=HOURS, column="place", order="time", query="histogram", epsilon=1.0, unit="day", restart="8h"
         )

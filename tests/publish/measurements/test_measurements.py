@@ -27,8 +27,8 @@ from pufferdp.leakage.curves import curve
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.measurements.certificate import AUTHOR
 from pufferdp.publish.measurements.outside import column_values, stated_loss
-from pufferdp.publish.measurements.release import release_measurement
 from pufferdp.publish.noise import SeededSampler
+from pufferdp.publish.release import release as release_measurement
 from tests.oracles.leakage import channel_leakage, path_law
 from tests.strategies import chains, examples
 

@@ -186,7 +186,7 @@ def test_a_day_is_hidden_for_everybody() -> None:
 @pytest.mark.parametrize(
     ("private", "more", "error", "said"),
     [
-        ("2024-05-02", {"order": None}, ParameterError, "no column says when a record is: name it with --order"),
+        ("2024-05-02", {"order": None}, ParameterError, "no column says when a record is: name it with order="),
         ("2024-05-02", {"order": "latitude"}, NotApplicableError, "holds numbers: name rows"),
         ("2024-05-09", {}, ParameterError, "'2024-05-09', and no row has 'time' there"),
         ("2024-05-02T08:10", {}, ParameterError, r"or a range A\.\.B"),

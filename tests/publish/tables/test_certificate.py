@@ -158,10 +158,10 @@ def test_a_table_over_budget_is_refused_before_it_is_drawn(tmp_path: Path) -> No
     with Ledger(tmp_path / "books.db", create=True) as ledger:
         ledger.create("sleep", model=MODEL, budget=1.5)
         table(ledger=ledger, dataset="sleep")
-        with pytest.raises(RefusedError, match=r"--epsilon .* would fit") as refused:
+        with pytest.raises(RefusedError, match=r"epsilon=.* would fit") as refused:
             table(ledger=ledger, dataset="sleep")
         assert ledger.dataset("sleep").releases == 1
-        epsilon = float(str(refused.value).split("--epsilon ")[1].split()[0])
+        epsilon = float(str(refused.value).split("epsilon=")[1].split()[0])
         table(ledger=ledger, dataset="sleep", epsilon=epsilon)
 
 
@@ -178,7 +178,7 @@ def test_a_data_set_and_its_parts_are_not_both_charged(tmp_path: Path) -> None:
     names = ("sleep", "sleep/x", "sleep/y", "sleep/z", "sleepless")
     with make(*names) as ledger:
         table(ledger=ledger, dataset="sleep")
-        with pytest.raises(RefusedError, match=r"'sleep/x' is a part of 'sleep'.*release --per person"):
+        with pytest.raises(RefusedError, match=r"'sleep/x' is a part of 'sleep'.*release per='person'"):
             release_fleet(people(), models=models, query="histogram", ledger=ledger, dataset="sleep", **fleet)
         assert ledger.dataset("sleep/x").releases == 0
         table(ledger=ledger, dataset="sleepless")  # a name that begins alike is no part

@@ -14,7 +14,7 @@ from pufferdp.basics.errors import DataError, QueryError
 from pufferdp.leakage.curves import curve
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.tables.release import release_table
+from pufferdp.publish.release import release
 from tests.oracles.leakage import channel_leakage, likelihoods, path_law
 from tests.oracles.selection import choice_law, rank_scores
 
@@ -47,7 +47,7 @@ def frame(values: list[Any], name: str = "x", **more: list[Any]) -> pl.DataFrame
 
 def released(data: pl.DataFrame, model: MarkovChain, query: Any, epsilon: float = QUIET, **more: Any) -> Any:
     request = {"column": "x", "order": "t", "sampler": SeededSampler(1), **more}
-    return release_table(data, model=model, query=query, epsilon=epsilon, **request)
+    return release(data, model=model, query=query, epsilon=epsilon, **request)
 
 
 def numbers(release: Any) -> dict[str, Any]:
@@ -184,5 +184,5 @@ def test_cross_table_of_two_columns(tmp_path):
 
 def test_models_without_numbers():
     model = MarkovChain(transition=[[0.8, 0.2], [0.3, 0.7]], states=["a", "b"])
-    with pytest.raises(QueryError, match="give --clip A B"):
+    with pytest.raises(QueryError, match=r"give clip=\(A, B\)"):
         released(frame(["a", "b"]), model, "median")

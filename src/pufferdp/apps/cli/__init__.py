@@ -65,7 +65,9 @@ def _run() -> int:
 def _say(message: str) -> None:
     if sys.stderr is not None:  # print would take stdout instead
         with suppress(OSError, ValueError):
-            print(f"pufferdp: {' '.join(message.splitlines())}", file=sys.stderr, flush=True)
+            from pufferdp.apps.flags import flags
+
+            print(f"pufferdp: {flags(' '.join(message.splitlines()))}", file=sys.stderr, flush=True)
 
 
 def _fill_closed() -> None:

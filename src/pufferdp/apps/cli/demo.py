@@ -26,7 +26,7 @@ def demo(
     from pufferdp.basics.errors import ParameterError
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan
-    from pufferdp.publish.answers.release import release
+    from pufferdp.publish.release import release
     from pufferdp.publish.verify import verify
     from pufferdp.report.pages.answers import plan_comparison, release_chart
 

@@ -74,6 +74,7 @@ def fit(
             "--no-checks",
             value=figure,
         )
+    out = options.out_file(out, "model.json")
     outputs = Outputs({"out": out, "figure": figure}, sources={"the data": data}, ledger=ledger, overwrite=overwrite)
     with options.progress(scanned) as progress:
         result = outputs.make(

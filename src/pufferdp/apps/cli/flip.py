@@ -59,6 +59,7 @@ def flip(
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
+    out = options.out_file(out, f"{options.stem(data)}.flipped.csv")
     outputs = Outputs(
         {"out": out, "certificate": certificate, "report": report},
         sources={"the data": data, "the model": model, "the chain of the noise": noise_chain},
@@ -66,7 +67,7 @@ def flip(
         overwrite=overwrite,
         whole=("certificate",),
     )
-    believed, number = load_model(model), options.number("epsilon", epsilon)
+    believed, number = load_model(model), options.promised(epsilon)
     noise = None if noise_chain is None else load_model(noise_chain)
     if data is None or length is not None:
         if ledger is not None or dataset is not None:

@@ -44,6 +44,7 @@ def flow(
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.flows.flow import flow as make_flow
 
+    out = options.out_file(out, "flow.json")
     # A release that cannot be kept is not made.
     outputs = Outputs(
         {"out": out, "figure": figure, "report": report},

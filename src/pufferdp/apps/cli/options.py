@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
@@ -144,6 +146,34 @@ def number(name: str, value: str) -> float:
         raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
 
 
+LARGE_EPSILON: Final = 20.0
+"""Above this a promise says next to nothing; see docs/decisions/index.md."""
+
+
+def promised(value: str) -> float:
+    """The epsilon of a promise; warns on stderr where it promises next to nothing."""
+    epsilon = number("epsilon", value)
+    if LARGE_EPSILON < epsilon < math.inf and sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            print(
+                f"pufferdp: warning: epsilon is {epsilon:g}; odds may shift by a factor of e^{epsilon:g}, which "
+                "promises next to nothing: usual values lie between 0.1 and 5",
+                file=sys.stderr,
+                flush=True,
+            )
+    return epsilon
+
+
+def out_file(out: str | None, name: str) -> str | None:
+    """Where the output goes: the file that is named, or one of this name in the folder that is."""
+    return os.path.join(out, name) if out and os.path.isdir(out) else out
+
+
+def stem(data: str | None) -> str:
+    """The name of a file of data without its endings, for names that are made of it."""
+    return os.path.basename(data or "").partition(".")[0] or "series"
+
+
 def numbers(name: str, value: str) -> list[float]:
     """Numbers with commas from the command line."""
     return [number(name, part) for part in value.split(",")]
@@ -154,7 +184,7 @@ def epsilon_of(
 ) -> float:
     """The promise. ``left`` is refused with what is left: a promise is read and typed, never guessed."""
     if value.strip() != "left":
-        return number("epsilon", value)
+        return promised(value)
     if ledger is None or dataset is None:
         raise ParameterError("epsilon is 'left'; it must be a number, and no ledger says what is left", value=value)
     from pufferdp.basics.checks import MOST_RECORDS

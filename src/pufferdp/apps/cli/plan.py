@@ -109,7 +109,7 @@ def plan(
             table = plan_table(
                 load_model(model),
                 asked,
-                epsilon=options.number("epsilon", epsilon or ""),
+                epsilon=options.promised(epsilon or ""),
                 length=None if length is None else _whole(length),
                 lengths=several,
                 per=per,
@@ -164,7 +164,7 @@ def plan(
         result = make_plan(
             believed,
             query,
-            epsilon=account.epsilon if account and epsilon is None else options.number("epsilon", epsilon or ""),
+            epsilon=account.epsilon if account and epsilon is None else options.promised(epsilon or ""),
             length=None if length is None else _whole(length),
             lengths=several,
             adversary=adversary,

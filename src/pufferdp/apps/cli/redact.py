@@ -93,6 +93,7 @@ def redact(
             raise ParameterError(f"--{name} needs data; leave it out with --length")
     if keep and data is None:
         raise ParameterError(f"--keep {keep[0]} needs data; leave it out with --length", value=keep[0])
+    out = options.out_file(out, f"{options.stem(data)}.redacted.csv")
     outputs = Outputs(
         {
             "out": out,
@@ -120,7 +121,7 @@ def redact(
         independent=independent,
         missing=missing,
     )
-    promised, theirs = options.number("epsilon", epsilon), options.rows(known or [])
+    promised, theirs = options.promised(epsilon), options.rows(known or [])
     believed = load_model(model)
     if tilted is not None:
         from pufferdp.publish.redaction.tilt import check_tiltable

@@ -161,6 +161,7 @@ def release(
     if models is not None:
         return release_each(data, models, request, out, overwrite, as_json)
     assert model is not None
+    out = options.out_file(out, "release.json")
     own = None if secrets is None else load_secrets(secrets)
     asked: dict[str, Any] = {"query": query if len(query) > 1 else query[0], "per": per or None, "groups": groups}
     asked |= {"split": options.numbers("split", split)} if split is not None else {}

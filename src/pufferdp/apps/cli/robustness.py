@@ -49,7 +49,7 @@ def robustness(
             raise ParameterError("--figure shows how a chain drifts, and this model is not a chain; leave it out")
         progress("comparing the models")
         records = None if length is None else checks.length(length.strip())
-        promised = options.number("epsilon", epsilon)
+        promised = options.promised(epsilon)
         own = None if secrets is None else load_secrets(secrets)
         result = left_of(ours, theirs, epsilon=promised, length=records, secrets=own)
         content, words = result.to_dict(), ""

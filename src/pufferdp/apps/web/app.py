@@ -25,6 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from pufferdp.apps.flags import flags
 from pufferdp.apps.web import commands, requests
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.apps.web.connections import SLOW, PromptProtocol, body_time
@@ -357,7 +358,7 @@ def _too_large(name: str) -> Response:
 
 
 def _refusal(error: PufferdpError) -> Response:
-    return JSONResponse({"error": str(error), "kind": type(error).__name__, "exit": error.exit_code}, 400)
+    return JSONResponse({"error": flags(str(error)), "kind": type(error).__name__, "exit": error.exit_code}, 400)
 
 
 def _base_name(name: str) -> str:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+from pufferdp.apps.flags import flags
 from pufferdp.apps.web import assessments, pictures, publications
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics import checks
@@ -145,7 +146,7 @@ def errors(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, 
 
 def release(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """One private answer, charged before its noise where there is a ledger."""
-    from pufferdp.publish.answers.release import release as make
+    from pufferdp.publish.release import release as make
 
     answers = answer_folder(arguments["ledger"])
     made = make(
@@ -275,7 +276,7 @@ def verify(inputs: Inputs, progress: JobContext, *, name: str, content: bytes, p
         try:
             row = ledger_verify(inputs, progress, place=place, head=head)
         except PufferdpError as error:
-            row = {"valid": False, "problems": [str(error)]}
+            row = {"valid": False, "problems": [flags(str(error))]}
     guarantee = raw.get("guarantee")
     statement = guarantee.get("statement") if isinstance(guarantee, dict) else None
     return {

@@ -47,17 +47,17 @@ def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> di
 
 def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """A table, charged before its noise where there is a ledger."""
+    from pufferdp.publish.series import Series
     from pufferdp.publish.tables.release import release_table
 
     answers = answer_folder(arguments["ledger"])
     made = release_table(
-        inputs.file(arguments["data"]),
+        Series(inputs.file(arguments["data"]), **arguments["reading"]),
         model=inputs.model(arguments["model"]),
         ledger=arguments["ledger"],
         dataset=arguments["dataset"],
         progress=progress,
         **_table(arguments),
-        **arguments["reading"],
     )
     content = made.to_dict()
     kept = keep_answer(answers, content)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from pufferdp.apps.flags import flags
 from pufferdp.basics.errors import PufferdpError
 from pufferdp.basics.interrupts import until_delivered
 from pufferdp.basics.progress import CHARGING
@@ -138,7 +139,7 @@ def _do(job: Callable[..., dict[str, Any]], inputs: Inputs, context: WorkerConte
     except StoppedError:
         context.send("done", None)
     except PufferdpError as error:
-        context.send("refused", {"error": str(error), "kind": type(error).__name__, "exit": error.exit_code})
+        context.send("refused", {"error": flags(str(error)), "kind": type(error).__name__, "exit": error.exit_code})
     except Exception as error:
         # Where, but not what: the words of an unforeseen error may repeat data.
         sys.stderr.writelines(traceback.format_list(traceback.extract_tb(error.__traceback__)))

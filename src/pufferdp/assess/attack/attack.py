@@ -22,6 +22,7 @@ from pufferdp.data.series import open_series
 from pufferdp.leakage.channels.many_states import randomised_response
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.simulate import draw_moves, sample_chain
 from pufferdp.publish.flips.design import design_flips, flip_bound
 from pufferdp.publish.reading import coding_of
@@ -220,7 +221,7 @@ _AT_ONCE: Final = 2_000_000
 
 
 def attack_simulated(
-    model: Model,
+    model: ModelLike,
     *,
     length: int,
     epsilon: float,
@@ -246,6 +247,7 @@ def attack_simulated(
         attackers: who attacks.
         progress: called with a few words before each step.
     """
+    model = as_model(model)
     progress = progress or silent
     chain, length = one_chain(model), checks.length(length)
     runs, seed = checks.length(runs, "runs"), checks.length(seed, "seed", least=0)
@@ -264,21 +266,20 @@ def attack_series(
     outputs: Codes,
     truth: Codes | None,
     *,
-    model: Model,
+    model: ModelLike,
     channel: Matrix,
     learned: Learned | None = None,
     attackers: Sequence[Attacker] = ATTACKERS,
     progress: Progress | None = None,
 ) -> AttackReport:
     """Attack one sanitised series, in state numbers. Without the truth, success is what the model expects."""
+    model = as_model(model)
     chain, table = one_chain(model), channel_of(channel, model)
     rows = np.atleast_2d(outputs)
     if rows.size == 0:
         raise DataError("there is no record to attack")
     if learned is not None and truth is None:
-        raise ParameterError(
-            "the learned attacker learns from the truth; name its column with --truth, or leave it out"
-        )
+        raise ParameterError("the learned attacker learns from the truth; name its column with truth=, or leave it out")
     progress = progress or silent
     return _report(
         chain, table, rows, None if truth is None else np.atleast_2d(truth), None, learned, attackers, progress
@@ -288,7 +289,7 @@ def attack_series(
 def attack_file(
     data: object,
     *,
-    model: Model,
+    model: ModelLike,
     column: str,
     rho: Sequence[float],
     truth: str | None = None,
@@ -296,6 +297,7 @@ def attack_file(
     progress: Progress | None = None,
 ) -> AttackReport:
     """Attack a file or frame with a column of sanitised states and, at will, one with the true ones."""
+    model = as_model(model)
     chain = one_chain(model)
     coding = coding_of(chain)
     if coding.labels != chain.labels:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Floats, Matrix, Vector
 from pufferdp.basics.errors import ParameterError
-from pufferdp.basics.extras import install_advice
 from pufferdp.leakage.chains.forward_backward import posterior
 from pufferdp.leakage.chains.viterbi import best_path, best_path_rows, posterior_rows
 from pufferdp.models.chain import MarkovChain

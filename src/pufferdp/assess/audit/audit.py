@@ -41,6 +41,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.leakage.curves import EVERY_ALGORITHM
 from pufferdp.models.base import Model
+from pufferdp.models.files.json import ModelLike, as_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +236,7 @@ _OUTSIDE: Final = ("python", "command")
 
 
 def audit_mechanism(
-    model: Model,
+    model: ModelLike,
     mechanism: AuditedMechanism | Callable[..., Any] | str,
     *,
     length: int | None = None,
@@ -273,6 +274,7 @@ def audit_mechanism(
         progress: called with a few words before each step.
         budget: where spending is kept, for a progress bar; made anew by default.
     """
+    model = as_model(model)
     adversary, progress = checks.adversary(adversary), progress or silent
     confidence = checks.probability(confidence, "confidence")
     length = None if length is None else checks.length(length)
@@ -280,7 +282,7 @@ def audit_mechanism(
     failing = checks.delta(dp_delta, "dp_delta")
     if failing > 0 and claimed is None:
         raise ParameterError(
-            f"dp_delta is {failing:g}; a claim with a delta has an epsilon too: give --dp-epsilon", value=dp_delta
+            f"dp_delta is {failing:g}; a claim with a delta has an epsilon too: give dp_epsilon=", value=dp_delta
         )
     budget = budget or Budget(1, 1.0)
     budget.calls, budget.seconds = checks.length(calls, "calls", least=2000), checks.epsilon(seconds, "seconds")

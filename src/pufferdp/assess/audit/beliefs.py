@@ -234,7 +234,7 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
     series, numbers, records = series_of(model), numbers_of(model), records_of(model)
     if series is not None:
         if length is None:
-            raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+            raise ParameterError("length is missing; a chain needs the number of records: give it with length=")
         if series.rhythm is not None:
             raise NotApplicableError(
                 "the model is a clock, and an audit draws series from one transition table: give a markov_chain"
@@ -244,13 +244,13 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
             return (HiddenBelief(replace(hidden, start="stationary") if hidden.any_start else hidden, length),)
         return tuple(ChainBelief(chain, length) for chain in series.definite_chains)
     if model.real_valued and clip is None:
-        raise ParameterError("clip is missing; real numbers need the range that is told apart: give --clip A B")
+        raise ParameterError("clip is missing; real numbers need the range that is told apart: give clip=(A, B)")
     if numbers is not None and clip is not None:
         return (NormalBelief(numbers.example(clip), clip),)
     autoregressive = ar1_of(model)
     if autoregressive is not None and clip is not None:
         if length is None:
-            raise ParameterError("length is missing; a series needs the number of records: give it with --length")
+            raise ParameterError("length is missing; a series needs the number of records: give it with length=")
         return (NormalBelief(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(

@@ -68,7 +68,7 @@ class RedactionProblem:
         set_field(self, "private", self._rows(self.private, "private"))
         set_field(self, "known", self._rows(self.known, "known"))
         if not self.private:
-            raise ParameterError("no private record is named; name at least one row with --private")
+            raise ParameterError("no private record is named; name at least one row with private=")
         both = sorted(set(self.private) & set(self.known))
         if both:
             raise ParameterError(
@@ -78,7 +78,7 @@ class RedactionProblem:
         if self.known and self.adversary is not Adversary.PUFFERFISH:
             raise ParameterError(
                 f"known records are listed, and the adversary is {self.adversary}, who may know any: leave them out, "
-                "or make the promise for nobody else with --adversary pufferfish",
+                "or make the promise for nobody else with adversary='pufferfish'",
                 value=self.known,
             )
 

@@ -137,7 +137,7 @@ def relaxed(hiding: RedactionProblem, *, each: bool = False) -> Design:
     """3R by the paper's relaxed bound: one q in closed form or, with ``each``, its convex programme."""
     if hiding.adversary is not Adversary.PUFFERFISH or hiding.known:
         raise NotApplicableError(
-            "3r-relaxed holds only for an adversary who knows no record; name that one with --adversary pufferfish, or "
+            "3r-relaxed holds only for an adversary who knows no record; name that one with adversary='pufferfish', or "
             "take 3r-numerical or 3r-optimal, which are calibrated on the exact leakage",
             value=hiding.adversary,
         )

@@ -75,7 +75,7 @@ class StretchCurve:
         """Where each state of the table that occurs stands among those of the chain."""
         if not self.chain.primitive and any(side is None or side > _SLOW for side in self.beside):
             raise NotApplicableError(
-                f"the chain never forgets where it was, so that all records show: give a --length up to {_SLOW:,}"
+                f"the chain never forgets where it was, so that all records show: give length= up to {_SLOW:,}"
             )
 
     def sides(self, tau: float) -> tuple[Sides, Sides]:

@@ -45,7 +45,7 @@ def _of_object(path: Path) -> Iterator[tuple[str, Model]]:
         what = "one model" if isinstance(raw, dict) else found_text(raw)
         raise ModelError(
             f'{str(path)!r} holds {what}; it must hold a model for each person, {{"PERSON": {{…}}, …}}: '
-            "for one model for all use --model",
+            "for one model for all use model=",
             value=path,
         )
     for person, content in raw.items():

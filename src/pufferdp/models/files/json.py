@@ -46,6 +46,32 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path}: {error}", value=error.value) from None
 
 
+ModelLike = Model | str | os.PathLike[str] | dict[str, Any]
+"""A model, the path of its file, or its content; a fit has a model too."""
+
+
+def as_model(model: object, name: str = "model") -> Model:
+    """The model that is meant: itself, that of a file, of a file's content, or of a fit."""
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        return load_model(model)
+    if isinstance(model, dict):
+        return model_from_dict({key: value for key, value in model.items() if key != "checks"})
+    fitted = getattr(model, "model", None)
+    if isinstance(fitted, Model):
+        return fitted
+    raise ModelError(
+        f"{name} is {_a(model)}; it must be a model, the path of a model file, its content as a dict, or a fit",
+        value=model,
+    )
+
+
+def _a(value: object) -> str:
+    kind = type(value).__name__
+    return "None" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -> Model:
     """A model by value. Whoever owns the model file may give its folder, where a BIF or PED file it names is read.
 
@@ -114,9 +140,9 @@ def model_digest(model: Model) -> str:
     return hashlib.sha256(canonical_json(model_to_dict(model)).encode()).hexdigest()
 
 
-def save_model(model: Model, path: str | os.PathLike[str]) -> None:
+def save_model(model: ModelLike, path: str | os.PathLike[str]) -> None:
     """Write a model file, whole or not at all."""
-    write_whole(path, json.dumps(model_to_dict(model), indent=1, ensure_ascii=False) + "\n")
+    write_whole(path, json.dumps(model_to_dict(as_model(model)), indent=1, ensure_ascii=False) + "\n")
 
 
 def _kind(raw: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,8 +31,9 @@ from pufferdp.publish.answers.problem import Calibrated, Calibration
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
-from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.pipeline import Account, Charged, Publication
 from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible, refuse_moves
+from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -57,13 +59,13 @@ def release_fleet(
     data: object,
     *,
     models: Mapping[str, Model],
-    column: str,
-    by: str,
+    column: str | None = None,
+    by: str | None = None,
     query: Query | str,
     epsilon: float,
     adversary: str = "bdp",
     order: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
@@ -105,22 +107,23 @@ def release_fleet(
     """
     parsed_query = Query.parse(query, clip=clip) if isinstance(query, str) else query
     account, noise = Account(ledger, dataset), sampler or SystemSampler()
+    series = Series.of(
+        data,
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+    )
     if not models:
         raise ParameterError("there is no model; a fleet needs one for each person")
     each = AnswerPublication(
-        data=data,
+        data=series.data,
         model=next(iter(models.values())),
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=next(iter(models.values())),
-            first=first,
-            last=last,
-        ),
+        reading=series.reading(next(iter(models.values()))),
         query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -130,7 +133,7 @@ def release_fleet(
         sampler=noise,
     )
     return FleetPublication(
-        data=data, models=models, each=each, account=account, sampler=noise, progress=progress or silent
+        data=series.data, models=models, each=each, account=account, sampler=noise, progress=progress or silent
     ).publish()
 
 

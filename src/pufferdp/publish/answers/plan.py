@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -15,6 +15,7 @@ from pufferdp.leakage.curves import small_loss_slopes
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.base import Lengths, Model
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.limits import Limit, limit_of
 from pufferdp.publish.answers.mechanisms import MECHANISMS
@@ -154,6 +155,14 @@ class Plan(Ranking[Candidate]):
             "multiplies": dict(self.multiplies),
         }
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each mechanism, the best first, as a pandas or polars frame."""
+        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which a plan does not
+
+        columns = ("mechanism", "applies", "scale", "expected_l1_error", "alpha", "reason")
+        rows = [{**row, "alpha": (row["accuracy"] or {}).get("alpha")} for row in self.to_dict()["candidates"]]
+        return ReleasedTable(columns, tuple(tuple(row[name] for name in columns) for row in rows)).to_frame(backend)
+
     def chart(self, width: int = 60) -> str:
         """Expected error of each mechanism as bars, on a logarithmic scale."""
         return rendered(self, "bars", width=width)
@@ -179,7 +188,7 @@ def transport_to_dict(calibration: Calibration) -> dict[str, Any] | None:
 
 
 def plan(
-    model: Model,
+    model: ModelLike,
     query: Query | str,
     *,
     epsilon: float,
@@ -216,6 +225,7 @@ def plan(
             stretch against never; or ``all:FROM..TO``, what all records of the stretch hold.
         progress: called with a few words before each mechanism.
     """
+    model = as_model(model)
     counted = count_lengths(model, length, lengths)
     problem = Problem(
         model=model,
@@ -310,11 +320,15 @@ def count_lengths(model: Model, length: int | None, lengths: Sequence[int] | Len
     if length is None and lengths is None and not model.needs_length:
         return ()
     if (length is None) == (lengths is None):
-        raise ParameterError("give either --length (records in one chain) or --lengths (one number for each chain)")
+        raise ParameterError("give either length= (records in one chain) or lengths= (one number for each chain)")
     if length is not None:
         return ((checks.length(length), 1),)
+    if isinstance(lengths, str) or not isinstance(lengths, Iterable):
+        raise ParameterError(
+            f"lengths is {lengths!r}; it must be a list with the records of each chain, as in [288, 288]", value=lengths
+        )
     counted: dict[int, int] = {}
-    for item in lengths or ():
+    for item in lengths:
         chain_length, count = item if isinstance(item, tuple) else (item, 1)
         chain_length = checks.length(chain_length)
         counted[chain_length] = counted.get(chain_length, 0) + checks.length(count, "number of chains")

@@ -52,7 +52,7 @@ class Query:
         if self.clip is not None:
             if self.kind not in (QueryKind.SUM, QueryKind.MEAN):
                 raise QueryError(f"clip goes with sum and mean; {self.kind} counts states and has nothing to clip")
-            object.__setattr__(self, "clip", checks.clip_range(*self.clip))
+            object.__setattr__(self, "clip", checks.clip_pair(self.clip))
         if self.kind is QueryKind.FUNCTION:
             if not callable(self.function) or self.declared is None:
                 raise QueryError("a function query needs the function and its declared Lipschitz constant")
@@ -113,14 +113,14 @@ class Query:
         """The query on so many records under a model; refuses a pair that does not fit."""
         if self.kind is QueryKind.FLOW:
             raise QueryError(
-                "flow is promised in total variation, with --eta and --tau, and not for an epsilon: plan it with "
-                "pufferdp plan --query flow, release it with pufferdp flow",
+                "flow is promised in total variation, with eta= and tau=, and not for an epsilon: plan it with "
+                "plan_flow(), release it with flow()",
                 value=self.name,
             )
         if model.real_valued and (self.counts_states or self.kind is QueryKind.FUNCTION):
             raise QueryError(
                 f"{self.name} is about states, and the records of this model are real numbers: ask for sum or mean "
-                "with --clip A B",
+                "with clip=(A, B)",
                 value=self.name,
             )
         if self.state is not None and self.state not in model.labels:
@@ -212,9 +212,9 @@ class Query:
         values = None if self.reads_numbers(model) else state_values(model)
         named = model.domains is not None
         if self.clip is None and model.real_valued:
-            raise QueryError(f"{self.kind} needs a range: a real number can be anything, so clip it with --clip A B")
+            raise QueryError(f"{self.kind} needs a range: a real number can be anything, so clip it with clip=(A, B)")
         if values is None and (self.clip is None or named):
-            way_out = "" if named else ", or a range with --clip A B"
+            way_out = "" if named else ", or a range with clip=(A, B)"
             raise QueryError(f"{self.kind} needs numbers: give the model a value for each state{way_out}")
         if values is None:
             assert self.clip is not None

@@ -15,9 +15,8 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Place
 from pufferdp.models.base import Model
-from pufferdp.models.bins import with_bins
+from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import DECLARED, Answer, Certificate
 from pufferdp.publish.answers.denoise import Denoised
@@ -30,6 +29,8 @@ from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
+from pufferdp.publish.series import Series
+from pufferdp.publish.tables.table import ReleasedTable
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -55,6 +56,14 @@ class Release(Paged):
         """Where the true numbers lie, by the law of the noise alone: it holds whether or not the model is right."""
         return intervals(self.certificate.to_dict())
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each number, with the range in which the true one lies, as a pandas or polars frame."""
+        each = self.intervals.each
+        parts = (self.answer, each.low, each.high, self.estimate)
+        numbers = [list(part) if isinstance(part, (list, tuple)) else [part] for part in parts]
+        rows = zip(self.certificate.labels, *numbers, strict=True)
+        return ReleasedTable(("label", "answer", "low", "high", "estimate"), tuple(rows)).to_frame(backend)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints."""
         return {
@@ -68,22 +77,12 @@ class Release(Paged):
 
 
 def release(
-    data: object,
+    series: Series,
     *,
-    model: Model,
-    column: str,
+    model: ModelLike,
     query: Query | str,
     epsilon: float,
     adversary: str = "bdp",
-    order: str | None = None,
-    by: str | None = None,
-    restart: str | float | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: str | None = None,
-    id: str | None = None,
     secrets: Secrets | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
@@ -98,24 +97,11 @@ def release(
     """Release one answer.
 
     Args:
-        data: a CSV or Parquet file, a folder or pattern of them, the URL of a PostgreSQL table, a SQLite table
-            (``FILE::TABLE``), or a pandas, polars, pyarrow, DuckDB or Spark frame.
+        series: the data, and how they are read.
         model: the model or class the guarantee is for.
-        column: the column with states or numbers.
         query: a Query, or its name as on the command line.
         epsilon: the promise.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by; without it a file is taken in row order.
-        by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
-        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
-        last: read only those up to this place, itself included; a date is the whole day. With either, the series goes
-            on before and after what is read, and the promise is for all of it.
-        bins: edges that turn numbers into states, where the model has none.
-        id: for models that are not chains, the column that says which record a row is.
         secrets: secrets of one's own and their pairs; by default every record's value is a secret.
         clip: range of the numbers of a sum or mean.
         mechanism: a mechanism by name; the best that applies by default.
@@ -127,21 +113,11 @@ def release(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
+    believed = series.model(model)
     return AnswerPublication(
-        data=data,
-        model=with_bins(model, bins),
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            id=id,
-            first=first,
-            last=last,
-        ),
+        data=series.data,
+        model=believed,
+        reading=series.reading(believed),
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -149,7 +125,7 @@ def release(
         mechanism=mechanism,
         beta=beta,
         delta=delta,
-        unit=None if unit is None else Unit.of(unit, model),
+        unit=None if unit is None else Unit.of(unit, believed),
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
         progress=progress or silent,
@@ -216,7 +192,7 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
         try:
             noise = super().solve(problem, exact)
         except NotApplicableError as error:
-            raise NotApplicableError(f"{error}; leave --mechanism out", value=error.value) from None
+            raise NotApplicableError(f"{error}; leave mechanism= out", value=error.value) from None
         if noise.calibration.nearly_exact(self.epsilon):
             refuse_impossible(self.model, exact)
         return noise

@@ -32,7 +32,7 @@ def refuse_times(series: Series) -> None:
         column = series.table.layout.column
         raise DataError(
             f"the column {column!r} holds times, such as {values[0]!r}, and states are values that recur; name the "
-            f"column with the values: --column NAME --order {column}",
+            f"column with the values: column='NAME', order='{column}'",
             value=column,
         )
 
@@ -46,8 +46,8 @@ def refuse_numbers(series: Series) -> None:
     edges = ",".join(f"{edge:.12g}" for edge in propose_bins(counts))
     raise DataError(
         f"the column {column!r} holds more than {MOST_NUMBERS} different numbers, too many to be states; numbers "
-        f"need bins: try --bins {edges} (rounded from these data: edges that you know beforehand tell less). If they "
-        "are states all the same, say --as-states",
+        f"need bins: try bins='{edges}' (rounded from these data: edges that you know beforehand tell less). If they "
+        "are states all the same, say as_states=True",
         value=len(counts),
     )
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,10 +17,11 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_name, column_pair
-from pufferdp.data.series import Series, open_series
+from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_pair
+from pufferdp.data.series import Series as OpenSeries
+from pufferdp.data.series import open_series
 from pufferdp.models.ar1 import Ar1
-from pufferdp.models.bins import parse_bins
+from pufferdp.models.bins import Bins, bins_text, parse_bins
 from pufferdp.models.chain import MarkovChain, bin_names
 from pufferdp.models.chain_classes import MarkovInterval
 from pufferdp.models.clock import MarkovClock, rhythm_of, share_evenly, slot_name
@@ -33,6 +35,7 @@ from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
+from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -76,15 +79,15 @@ class Fit(Paged):
 def fit(
     data: object,
     *,
-    column: str | Sequence[str],
+    column: str | Sequence[str] | None = None,
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     confidence: float | None = None,
     start: str = "stationary",
     states: Sequence[str] | None = None,
@@ -130,8 +133,9 @@ def fit(
         sampler: where the noise of a private fit comes from; the operating system by default.
         progress: called with a few words before each step.
     """
-    reading = Reading(
-        column=column_name(column),
+    series = Series.of(
+        data,
+        column=column,
         order=order,
         by=by,
         restart=restart,
@@ -139,12 +143,22 @@ def fit(
         independent=independent,
         first=first,
         last=last,
+        bins=bins,
     )
+    reading, bins = series.reading(), bins_text(series.bins)
     if ar1:
-        given = {"bins": bins, "states": states, "clock": clock, "dp_epsilon": dp_epsilon, "ledger": ledger}
-        return _fit_numbers(data, reading, confidence, {**given, "start": None if start == "stationary" else start})
+        given: dict[str, object] = {
+            "bins": bins,
+            "states": states,
+            "clock": clock,
+            "dp_epsilon": dp_epsilon,
+            "ledger": ledger,
+        }
+        return _fit_numbers(
+            series.data, reading, confidence, {**given, "start": None if start == "stationary" else start}
+        )
     return FitPublication(
-        data=data,
+        data=series.data,
         reading=reading,
         bins=bins,
         confidence=confidence,
@@ -238,12 +252,12 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             if self.states is None and self.bins is None:
                 raise ParameterError(
                     "states is missing; which states occur in the data is not public, so a private fit must be told "
-                    "them: --states a,b,c, or --bins with a range"
+                    "them: states=['a', 'b', 'c'], or bins= with a range"
                 )
             if self.bins is not None:
                 parse_bins(self.bins)  # a bare width would take its range from the data
         elif self.account.has_ledger:
-            raise ParameterError("ledger is given, but the fit is not private: say what it may spend with --dp-epsilon")
+            raise ParameterError("ledger is given, but the fit is not private: say what it may spend with dp_epsilon=")
         layout = self.reading.layout
         if column_pair(layout.column) is not None and self.bins is not None:
             raise ParameterError(
@@ -256,7 +270,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         assert self.clock is not None
         rhythm_of(self.clock)
         if self.reading.order is None:
-            raise ParameterError("order is missing; a clock takes slots from the column that says when: use --order")
+            raise ParameterError("order is missing; a clock takes slots from the column that says when: use order=")
         for name, given in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
             if given is not None:
                 raise ParameterError(
@@ -272,7 +286,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         if self.start != "stationary":
             raise ParameterError(
                 f"clock is {self.clock} and start is {self.start}; a clock starts in the law that repeats with it: "
-                "leave --start out",
+                "leave start= out",
                 value=self.start,
             )
 
@@ -310,7 +324,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             checks=self._checks(series, coding, counts),
         )
 
-    def _by_slot(self, series: Series, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
+    def _by_slot(self, series: OpenSeries, coding: Coding, step: str | float | None) -> npt.NDArray[np.int64]:
         """Moves from each slot on; refuses slots from which there is none."""
         assert self.clock is not None
         slots, period = rhythm_of(self.clock)
@@ -331,12 +345,12 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             named += f" and {len(empty) - 4} more" if len(empty) > 4 else ""
             raise DataError(
                 f"the data has no move from one record to the next that begins {named}, and a clock needs some in each "
-                "of its slots; fit it from more data, or with fewer slots, for example --clock 4",
+                "of its slots; fit it from more data, or with fewer slots, for example clock=4",
                 value=empty,
             )
         return out
 
-    def usual_step(self, series: Series) -> str | float | None:
+    def usual_step(self, series: OpenSeries) -> str | float | None:
         """The step of the data, where its places lie on one: rows that are not there are holes then.
 
         Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private:
@@ -347,14 +361,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         step = series.usual_step()
         return step if step is None or series.on_step(step) else None
 
-    def _found_states(self, series: Series) -> tuple[str, ...]:
+    def _found_states(self, series: OpenSeries) -> tuple[str, ...]:
         """The states in the column; refused where they look like numbers or times, which are no states."""
         if not self.as_states:
             refuse_times(series)
             refuse_numbers(series)
         return series.found_states()
 
-    def _checks(self, series: Series, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
+    def _checks(self, series: OpenSeries, coding: Coding, counts: Counts) -> tuple[Check, ...] | None:
         """What the exact data say of the model; a private fit must not tell."""
         if self.dp_epsilon is not None or not self.checks or counts.records > MOST_CHECKED:
             return None

@@ -18,6 +18,7 @@ from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_dp_los
 from pufferdp.leakage.channels.two_states import Flips, class_loss
 from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.noise import ChainShares, drawn_channel, thresholds
 
@@ -117,7 +118,7 @@ def noise_dict(noise: ChainShares) -> dict[str, Any]:
 
 
 def design_flips(
-    model: Model,
+    model: ModelLike,
     epsilon: float,
     *,
     length: int | None = None,
@@ -136,6 +137,7 @@ def design_flips(
         noise_chain: flips that are a Markov chain themselves, for two states: its first state is no flip, its second
             a flip.
     """
+    model = as_model(model)
     epsilon, adversary = checks.epsilon(epsilon), checks.adversary(adversary)
     length = None if length is None else checks.length(length)
     series = flippable(model)
@@ -198,7 +200,7 @@ def describe_noise(
     """What a chain of flips promises; refuses one that does not keep the promise."""
     if model.size != 2:
         raise NotApplicableError(
-            f"the model has {model.size} states; noise that is a chain is for two: leave --noise-chain out",
+            f"the model has {model.size} states; noise that is a chain is for two: leave noise_chain= out",
             value=model.size,
         )
     if any(share <= 0 for row in (noise.start, *noise.transition) for share in row):
@@ -250,7 +252,7 @@ def flippable(model: Model) -> SeriesModel:
     if series.rhythm is not None:
         raise NotApplicableError(
             "the model is a clock, and flips are worked out for one transition table; fit a markov_chain without "
-            "--clock, or release statistics"
+            "clock=, or release statistics"
         )
     if hidden_of(series) is not None:
         raise NotApplicableError(

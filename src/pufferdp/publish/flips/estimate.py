@@ -259,7 +259,7 @@ class Device:
         if believed is None:
             raise NotApplicableError(
                 "the certificate is for a class of chains, which has no one law; name the chain that is believed as "
-                "model, or with --model"
+                "model, or with model="
             )
         if believed.labels != tuple(c.labels):
             raise ParameterError(
@@ -338,7 +338,7 @@ def _verified(stated: StatedCertificate, number: int) -> SeriesCertificate:
     if certificate.channel.noise is not None:
         raise NotApplicableError(
             f"{name}: the flips of this series are a chain, and estimates are for independent ones; its intervals "
-            "would be wrong: flip without --noise-chain"
+            "would be wrong: flip without noise_chain="
         )
     try:
         inverse_of(np.array(certificate.channel.matrix))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -31,9 +32,9 @@ from pufferdp.data.layout import Coding, Counts, Place
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.data.rewrite import ENDINGS, Codes, FileRows, row_codes
 from pufferdp.data.series import open_series
-from pufferdp.models.base import Model
-from pufferdp.models.bins import with_bins
+from pufferdp.models.bins import Bins, with_bins
 from pufferdp.models.chain import Move, SeriesModel
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.flips.certificate import SeriesCertificate
 from pufferdp.publish.flips.design import FlipDesign, flippable, noise_shares
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
@@ -41,6 +42,7 @@ from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
 from pufferdp.publish.reading import check_moves, check_people, check_start, coding_of, histogram_of, refuse_moves
+from pufferdp.publish.series import Series
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -78,20 +80,20 @@ class Flip(Paged):
 def flip(
     data: object,
     *,
-    model: Model,
-    column: str,
+    model: ModelLike,
+    column: str | None = None,
     epsilon: float,
     adversary: str = "bdp",
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     optimise: bool = False,
-    noise_chain: Model | None = None,
+    noise_chain: ModelLike | None = None,
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     sampler: Sampler | None = None,
@@ -127,35 +129,38 @@ def flip(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
+    series = Series.of(
+        data,
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+        bins=bins,
+    )
+    believed = series.model(model)
     options: dict[str, Any] = {
-        "data": data,
-        "model": flippable(with_bins(model, bins)),
-        "reading": Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            first=first,
-            last=last,
-        ),
+        "data": series.data,
+        "model": flippable(believed),
+        "reading": series.reading(believed),
         "epsilon": epsilon,
         "adversary": checks.adversary(adversary),
         "optimise": optimise,
-        "noise": None if noise_chain is None else noise_shares(noise_chain),
+        "noise": None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
         "account": Account(ledger, dataset),
         "sampler": sampler or SystemSampler(),
         "progress": progress or silent,
     }
     if out is None:
         return FlipRows(**options).publish()
-    if not isinstance(data, (str, os.PathLike)):
+    if not isinstance(series.data, (str, os.PathLike)):
         raise ParameterError("out is for files; a frame's flipped values come as .values, in the order of its rows")
     layout = options["reading"].check(options["model"])
-    file = SeriesFile(out, ENDINGS, data=data, account=options["account"], overwrite=overwrite)
-    if is_plain(Path(data), Path(out), layout):
+    file = SeriesFile(out, ENDINGS, data=series.data, account=options["account"], overwrite=overwrite)
+    if is_plain(Path(series.data), Path(out), layout):
         return FlipLines(**options, out=file).publish()
     return FlipRows(**options, out=file).publish()
 
@@ -164,7 +169,7 @@ def flip_stream(
     source: BinaryIO,
     sink: BinaryIO,
     *,
-    model: Model,
+    model: ModelLike,
     column: str,
     epsilon: float,
     adversary: str = "bdp",
@@ -173,9 +178,9 @@ def flip_stream(
     missing: str = "refuse",
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     optimise: bool = False,
-    noise_chain: Model | None = None,
+    noise_chain: ModelLike | None = None,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -190,12 +195,14 @@ def flip_stream(
         data=None,
         source=source,
         sink=sink,
-        model=flippable(with_bins(model, bins)),
-        reading=Reading(column=column, order=order, by=by, missing=missing, model=model, first=first, last=last),
+        model=flippable(with_bins(as_model(model), bins)),
+        reading=Reading(
+            column=column, order=order, by=by, missing=missing, model=as_model(model), first=first, last=last
+        ),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         optimise=optimise,
-        noise=None if noise_chain is None else noise_shares(noise_chain),
+        noise=None if noise_chain is None else noise_shares(as_model(noise_chain, "noise_chain")),
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
     ).publish()
@@ -253,7 +260,7 @@ class FlipPublication(Publication[FlipProblem, FlipDesign, E, Flip]):
                 raise
             self.progress("looking for what would fit")
             fits = _fitting(problem, solution, error.left)
-            hint = "" if fits is None else f", as with --epsilon {fits:.10g}"
+            hint = "" if fits is None else f", as with epsilon={fits:.10g}"
             raise BudgetError(f"{error}{hint}", value=error.value, left=error.left) from None
 
     @property

@@ -225,7 +225,7 @@ def check_one_chain(reading: Reading) -> None:
         if value is not None:
             raise NotApplicableError(
                 f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort and part "
-                f"the file first, and leave --{name} out",
+                f"the file first, and leave {name}= out",
                 value=value,
             )
     if reading.missing != "refuse":

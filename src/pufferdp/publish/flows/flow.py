@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Place
 from pufferdp.leakage.orbits import FlowNoise, Privacy
 from pufferdp.models.base import Lengths, Model
-from pufferdp.models.bins import with_bins
+from pufferdp.models.bins import Bins
 from pufferdp.models.chain import MarkovChain, chain_of
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import Ranking, count_lengths
 from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
 from pufferdp.publish.flows.certificate import FlowCertificate
@@ -31,6 +33,7 @@ from pufferdp.publish.flows.kind import KIND, FlowRequest, mechanisms, shortfall
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import ExactFlow, read_flow
+from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -128,7 +131,7 @@ class FlowRelease(Paged):
 
 
 def plan_flow(
-    model: Model,
+    model: ModelLike,
     *,
     eta: float,
     tau: float,
@@ -154,6 +157,7 @@ def plan_flow(
         beta: accuracy is shown at probability 1−beta.
         progress: called with a few words before each step.
     """
+    model = as_model(model)
     problem = FlowProblem(
         model=_chain(model),
         lengths=count_lengths(model, length, lengths),
@@ -169,19 +173,19 @@ def plan_flow(
 def flow(
     data: object,
     *,
-    model: Model,
-    column: str,
+    model: ModelLike,
+    column: str | None = None,
     eta: float,
     tau: float,
     privacy: str = "joint",
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     add: bool = False,
     centre_only: bool = False,
     mechanism: str | None = None,
@@ -219,20 +223,23 @@ def flow(
         dataset: which data set of the ledger; one with a budget in total variation.
         progress: called with a few words before each step.
     """
+    series = Series.of(
+        data,
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+        bins=bins,
+    )
+    believed = series.model(model)
     return FlowPublication(
-        data=data,
-        model=_chain(with_bins(model, bins)),
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            first=first,
-            last=last,
-        ),
+        data=series.data,
+        model=_chain(believed),
+        reading=series.reading(believed),
         eta=eta,
         tau=tau,
         privacy=privacy_of(privacy),
@@ -305,7 +312,7 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         short = shortfall(problem.problem, solution.noise)
         if short is not None:
             name = self.mechanism
-            raise NotApplicableError(f"{name} does not apply: {short}; leave --mechanism out", value=name)
+            raise NotApplicableError(f"{name} does not apply: {short}; leave mechanism= out", value=name)
         return solution
 
     def draw(self, problem: FlowRequest, solution: FlowCalibration, exact: ExactFlow, charged: Charged) -> FlowRelease:

@@ -14,10 +14,9 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Place, column_name
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.models.base import Lengths, Model
-from pufferdp.models.bins import with_bins
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.measurements.certificate import AUTHOR, MeasurementCertificate
 from pufferdp.publish.measurements.kind import (
     KIND,
@@ -38,6 +37,7 @@ from pufferdp.publish.measurements.outside import (
 )
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import read_keyed
+from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -57,22 +57,13 @@ class MeasurementRelease(Paged):
 
 
 def release_measurement(
-    data: object,
+    series: Series,
     *,
     measurement: Any,
-    model: Model,
-    column: str,
+    model: ModelLike,
     epsilon: float,
     delta: float = 0.0,
     adversary: str = "bdp",
-    order: str | None = None,
-    by: str | None = None,
-    restart: str | float | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: str | None = None,
     clip: tuple[float, float] | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     dataset: str | None = None,
@@ -81,46 +72,27 @@ def release_measurement(
     """Release what an OpenDP measurement returns, with the promise that its stated DP loss makes here.
 
     Args:
-        data: a file, a table or a frame, as for ``release``.
+        series: the data, and how they are read.
         measurement: an OpenDP measurement on a vector of the column's values.
         model: a chain, a clock, a hidden chain or a class of them.
-        column: the column with states or numbers.
         epsilon: the most that may be promised; refused where the measurement leaks more.
         delta: the most that may be promised beside it.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by; without it a file is taken in row order.
-        by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
-        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: read only the records from this place of ``order`` on, itself included.
-        last: read only those up to this place, itself included; a date is the whole day.
-        bins: edges that turn numbers into states, where the model has none.
         clip: the measurement gets the numbers of the data, clipped to this range, where the states have none.
         ledger: where it is charged before it is run: a Ledger, its file or its URL.
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
-    check_series(model)
-    binned = with_bins(model, bins)
-    clipped = None if clip is None else checks.clip_range(*clip)
+    check_series(as_model(model))
+    believed = series.model(model)
+    clipped = None if clip is None else checks.clip_pair(clip)
     return MeasurementPublication(
-        data=data,
-        model=binned,
-        reading=Reading(
-            column=column_name(column),
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            first=first,
-            last=last,
-        ),
+        data=series.data,
+        model=believed,
+        reading=series.reading(believed),
         measurement=measurement,
         stated=stated_loss(measurement),
-        values=column_values(measurement, binned, clipped),
+        values=column_values(measurement, believed, clipped),
         epsilon=checks.epsilon(epsilon),
         delta=checks.delta(delta),
         adversary=checks.adversary(adversary),

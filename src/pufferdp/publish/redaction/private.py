@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
@@ -60,6 +60,8 @@ class PrivateRecords:
     @classmethod
     def parse(cls, named: Named | Sequence[Named]) -> PrivateRecords:
         """Read rows and times in any mixture; a text may hold several, with commas between them."""
+        if not isinstance(named, (int, str, date, Iterable)):
+            raise ParameterError(f"private is {named!r}; it must be rows or times, or a list of them", value=named)
         rows: list[int] = []
         times: list[TimeRange] = []
         for name in [named] if isinstance(named, (int, str, date)) else named:
@@ -89,7 +91,7 @@ class PrivateRecords:
         """Refuse times where no column says when a record is."""
         if self.times and layout.order is None:
             raise ParameterError(
-                f"private is {self.times[0].text!r}, and no column says when a record is: name it with --order, or "
+                f"private is {self.times[0].text!r}, and no column says when a record is: name it with order=, or "
                 "name rows",
                 value=self.times[0].text,
             )

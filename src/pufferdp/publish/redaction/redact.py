@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,8 @@ from pufferdp.data.series import open_series
 from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.models.base import Model
-from pufferdp.models.bins import with_bins
-from pufferdp.models.files.json import model_digest
+from pufferdp.models.bins import Bins
+from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import beliefs, check_moves, check_people
@@ -41,6 +42,7 @@ from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, che
 from pufferdp.publish.redaction.methods import redaction_mechanism
 from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
+from pufferdp.publish.series import Series
 from pufferdp.publish.series_file import SeriesFile
 
 if TYPE_CHECKING:
@@ -106,7 +108,7 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def plan_redaction(
-    model: Model,
+    model: ModelLike,
     *,
     length: int,
     private: Named | Sequence[Named],
@@ -130,6 +132,7 @@ def plan_redaction(
         whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
         mark: what stands for a redacted record.
     """
+    model = as_model(model)
     hiding = RedactionProblem(
         chain=redactable(model),
         length=length,
@@ -146,8 +149,8 @@ def plan_redaction(
 def redact(
     data: object,
     *,
-    model: Model,
-    column: str,
+    model: ModelLike,
+    column: str | None = None,
     private: Named | Sequence[Named],
     epsilon: float,
     keep: Sequence[str] = (),
@@ -159,12 +162,12 @@ def redact(
     whole: bool = False,
     order: str | None = None,
     by: str | None = None,
-    restart: str | float | None = None,
+    restart: str | float | timedelta | None = None,
     missing: str = "refuse",
     independent: bool = False,
     first: Place | None = None,
     last: Place | None = None,
-    bins: str | None = None,
+    bins: Bins | None = None,
     mark: str = MARK,
     after: RedactionCertificate | dict[str, Any] | None = None,
     published: object = None,
@@ -209,20 +212,23 @@ def redact(
         dataset: which data set of the ledger.
         progress: called with a few words before each step.
     """
+    series = Series.of(
+        data,
+        column=column,
+        order=order,
+        by=by,
+        restart=restart,
+        missing=missing,
+        independent=independent,
+        first=first,
+        last=last,
+        bins=bins,
+    )
+    believed = series.model(model)
     return RedactionPublication(
-        data=data,
-        model=with_bins(model, bins),
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            first=first,
-            last=last,
-        ),
+        data=series.data,
+        model=believed,
+        reading=series.reading(believed),
         private=PrivateRecords.parse(private),
         keep=(keep,) if isinstance(keep, str) else tuple(keep),
         known=tuple(checks.length(p, "known row") for p in known),
@@ -303,7 +309,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         if not isinstance(self.data, (str, os.PathLike)):
             return None
         if self.out is None:
-            raise ParameterError("no file is named for the redacted series; name one with --out")
+            raise ParameterError("no file is named for the redacted series; name one with out=")
         return SeriesFile(
             self.out,
             FLOW_ENDINGS,
@@ -337,7 +343,7 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
         if self.known:
             raise ParameterError(
                 "a data set of a ledger keeps its budget for one adversary, who is not known to know certain rows: "
-                "leave --known out, or the ledger",
+                "leave known= out, or the ledger",
                 value=list(self.known),
             )
         ledger.expect(dataset, model=self.model, adversary=self.adversary)
@@ -444,14 +450,14 @@ class Earlier:
         if before.adversary is not hiding.adversary or hiding.known:
             raise ParameterError(
                 f"the earlier redaction is for the adversary {before.adversary}, and so is one designed together with "
-                f"it: name that one with --adversary {before.adversary}, and no known rows",
+                f"it: name that one with adversary='{before.adversary}', and no known rows",
                 value=hiding.adversary,
             )
         if before.whole is not hiding.whole:
             raise ParameterError(
                 "the earlier redaction hides "
                 + ("stretches as a whole" if before.whole else "each private record for itself")
-                + f", and so does one designed together with it: {'add' if before.whole else 'leave out'} --whole",
+                + f", and so does one designed together with it: whole={before.whole}",
                 value=hiding.whole,
             )
         return cls(certificate=RedactionCertificate.model_validate(content), design=designs[0])

@@ -40,7 +40,7 @@ class CrossQuestion(ClassicQuestion):
         if any(label.count(PAIR_MARK) != 1 for label in model.labels):
             raise QueryError(
                 "cross is a table of pairs of states, and the model is about single ones: a model of one column says "
-                "nothing of the other; fit it with --column first,second",
+                "nothing of the other; fit it with column='first,second'",
                 value=self.name,
             )
 

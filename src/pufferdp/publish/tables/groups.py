@@ -48,7 +48,7 @@ class Grouping:
             raise QueryError("a table is per person or per column; make another column of both", value=self.column)
         if self.named is not None:
             if not (self.person or self.column is not None):
-                raise QueryError("groups are named, and the table is neither per person nor per column: use --per")
+                raise QueryError("groups are named, and the table is neither per person nor per column: use per=")
             if not self.named or len(set(self.named)) < len(self.named) or not all(self.named):
                 raise QueryError("the named groups must be one or more different names", value=shorten(self.named))
 
@@ -65,7 +65,7 @@ class Grouping:
         words = ["person" if word == by else word for word in words]
         grouping = cls.of_words(words)
         if grouping.person and by is None:
-            raise QueryError("a table per person needs the column that tells people apart: name it with --by")
+            raise QueryError("a table per person needs the column that tells people apart: name it with by=")
         return grouping if groups is None else replace(grouping, named=tuple(_names(groups)))
 
     @classmethod
@@ -133,7 +133,7 @@ def group_records(grouping: Grouping, read: KeyedRecords, states: int, values: S
     if len(names) * len(periods) > MOST_GROUPS:
         raise DataError(
             f"the table has {len(names) * len(periods):,} groups; it must have at most {MOST_GROUPS:,}: read a stretch "
-            "with --from and --to, or use longer periods"
+            "with first= and last=, or use longer periods"
         )
     index = which * len(periods) + when
     numbers = read.numbers if values is None else np.asarray(values, dtype=float)[read.codes]
@@ -189,7 +189,7 @@ def _periods(grouping: Grouping, read: KeyedRecords) -> tuple[list[tuple[str, ..
         return [()], np.zeros(len(read.codes), dtype=np.int64)
     if read.ticks is None:
         raise DataError(
-            f"a table per {grouping.period} needs times; name the column that has them with --order",
+            f"a table per {grouping.period} needs times; name the column that has them with order=",
             value=grouping.period,
         )
     seconds = PERIODS[grouping.period]
@@ -199,7 +199,7 @@ def _periods(grouping: Grouping, read: KeyedRecords) -> tuple[list[tuple[str, ..
     if last - first >= MOST_GROUPS:
         raise DataError(
             f"from the first record to the last there are {last - first + 1:,} {grouping.period}s; there must be at "
-            f"most {MOST_GROUPS:,}: read a stretch with --from and --to, or use longer periods"
+            f"most {MOST_GROUPS:,}: read a stretch with first= and last=, or use longer periods"
         )
     labels: list[tuple[str, ...]] = [(period_name(grouping.period, number),) for number in range(first, last + 1)]
     return labels, when - first
@@ -216,6 +216,6 @@ def check_period(grouping: Grouping, order: str | None) -> None:
     """Refuse periods where no column says when a record was."""
     if grouping.period is not None and order is None:
         raise ParameterError(
-            f"a table per {grouping.period} needs the column that says when: name it with --order",
+            f"a table per {grouping.period} needs the column that says when: name it with order=",
             value=grouping.period,
         )

@@ -45,6 +45,9 @@ def parse_question(text: str, *, clip: Clip = None) -> Question:
 
 def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = None) -> tuple[Question, ...]:
     """All questions of a table; refuses none, the same twice, and a range that none of them uses."""
+    wrong = next((name for name in names if not isinstance(name, (str, Query, Question))), None)
+    if wrong is not None:
+        raise QueryError(f"query is {wrong!r}; it must be the name of a query, a Query, or a list of them", value=wrong)
     questions = tuple(
         parse_question(name, clip=clip)
         if isinstance(name, str)
@@ -58,7 +61,7 @@ def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = Non
     listed = [question.name for question in questions]
     twice = next((name for name in listed if listed.count(name) > 1), None)
     if twice is not None:
-        raise QueryError(f"{twice} is asked twice; ask once, with a larger share of --split", value=twice)
+        raise QueryError(f"{twice} is asked twice; ask once, with a larger share of split=", value=twice)
     if clip is not None and all(question.clip is None for question in questions):
         raise QueryError(f"clip is for numbers, and {', '.join(listed)} reads none; leave it out", value=clip)
     ranges = {question.clip for question in questions if question.clip is not None}

@@ -11,7 +11,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import read_distance
-from pufferdp.models.base import Lengths, Model
+from pufferdp.models.base import Lengths
+from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import count_lengths
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.tables.groups import PERIODS, Grouping
@@ -66,7 +67,7 @@ class TablePlan(Paged):
 
 
 def plan_table(
-    model: Model,
+    model: ModelLike,
     query: str | Query | Question | Sequence[str | Query | Question],
     *,
     epsilon: float,
@@ -98,6 +99,7 @@ def plan_table(
         holes: whether records are missing between those that will be read.
         progress: called with a few words before each step.
     """
+    model = as_model(model)
     several = [query] if isinstance(query, (str, Query, Question)) else list(query)
     questions = parse_questions(several, clip=clip)
     problem = TableProblem(

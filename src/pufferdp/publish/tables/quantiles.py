@@ -57,7 +57,7 @@ class QuantileQuestion(Question):
 
     def __post_init__(self) -> None:
         if self.range is not None:
-            object.__setattr__(self, "range", checks.clip_range(*self.range))
+            object.__setattr__(self, "range", checks.clip_pair(self.range))
 
     @classmethod
     def parse(cls, text: str, clip: tuple[float, float] | None) -> QuantileQuestion:
@@ -86,7 +86,7 @@ class QuantileQuestion(Question):
         if model.real_valued or model.placeholder_states:
             raise QueryError(
                 f"{self.name} is carried over for records with states, and those of this model are real numbers: ask "
-                "for sum or mean with --clip A B, or fit a chain with --bins",
+                "for sum or mean with clip=(A, B), or fit a chain with bins=",
                 value=self.name,
             )
         if len(self.candidates(model)) < 2:
@@ -189,7 +189,7 @@ class QuantileQuestion(Question):
             values = _lower_edges(model)
         if values is None:
             raise QueryError(
-                f"{self.name} needs numbers: give --clip A B, or a model with bins or with a value for each state",
+                f"{self.name} needs numbers: give clip=(A, B), or a model with bins or with a value for each state",
                 value=self.name,
             )
         low, high = self.range or (-math.inf, math.inf)

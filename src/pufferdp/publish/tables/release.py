@@ -14,14 +14,14 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.data.layout import Place
 from pufferdp.data.ranges import Ranges
 from pufferdp.models.base import Lengths, Model
-from pufferdp.models.bins import with_bins
+from pufferdp.models.files.json import ModelLike
 from pufferdp.publish.answers.queries import Query, state_values
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import read_keyed
+from pufferdp.publish.series import Series
 from pufferdp.publish.tables.certificate import MOST_CELLS, TableCertificate
 from pufferdp.publish.tables.groups import Grouping, Groups, check_period, group_records
 from pufferdp.publish.tables.kind import KIND, nearest_table
@@ -69,24 +69,15 @@ class TableRelease(Paged):
 
 
 def release_table(
-    data: object,
+    series: Series,
     *,
-    model: Model,
-    column: str,
+    model: ModelLike,
     query: str | Query | Question | Sequence[str | Query | Question],
     epsilon: float,
     per: str | Sequence[str] | None = None,
     groups: str | Sequence[str] | None = None,
     split: Sequence[float] | None = None,
     adversary: str = "bdp",
-    order: str | None = None,
-    by: str | None = None,
-    restart: str | float | None = None,
-    missing: str = "refuse",
-    independent: bool = False,
-    first: Place | None = None,
-    last: Place | None = None,
-    bins: str | None = None,
     clip: tuple[float, float] | None = None,
     beta: float = 0.05,
     sampler: Sampler | None = None,
@@ -98,23 +89,14 @@ def release_table(
     """Release the answers to one or several questions for every group, as one table.
 
     Args:
-        data: a file, a table or a frame, as for ``release``.
+        series: the data, and how they are read.
         model: a chain, a clock, a hidden chain or a class of them.
-        column: the column with states or numbers.
         query: one question or several, by name as on the command line.
         epsilon: the promise of the whole table.
         per: ``person``, a public column, ``day``, ``hour`` or ``week``, or one of the first two and a period.
         groups: the people or the values of the column that get a row; without them those in the data do.
         split: the weight of each question in the DP loss; all the same by default.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
-        order: the column to sort by; without it a file is taken in row order.
-        by: the column that tells people apart: one independent chain each.
-        restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
-        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
-        independent: that the values of ``by`` are independent, although they do not look like people.
-        first: read only the records from this place of ``order`` on, itself included.
-        last: read only those up to this place, itself included; a date is the whole day.
-        bins: edges that turn numbers into states, where the model has none.
         clip: range of the numbers of sums and means.
         beta: accuracy is certified at probability 1−beta.
         sampler: where noise comes from; the operating system by default.
@@ -123,23 +105,14 @@ def release_table(
         room: called with about how many bytes the table has as CSV, before it is charged; may refuse.
         progress: called with a few words before each step.
     """
-    several = [query] if isinstance(query, (str, Query, Question)) else list(query)
+    several: list[Any] = list(query) if isinstance(query, (list, tuple)) else [query]
+    believed = series.model(model)
     return TablePublication(
-        data=data,
-        model=with_bins(model, bins),
-        reading=Reading(
-            column=column,
-            order=order,
-            by=by,
-            restart=restart,
-            missing=missing,
-            independent=independent,
-            model=model,
-            first=first,
-            last=last,
-        ),
+        data=series.data,
+        model=believed,
+        reading=series.reading(believed),
         questions=parse_questions(several, clip=clip),
-        grouping=Grouping.parse(per, by, groups),
+        grouping=Grouping.parse(per, series.by, groups),
         split=shares_of(split or (), len(several)),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),

@@ -164,7 +164,7 @@ def test_without_a_delta_it_is_left_out():
     assert names
     assert NAME not in names
     assert NAME in [c.mechanism for c in plan(ACTIVITY, "histogram", epsilon=1, length=300, delta=1e-6).candidates]
-    with pytest.raises(NotApplicableError, match="give one with --delta"):
+    with pytest.raises(NotApplicableError, match="give one with delta="):
         release_one(delta=0.0)
 
 

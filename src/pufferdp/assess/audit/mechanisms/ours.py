@@ -193,7 +193,7 @@ def known_mechanism(
     kind, _, rest = spec.partition(":")
     if kind == "laplace":
         if dp_loss is None:
-            raise ParameterError("dp_epsilon is missing; laplace needs the DP loss that its noise is for: --dp-epsilon")
+            raise ParameterError("dp_epsilon is missing; laplace needs the DP loss that its noise is for: dp_epsilon=")
         query = Query.parse(rest, clip=clip)
         made = NoisyQuery(
             model=model, query=query, records=_records(model, length), dp_loss=dp_loss, generator=generator
@@ -224,7 +224,7 @@ def _records(model: Model, length: int | None) -> int:
     if length is not None:
         return length
     if model.takes_length:
-        raise ParameterError("length is missing; a chain needs the number of records: give it with --length")
+        raise ParameterError("length is missing; a chain needs the number of records: give it with length=")
     return sum(records * count for records, count in model.lengths(()))
 
 

@@ -47,7 +47,7 @@ class GaussianTight(Mechanism):
         """The least scale at which OpenDP's map and the curve together keep the promise."""
         refuse_own_secrets(problem)
         if problem.delta <= 0:
-            raise NotApplicableError("keeps a promise with a delta: give one with --delta, for example 1e-6")
+            raise NotApplicableError("keeps a promise with a delta: give one with delta=, for example 1e-6")
         if problem.model.real_valued:
             raise NotApplicableError("is worked out for records with states, and those of this model are real numbers")
         budget = largest_zcdp(curve_of_every_algorithm(problem), problem.epsilon, problem.delta)

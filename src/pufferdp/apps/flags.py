@@ -1,0 +1,36 @@
+"""Messages in the words of the command line: the library speaks of ``order=``, the command line of ``--order``.
+
+Every message names parameters as Python has them; only the edges that people reach by options translate.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_OPTIONS: Final = {"first": "from", "last": "to", "add": "sum"}
+"""Options that have another name than the parameter."""
+_VERBS: Final = {"plan_flow()": "pufferdp plan --query flow", " flow()": " pufferdp flow"}
+_VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]|(?P<plain>[\w+-]+(?:\.[\w+-]+)*)"
+_PARAMETER: Final = re.compile(
+    rf"(?<![^\s(])(?P<name>[a-z]\w*)=(?:{_VALUE})?(?![\w='(\[])(?P<more>, (?=[a-z]\w*=[^\s,]))?"
+)
+"""``order=``, ``missing='hole'``, ``clip=(A, B)``; a comma before the next one with a value belongs to it."""
+
+
+def flags(message: str) -> str:
+    """A message with options in place of parameters: ``use missing='hole'`` says ``use --missing hole``."""
+    for verb, command in _VERBS.items():
+        message = message.replace(verb, command)
+    return _PARAMETER.sub(_flag, message)
+
+
+def _flag(found: re.Match[str]) -> str:
+    name = _OPTIONS.get(found["name"], found["name"]).replace("_", "-")
+    value = found["quoted"] or found["plain"] or ""
+    if found["tuple"] is not None:
+        value = found["tuple"].replace(", ", " ")
+    if found["list"] is not None:
+        value = found["list"].replace(" ", "").replace("'", "")
+    value = "" if value == "True" else value
+    return f"--{name}{' ' * bool(value)}{value}{' ' * bool(found['more'])}"

@@ -1,0 +1,113 @@
+"""A series as people name it: the data, which column, in which order, whose. The one place where that is checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.data.layout import Place, column_name, distance_text, place_of
+from pufferdp.data.memory import table_of
+from pufferdp.models.base import Model
+from pufferdp.models.bins import Bins, bins_text, with_bins
+from pufferdp.models.files.json import ModelLike, as_model
+from pufferdp.publish.pipeline import Reading
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Series:
+    """A column of data and how it is read. Every verb that reads data takes one in place of the data.
+
+    Args:
+        data: a CSV or Parquet file, a folder or pattern of them, the URL of a PostgreSQL table, a SQLite table
+            (``FILE::TABLE``), a pandas, polars, pyarrow, DuckDB or Spark frame, columns by name, rows by name, or the
+            values themselves: a list, a numpy array, a pandas or polars series.
+        column: the column with states or numbers; two names read the states of both as pairs.
+        order: the column to sort by; without it a file is taken in row order.
+        by: the column that tells people apart: one independent chain each.
+        restart: what follows a longer gap in ``order`` is believed to be independent of what went before.
+        missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
+        independent: that the values of ``by`` are independent, although they do not look like people.
+        first: read only the records from this place of ``order`` on, itself included.
+        last: read only those up to this place, itself included; a date is the whole day.
+        bins: edges that turn numbers into states, where the model has none.
+        id: for models that are not chains, the column that says which record a row is.
+    """
+
+    data: object
+    column: str | Sequence[str] | None = None
+    _: KW_ONLY
+    order: str | None = None
+    by: str | None = None
+    restart: str | float | timedelta | None = None
+    missing: str = "refuse"
+    independent: bool = False
+    first: Place | None = None
+    last: Place | None = None
+    bins: Bins | None = None
+    id: str | None = None
+
+    def __post_init__(self) -> None:
+        data, single = table_of(self.data, self.column)
+        column = self.column if self.column is not None else single
+        if column is None:
+            raise DataError("column is missing; name the column with states or numbers: column=")
+        values: dict[str, object] = {
+            "data": data,
+            "column": column_name(column),
+            "restart": None if self.restart is None else distance_text(self.restart),
+            "first": place_of("first", self.first),
+            "last": place_of("last", self.last),
+            "bins": bins_text(self.bins),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        self.reading().check_layout()
+
+    @classmethod
+    def of(cls, data: object, **given: Any) -> Series:
+        """The series that is given, or the one that the data and the parameters make; never both."""
+        if not isinstance(data, Series):
+            return cls(data, **given)
+        defaults = {field.name: field.default for field in fields(cls)}
+        twice = next((name for name, value in given.items() if value != defaults[name]), None)
+        if twice is not None:
+            raise ParameterError(
+                f"{twice} is given beside a Series, which says how it is read: say it there", value=twice
+            )
+        return data
+
+    def __repr__(self) -> str:
+        shown = str(os.fspath(self.data)) if isinstance(self.data, (str, os.PathLike)) else type(self.data).__name__
+        others = [(f.name, getattr(self, f.name), f.default) for f in fields(self) if f.name != "data"]
+        parts = [f"{name}={value!r}" for name, value, default in others if value != default]
+        return f"Series({shown!r}, {', '.join(parts)})"
+
+    @property
+    def named(self) -> str:
+        """The column as text."""
+        assert isinstance(self.column, str)
+        return self.column
+
+    def reading(self, model: Model | None = None) -> Reading:
+        """How it is read for a model, whose step says where rows are missing."""
+        assert not isinstance(self.restart, timedelta)
+        return Reading(
+            column=self.named,
+            order=self.order,
+            by=self.by,
+            restart=self.restart,
+            missing=self.missing,
+            independent=self.independent,
+            id=self.id,
+            first=self.first,
+            last=self.last,
+            model=model,
+        )
+
+    def model(self, model: ModelLike) -> Model:
+        """The model, with the bins of this series where it has none."""
+        return with_bins(as_model(model), self.bins)

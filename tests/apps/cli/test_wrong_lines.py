@@ -1,0 +1,147 @@
+"""Natural but wrong command lines: one sentence each, exit 2 or 3, no traceback, and nothing is written."""
+
+import json
+import os
+import shlex
+import sys
+
+import pytest
+
+from pufferdp.apps.cli import _run
+
+MODEL = {"type": "markov_chain", "transition": [[0.9, 0.1], [0.3, 0.7]], "states": ["rest", "active"]}
+STATES = ["rest", "rest", "active"] * 30
+RELEASE = "release week.csv --model m.json --column state --query histogram --epsilon 1"
+PLAN = "plan m.json --query histogram --length 90 --epsilon 1"
+LINES = [
+    "relese week.csv",
+    "plan",
+    "plan nothing.json --query histogram --length 9 --epsilon 1",
+    "plan week.csv --query histogram --length 9 --epsilon 1",
+    "plan m.json --length 9 --epsilon 1",
+    "plan m.json --query histogram --epsilon 1",
+    "plan m.json --query histogram --length 9",
+    "plan m.json --query histogram --length nine --epsilon 1",
+    "plan m.json --query histogram --length 0 --epsilon 1",
+    "plan m.json --query histogram --length -3 --epsilon 1",
+    "plan m.json --query histogram --length 9 --lengths 3,3 --epsilon 1",
+    "plan m.json --query histogram --lengths 3,, --epsilon 1",
+    "plan m.json --query histogram --length 9 --epsilon zero",
+    "plan m.json --query histogram --length 9 --epsilon 0",
+    "plan m.json --query histogram --length 9 --epsilon nan",
+    "plan m.json --query histogramm --length 9 --epsilon 1",
+    "plan m.json --query count:sleep --length 9 --epsilon 1",
+    "plan m.json --query count --length 9 --epsilon 1",
+    "plan m.json --query sum --length 9 --epsilon 1",
+    "plan m.json --query flow --length 9 --epsilon 1",
+    "plan m.json --query flow --query histogram --length 9 --eta 0.1 --tau 0.1",
+    "plan m.json --query histogram --length 9 --tau 0.1 --epsilon 1",
+    f"{PLAN} --adversary everyone",
+    f"{PLAN} --beta 2",
+    f"{PLAN} --delta 1",
+    f"{PLAN} --unit day",
+    f"{PLAN} --ledger budget.db",
+    f"{PLAN} --report here",
+    f"{PLAN} --colour red",
+    f"{PLAN} extra",
+    "release",
+    "release nothing.csv --model m.json --column state --query histogram --epsilon 1",
+    "release week.csv --column state --query histogram --epsilon 1",
+    "release week.csv --model m.json --query histogram --epsilon 1",
+    "release week.csv --model m.json --column stat --query histogram --epsilon 1",
+    "release m.json --model m.json --column state --query histogram --epsilon 1",
+    "release week.csv --model week.csv --column state --query histogram --epsilon 1",
+    "release week.csv --model m.json --column time --query histogram --epsilon 1",
+    f"{RELEASE} --order when",
+    f"{RELEASE} --by state",
+    f"{RELEASE} --restart 8h",
+    f"{RELEASE} --order time --restart eight",
+    f"{RELEASE} --gap 8h",
+    f"{RELEASE} --missing drop",
+    f"{RELEASE} --from 3",
+    f"{RELEASE} --bins 0,1",
+    f"{RELEASE} --clip 1",
+    f"{RELEASE} --clip 0 1",
+    f"{RELEASE} --mechanism magic",
+    f"{RELEASE} --dataset week",
+    f"{RELEASE} --ledger budget.db",
+    f"{RELEASE} --ledger budget.db --dataset week",
+    f"{RELEASE} --out week.csv",
+    f"{RELEASE} --out nowhere/x.json",
+    f"{RELEASE} --seed x",
+    f"{RELEASE} --split 1",
+    f"{RELEASE} --per person",
+    f"{RELEASE} --models m.json",
+    f"{RELEASE} --sign nothing.pem",
+    "verify",
+    "verify nothing.json",
+    "verify m.json",
+    "verify week.csv",
+    "fit",
+    "fit week.csv --column stat",
+    "fit week.csv --column state --confidence 2",
+    "fit week.csv --column state --start somewhere",
+    "flip week.csv --model m.json --column state --out x.csv",
+    "flip week.csv --model m.json --column state --epsilon 1",
+    "redact week.csv --model m.json --column state --epsilon 1 --out x.csv",
+    "redact week.csv --model m.json --column state --private 999 --epsilon 1 --out x.csv",
+    "leakage m.json --dp-epsilon 1",
+    "leakage m.json --length 9",
+    "leakage m.json --length 9 --dp-epsilon 1 --query histogram --query sum",
+    "flow week.csv --model m.json --column state --eta 2 --tau 0.1",
+    "robustness m.json --belief nothing.json --epsilon 1",
+    "ledger show budget.db",
+    "ledger create budget.db",
+    "reproduce nothing",
+    "--completion tcsh",
+    "--verson",
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "m.json").write_text(json.dumps(MODEL))
+    rows = "\n".join(f"{n},{state}" for n, state in enumerate(STATES))
+    (tmp_path / "week.csv").write_text(f"time,state\n{rows}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_wrong_line_is_answered_in_a_sentence(folder, line, monkeypatch, capsys):
+    before = {name: (folder / name).read_bytes() for name in ("m.json", "week.csv")}
+    monkeypatch.setattr(sys, "argv", ["pufferdp", *shlex.split(line)])
+    code = _run()
+    out, err = capsys.readouterr()
+    assert code in (2, 3), err
+    said = [text for text in err.splitlines() if not text.endswith(" …")]
+    assert out == "" and len(said) == 1 and said[0].startswith("pufferdp: "), (out, err)
+    assert "Traceback" not in err and "object has no attribute" not in err
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert not {"x.csv", "x.json"} & set(os.listdir(folder))
+
+
+def test_there_are_sixty():
+    assert len(set(LINES)) == len(LINES) >= 60
+
+
+def test_a_folder_is_enough_for_out(folder, monkeypatch, capsys):
+    (folder / "made").mkdir()
+    lines = {
+        f"{RELEASE} --out made": "release.json",
+        "fit week.csv --column state --out made": "model.json",
+        "flip week.csv --model m.json --column state --epsilon 8 --out made": "week.flipped.csv",
+        "redact week.csv --model m.json --column state --private 3 --epsilon 2 --out made": "week.redacted.csv",
+    }
+    for line, name in lines.items():
+        monkeypatch.setattr(sys, "argv", ["pufferdp", *shlex.split(line)])
+        assert _run() == 0, capsys.readouterr().err
+        assert (folder / "made" / name).stat().st_size
+        assert _run() == 2  # never replaced in silence
+
+
+def test_a_large_epsilon_is_warned_of(folder, monkeypatch, capsys):
+    for line, warned in ((f"{PLAN} --json", False), (f"{PLAN.replace('--epsilon 1', '--epsilon 21')} --json", True)):
+        monkeypatch.setattr(sys, "argv", ["pufferdp", *shlex.split(line)])
+        assert _run() == 0
+        assert ("warning: epsilon is 21;" in capsys.readouterr().err) == warned

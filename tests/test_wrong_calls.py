@@ -1,0 +1,111 @@
+"""Natural but wrong calls from Python: one sentence in Python's words, never an error from inside."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pufferdp
+from pufferdp import MarkovChain, PufferdpError, Series
+
+VALUES = ["rest", "rest", "active"] * 20
+CHAIN = MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=["rest", "active"])
+FRAME = pd.DataFrame({"state": VALUES, "time": range(len(VALUES))})
+FLAG = re.compile(r"(?<![\w-])--[a-z]")
+
+
+def release(data=VALUES, **changes):
+    return pufferdp.release(data, **{"model": CHAIN, "query": "histogram", "epsilon": 1, **changes})
+
+
+CALLS = {
+    "a certificate that is not there": lambda: pufferdp.verify("mine.json"),
+    "a model file that is not there": lambda: release(model="x.json"),
+    "a number for a certificate": lambda: pufferdp.verify(3),
+    "a list for a certificate": lambda: pufferdp.verify([1, 2]),
+    "a table that is not there": lambda: pufferdp.verify(release(query=["histogram"]), table="none.csv"),
+    "a matrix for a model": lambda: release(model=[[0.9, 0.1], [0.3, 0.7]]),
+    "no model": lambda: release(model=None),
+    "the class for a model": lambda: release(model=MarkovChain),
+    "an array for a model": lambda: pufferdp.plan(np.eye(2), "histogram", epsilon=1, length=5),
+    "a dict that is no model": lambda: release(model={"transition": [[1]]}),
+    "text for epsilon": lambda: release(epsilon="one"),
+    "no epsilon": lambda: release(epsilon=None),
+    "a list for epsilon": lambda: release(epsilon=[1, 2]),
+    "a negative epsilon": lambda: release(epsilon=-1),
+    "a number for a query": lambda: release(query=5),
+    "an unknown query": lambda: release(query="averages"),
+    "an unknown state": lambda: release(query="count:sleep"),
+    "a number in a list of queries": lambda: release(query=["histogram", 5]),
+    "no query": lambda: release(query=None),
+    "an unknown column": lambda: release(FRAME, column="stat"),
+    "no column": lambda: release(FRAME),
+    "a number for a column": lambda: release(FRAME, column=0),
+    "an unknown order": lambda: release(FRAME, column="state", order="when"),
+    "a number for an order": lambda: release(FRAME, column="state", order=1),
+    "a list for by": lambda: release(FRAME, column="state", by=["state"]),
+    "words for bins": lambda: release(bins=["low", "high"]),
+    "falling bins": lambda: release([0.5], bins=[2, 1, 0]),
+    "one number for bins": lambda: release([0.5], bins=3),
+    "a list for restart": lambda: release(FRAME, column="state", order="time", restart=[8]),
+    "words for restart": lambda: release(FRAME, column="state", order="time", restart="eight hours"),
+    "a list for first": lambda: release(FRAME, column="state", order="time", first=[1]),
+    "an unknown word for missing": lambda: release(missing="drop"),
+    "an unknown adversary": lambda: release(adversary="everyone"),
+    "a number for an adversary": lambda: release(adversary=3),
+    "one number for clip": lambda: release([0.5, 1.5], query="sum", clip=3),
+    "text for clip": lambda: release([0.5, 1.5], query="sum", clip="ab"),
+    "data that are a number": lambda: release(5, column="state"),
+    "no data": lambda: release(None, column="state"),
+    "a file that is not there": lambda: release("week.csv", column="state"),
+    "an empty list": lambda: release([]),
+    "columns of other lengths": lambda: release({"a": [1], "b": [1, 2]}, column="a"),
+    "a table of an array": lambda: release(np.zeros((3, 2))),
+    "a set for data": lambda: release({"rest"}, column="state"),
+    "states that the model does not know": lambda: release(["rest", "sleep"]),
+    "a dataset without a ledger": lambda: release(dataset="week"),
+    "a ledger without a dataset": lambda: release(ledger="budget.db"),
+    "a number for a ledger": lambda: release(ledger=3, dataset="week"),
+    "an unknown mechanism": lambda: release(mechanism="magic"),
+    "text for beta": lambda: release(beta="small"),
+    "a number for a unit that is none": lambda: release(unit=1.5),
+    "words for a length": lambda: pufferdp.plan(CHAIN, "histogram", epsilon=1, length="long"),
+    "no length": lambda: pufferdp.plan(CHAIN, "histogram", epsilon=1),
+    "text for lengths": lambda: pufferdp.plan(CHAIN, "histogram", epsilon=1, lengths="3,x"),
+    "a number for lengths": lambda: pufferdp.plan(CHAIN, "histogram", epsilon=1, lengths=3),
+    "neither loss nor target": lambda: pufferdp.leakage_of(CHAIN, length=5),
+    "both loss and target": lambda: pufferdp.leakage_of(CHAIN, length=5, dp_epsilon=1, target=1),
+    "text for a loss": lambda: pufferdp.leakage_of(CHAIN, length=5, dp_epsilon="x"),
+    "rows of a chain that do not add up": lambda: MarkovChain(transition=[[0.9, 0.2], [0.3, 0.7]]),
+    "text for a chain": lambda: MarkovChain(transition="x"),
+    "nothing for a chain": lambda: MarkovChain(transition=None),
+    "a number for states": lambda: MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=2),
+    "a list for a start": lambda: MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], start=[1]),
+    "no private rows": lambda: pufferdp.redact(FRAME, column="state", model=CHAIN, private=None, epsilon=1),
+    "a private row that is not there": lambda: pufferdp.redact(
+        FRAME, column="state", model=CHAIN, private=[9999], epsilon=1
+    ),
+    "a file for a frame": lambda: pufferdp.flip(FRAME, column="state", model=CHAIN, epsilon=8, out="x.csv"),
+    "epsilon for a flow": lambda: pufferdp.flow(VALUES, model=CHAIN, eta="x", tau=0.1),
+    "a series in a series": lambda: Series(Series(VALUES)),
+    "an option beside a series": lambda: release(Series(VALUES, "state"), column="state"),
+    "a model that is none to save": lambda: pufferdp.save_model("x", "y.json"),
+    "a belief that is none": lambda: pufferdp.robustness(CHAIN, 5, epsilon=1),
+    "a number for a stream": lambda: pufferdp.stream_budget(CHAIN, "much"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=list(CALLS))
+def test_a_wrong_call_is_answered_in_a_sentence(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PufferdpError) as caught:
+        CALLS[call]()
+    message = str(caught.value)
+    assert message and "\n" not in message and len(message) < 500
+    assert not FLAG.search(message), message
+    assert "object has no attribute" not in message and "Traceback" not in message
+
+
+def test_there_are_forty():
+    assert len(CALLS) >= 40
