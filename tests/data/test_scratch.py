@@ -130,4 +130,4 @@ def test_frames_leave_nothing_in_the_database_they_share() -> None:
         pufferdp.fit(frame, column="s", order="t", checks=False)
     with files.connect_for_frame() as connection:
         assert connection.sql("SHOW ALL TABLES").fetchall() == []
-        assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchone() == (0,)
+        assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
