@@ -30,6 +30,7 @@ from pufferdp.leakage.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.models.files.json import ModelLike, as_model
+from pufferdp.publish.tables.table import ReleasedTable
 
 TIGHT: Final = 1e-8
 """Ends of a bracket as near as this, as a share, are one number."""
@@ -82,6 +83,11 @@ class LossesReport(Paged):
     def exact(self) -> float | None:
         """The leakage of the worst algorithm, where it is known."""
         return exact_value(self.lower, self.upper)
+
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each record, as a pandas or polars frame."""
+        rows = zip(range(1, self.length + 1), self.losses.tolist(), self.leakage.tolist(), strict=True)
+        return ReleasedTable(("record", "dp_epsilon", "leakage"), tuple(rows)).to_frame(backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --losses … --json`` prints."""
