@@ -1,5 +1,8 @@
 """Results are saved as the command line writes them, and shown as frames."""
 
+import subprocess
+import sys
+
 import pufferdp
 from pufferdp import MarkovChain
 
@@ -69,3 +72,8 @@ def test_streams_and_losses_are_frames_of_every_step():
     assert list(budget.to_frame(4)["dp_epsilon"]) == budget.losses(4).tolist()
     losses = pufferdp.leakage_of_losses(CHAIN, [0.1, 0.0, 0.2])
     assert list(losses.to_frame()["leakage"]) == losses.leakage.tolist()
+
+
+def test_streams_do_not_load_what_reads_data():
+    script = "import sys, pufferdp.assess.streams, pufferdp.assess.losses; assert 'duckdb' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -30,7 +30,6 @@ from pufferdp.leakage.tight.streams import EACH
 from pufferdp.models.base import Model
 from pufferdp.models.chain import Box, MarkovChain, series_of
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.tables.table import ReleasedTable
 
 TIGHT: Final = 1e-8
 """Ends of a bracket as near as this, as a share, are one number."""
@@ -86,6 +85,8 @@ class LossesReport(Paged):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each record, as a pandas or polars frame."""
+        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
+
         rows = zip(range(1, self.length + 1), self.losses.tolist(), self.leakage.tolist(), strict=True)
         return ReleasedTable(("record", "dp_epsilon", "leakage"), tuple(rows)).to_frame(backend)
 

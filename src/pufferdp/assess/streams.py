@@ -29,7 +29,6 @@ from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.odds import OddsSeries, odds_forever, odds_series
 from pufferdp.models.chain import Box, MarkovChain
 from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.tables.table import ReleasedTable
 
 
 class _Parts(Protocol):
@@ -87,6 +86,8 @@ class StreamReport(Paged):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each step, as a pandas or polars frame; one row where the stream has no end."""
+        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
+
         steps = [None] if self.length is None else range(1, self.length + 1)
         parts = (self.losses, self.backward, self.forward, self.total)
         rows = zip(steps, *(part.tolist() for part in parts), strict=True)
@@ -144,6 +145,8 @@ class StreamBudget(Paged):
 
     def to_frame(self, length: int | None = None, *, backend: str | None = None) -> Any:
         """A row for each step with what it may spend, as a pandas or polars frame."""
+        from pufferdp.publish.tables.table import ReleasedTable
+
         rows = tuple(enumerate(self.losses(length).tolist(), 1))
         return ReleasedTable(("step", "dp_epsilon"), rows).to_frame(backend)
 
