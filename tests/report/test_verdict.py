@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 
 import pufferdp
+from pufferdp.assess.comparison import PlainDp, comparison_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.publish.answers.plan import plan_problem
@@ -105,3 +106,19 @@ def test_a_table_has_the_error_of_each_query() -> None:
     assert text.startswith("You may: in each group the numbers are off by less than ")
     assert "(histogram)" in text.partition("\n\n")[0]
     assert "(count:active)" in text.partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("query", ["histogram", "count:a"])
+def test_a_bound_for_any_algorithm_is_not_worded_as_what_this_noise_leaks(query: str) -> None:
+    chain = pufferdp.MarkovChain(transition=[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], states=["a", "b", "c"])
+    plan = pufferdp.plan(chain, query, epsilon=1, length=30)
+    comparison = comparison_of(plan)
+    assert isinstance(comparison, PlainDp)
+    assert comparison.leakage is not None
+    section = next(s for s in plan_page(plan, comparison).sections if s.title == "What leaks otherwise")
+    words = str(section.blocks[0])
+    known = comparison.leakage.exact is not None
+    assert known == (query == "count:a")
+    assert ("the same noise leaks" in words) == known
+    assert ("the bound for any algorithm is" in words) == (not known)
+    assert ("How much of it this noise leaks is not computed here." in words) == (not known)

@@ -86,7 +86,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     spoken = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
     return Chart(
         title=f"epsilon {guarantee['epsilon']:g}{_beside(guarantee)}, adversary {guarantee['adversary']}, "
-        f"{certificate['mechanism']['name']}; whiskers: all true values, {sure} sure",
+        f"{certificate['mechanism']['name']}; whiskers hold all true values with probability {sure}",
         x=Axis(scale="names", names=tuple(labels)),
         y=Axis(name=certificate["query"]["name"]),
         layers=(
@@ -400,12 +400,10 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tup
             f"expected to be {number(best['expected_l1_error'])}."
         )
     )
-    head = ("mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure")
+    head = ("mechanism", "applies", "noise scale", "expected error", f"{100 * (1 - beta):.4g} % error bound")
     reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"])
     with_delta = tuple(
-        f"{c['mechanism']} uses the delta of {c['delta']:g}; the others keep the promise without it."
-        for c in shown
-        if "delta" in c
+        f"{c['mechanism']} uses the delta of {c['delta']:g}; the others need none." for c in shown if "delta" in c
     )
     absent = sum(not c["applies"] for c in plan["candidates"])
     same = f"As much noise as one above: {', '.join(alike)}." if alike else ""

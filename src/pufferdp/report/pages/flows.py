@@ -30,7 +30,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
         mark = "best" if c is best else "yes" if c["applies"] else "no"
         numbers = (c["sigma"], c["kappa"], c["scale"], c["expected_l1_error"], c["accuracy"]["alpha"])
         rows.append((c["mechanism"], mark, *(number(n) for n in numbers)))
-    sure = f"error below, {1 - best['accuracy']['beta']:.4g} sure"
+    sure = f"{100 * (1 - best['accuracy']['beta']):.4g} % error bound"
     errors = (
         f"The best mechanism is {best['mechanism']}: the errors of all shares together are expected to be "
         f"{number(best['expected_l1_error'])}, by simulation under the model."
@@ -60,7 +60,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
                     table,
                     Figure(
                         make=lambda: plan_comparison(content),
-                        caption="Striped: a mechanism that does not keep the promise.",
+                        caption="Striped: a mechanism that does not apply.",
                     ),
                     Words(_plan_notes(content)),
                 ),

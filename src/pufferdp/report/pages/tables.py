@@ -72,7 +72,7 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
         layers = [Bars(at=places, values=values, kind="pale"), Range(at=places, low=low, high=high), *layers]
     sure = f"{1 - question['accuracy']['beta']:.4g}"
     title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
-    title += "" if in_ranks else f"; whiskers: {sure} sure for each group"
+    title += "" if in_ranks else f"; whiskers hold each true value with probability {sure}"
     spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names, values, strict=True))
     return Chart(
         title=title,

@@ -190,13 +190,13 @@ function listed(plan) {
     className: c.mechanism === plan.best ? "best" : c.applies ? "" : "off",
     cells: [
       c.mechanism,
-      c.mechanism === plan.best ? "✓ best" : c.applies ? "✓ keeps it" : el("span", {}, "✗ does not", el("small", { text: c.reason })),
+      c.mechanism === plan.best ? "✓ best" : c.applies ? "✓ applies" : el("span", {}, "✗ does not", el("small", { text: c.reason })),
       number(c.scale), number(c.expected_l1_error), number(c.accuracy?.alpha),
     ],
   }));
   const sure = percent(1 - (tried[0]?.accuracy?.beta ?? 0.05));
   const caption = "Mechanisms, the best first";
-  const out = [table(["Mechanism", "Keeps the promise", "Noise scale", "Expected error, added up", `Each errs by less than (${sure} sure)`], rows, caption, 2)];
+  const out = [table(["Mechanism", "Applies", "Noise scale", "Expected error, added up", `${sure} error bound, each`], rows, caption, 2)];
   if (others.length)
     out.push(el("details", {}, el("summary", { text: `${others.length} more do not apply here: why` }), el("dl", {}, ...others.flatMap((c) => [el("dt", { text: c.mechanism }), el("dd", { text: c.reason })]))));
   return out;
