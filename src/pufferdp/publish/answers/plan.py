@@ -62,6 +62,10 @@ class Ranking(Paged, Generic[C]):
         """The least expected error among those that keep the promise."""
         return next(c for c in self.candidates if c.applies)
 
+    def text(self, *, verbose: bool = False) -> str:
+        """What ``print`` shows; verbose with what does not apply, and why, and with what the noise rests on."""
+        return rendered(self, "terminal", verbose=verbose)
+
     def candidate(self, mechanism: str) -> C:
         """The candidate of this mechanism; refuses a name that was not tried."""
         for candidate in self.candidates:
@@ -153,7 +157,7 @@ class Plan(Ranking[Candidate]):
             "adversary": str(p.adversary),
             "secrets": None if p.secrets is None else [list(pair) for pair in p.secrets.pairs],
             "candidates": [c.to_dict() for c in self.candidates],
-            "best": self.best.mechanism,
+            "best": next((c.mechanism for c in self.candidates if c.applies), None),
             "limit": None if self.limit is None else self.limit.to_dict(),
             "multiplies": dict(self.multiplies),
         }
