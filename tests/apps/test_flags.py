@@ -27,6 +27,7 @@ from pufferdp.apps.flags import flags
             "plan it with pufferdp plan --query flow, release it with pufferdp flow",
         ),
         ("postgresql://host/db?table=NAME", "postgresql://host/db?table=NAME"),
+        ("text(verbose=True) and to_dict() have the reasons", "--verbose and --json have the reasons"),
         ("x == y", "x == y"),
         ("dataset is 'by=3'", "dataset is 'by=3'"),
     ],

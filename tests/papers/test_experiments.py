@@ -190,7 +190,7 @@ def test_the_chain_of_the_simulation_is_exact() -> None:
     assert row_of("thesis-figure-15", dp_epsilon=1.0, gamma=1.0)["ours"] == pytest.approx(1)
     for row in rows("thesis-figure-15"):
         assert row["dp_epsilon"] * (1 - 1e-9) <= row["ours"] <= row["quilt"] * (1 + 1e-9)
-        assert 0 <= row["lower"] <= row["ours"]  # proved, 95 % sure each: this seed
+        assert 0 <= row["lower"] <= row["ours"]  # proved, each with 95 % confidence: this seed
 
 
 def test_matrices_never_pass_the_class_factor() -> None:

@@ -1,4 +1,4 @@
-"""Song et al. 2017 computed again: its algorithms by plain loops, its printed numbers, and ours on real data."""
+"""Song et al. 2017 reproduced: its algorithms by plain loops, its printed numbers, and ours on real data."""
 
 from __future__ import annotations
 

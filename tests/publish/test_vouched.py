@@ -26,7 +26,7 @@ def golden(name: str) -> dict[str, Any]:
     ("name", "words"),
     [
         ("answer-histogram-balanced", "Answer: low 219, middle 195, high 86."),
-        ("answer-fitted", "Answer: active -10, rest 25; nearest possible: active 12.5, rest 47.5."),
+        ("answer-fitted", "Answer: active -10, rest 25; estimate: active 12.5, rest 47.5."),
         ("measurement-zcdp", "Answer: 32, 25."),
         ("flip-two-states", "A series of 60 records"),
         ("redaction-window", "A series of 60 records"),

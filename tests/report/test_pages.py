@@ -50,13 +50,13 @@ def test_every_medium_has_the_same_tables_and_sentences(name: str) -> None:
     plain = re.sub(r"\s+", " ", text)
     blocks = [block for section in page.sections for block in section.blocks]
     for block in blocks:
-        media = [plain] * (Medium.TERMINAL in block.media) + [shown] * (Medium.NOTEBOOK in block.media)
+        media = [plain] * (Medium.BRIEF in block.media) + [shown] * (Medium.NOTEBOOK in block.media)
         for medium in media:
             if isinstance(block, Table):
                 assert all(cell in medium for row in (block.head, *block.rows) for cell in row)
             elif isinstance(block, Words):
                 assert all(re.sub(r"\s+", " ", sentence) in medium for sentence in block.sentences)
-    both = [b for b in blocks if Medium.TERMINAL in b.media and Medium.NOTEBOOK in b.media]
+    both = [b for b in blocks if Medium.BRIEF in b.media and Medium.NOTEBOOK in b.media]
     assert both, "what is printed is also shown"
 
 
@@ -66,7 +66,7 @@ def test_every_result_has_a_page_and_no_page_is_idle() -> None:
     public = {name: getattr(pufferdp, name) for name in pufferdp._public_names()}
     paged = {name for name, kind in public.items() if isinstance(kind, type) and issubclass(kind, Paged)}
     certificates = {name for name in paged if name.endswith("Certificate")}
-    assert paged - certificates == set(registered["pufferdp.pages"]) - {"Result", "SealedCertificate"}
+    assert paged - certificates == set(registered["pufferdp.pages"]) - {"Model", "Result", "SealedCertificate"}
     for group in ("pufferdp.pages", "pufferdp.renderers"):
         for name, value in registered[group].items():
             assert callable(EntryPoint(name, value, group).load())
@@ -137,12 +137,14 @@ def test_what_has_no_page_says_so() -> None:
 
 
 def test_media_are_kept_apart() -> None:
-    words = [Words((medium.name or "",), medium) for medium in (Medium.TERMINAL, Medium.NOTEBOOK, Medium.REPORT)]
+    media = (Medium.TERMINAL, Medium.BRIEF, Medium.VERBOSE, Medium.NOTEBOOK, Medium.REPORT)
+    words = [Words((medium.name or "",), medium) for medium in media]
     listed = Words(("first " * 30,), heading="A list:")
     table = Table(caption="c", head=("a", "b"), rows=(("x", "1"),), below="… and 3 more")
     page = Page(title="t", opening=("opens",), sections=(Section(title="s", blocks=(*words, listed, table)),), data={})
     text, shown = terminal(page), notebook(page)
-    assert text.startswith("opens\n\nTERMINAL\n\nA list:\nfirst first")
+    assert text.startswith("opens\n\nTERMINAL\n\nBRIEF\n\nA list:\nfirst first")
+    assert terminal(page, verbose=True).startswith("opens\n\nTERMINAL\n\nVERBOSE\n\nA list:\nfirst first")
     assert "\n  first" in text
     assert text.endswith("x  1\n… and 3 more")
     assert "NOTEBOOK" not in text

@@ -11,6 +11,7 @@ from typing import Final
 _OPTIONS: Final = {"first": "from", "last": "to", "add": "sum"}
 """Options that have another name than the parameter."""
 _VERBS: Final = {"plan_flow()": "pufferdp plan --query flow", " flow()": " pufferdp flow"}
+_METHODS: Final = {"text(verbose=True)": "--verbose", "to_dict()": "--json"}
 _VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]|(?P<plain>[\w+-]+(?:\.[\w+-]+)*)"
 _PARAMETER: Final = re.compile(
     rf"(?<![^\s(])(?P<name>[a-z]\w*)=(?:{_VALUE})?(?![\w='(\[])(?P<more>, (?=[a-z]\w*=[^\s,]))?"
@@ -22,7 +23,15 @@ def flags(message: str) -> str:
     """A message with options in place of parameters: ``use missing='hole'`` says ``use --missing hole``."""
     for verb, command in _VERBS.items():
         message = message.replace(verb, command)
+    message = methods(message)
     return _PARAMETER.sub(_flag, message)
+
+
+def methods(text: str) -> str:
+    """A result's text with options in place of methods; all else in it, as names of states, stays as it is."""
+    for method, option in _METHODS.items():
+        text = text.replace(method, option)
+    return text
 
 
 def _flag(found: re.Match[str]) -> str:

@@ -226,7 +226,7 @@ def _own_secrets(model: RecordModel, belief: RecordModel, secrets: Secrets, prom
 
 
 def _any_groups(model: Model, belief: RecordModel, promised: float) -> Robustness:
-    """A class that says only how many records may hang together: a belief is in it, or its distance is not known."""
+    """A class that says only how many records may be correlated: a belief is in it, or its distance is not known."""
     unknown = [label for label in belief.labels if label not in model.labels]
     if unknown:
         known = ", ".join(model.labels[:10])

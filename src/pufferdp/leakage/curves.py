@@ -391,7 +391,7 @@ def _gaussian_class(model: Model, longest: int, adversary: Adversary) -> Curve:
 
 
 def _correlations(model: Model) -> list[tuple[int, float, float]]:
-    """Of each set of records that hang together: how many, the largest |Pearson|, how far deviations differ."""
+    """Of each set of correlated records: how many, the largest |Pearson|, how far deviations differ."""
     return _numbers(model).correlations()
 
 

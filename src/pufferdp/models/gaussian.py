@@ -57,7 +57,7 @@ class NumberModel(Model):
 
     @abstractmethod
     def correlations(self) -> list[tuple[int, float, float]]:
-        """Of each set of records that hang together: how many, the largest |Pearson|, how far deviations differ."""
+        """Of each set of correlated records: how many, the largest |Pearson|, how far deviations differ."""
 
     @abstractmethod
     def example(self, clip: tuple[float, float]) -> Gaussian:

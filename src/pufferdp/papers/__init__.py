@@ -1,4 +1,4 @@
-"""Tables and figures of papers, computed again: what the paper says and, beside it, what this package finds.
+"""Tables and figures of papers, reproduced: what the paper says and, beside it, what this package finds.
 
 A paper has a module with its list of experiments; a new paper is one more line in ``EXPERIMENTS``. Seeds are fixed:
 experiments draw from numpy's generators and never from the noise of a release.

@@ -1,4 +1,4 @@
-"""What an experiment is: a paper's table or figure, computed again, with our number beside the paper's."""
+"""What an experiment is: a paper's table or figure, reproduced, with our number beside the paper's."""
 
 from __future__ import annotations
 

@@ -81,9 +81,10 @@ def _template() -> jinja2.Template:
 
 def notebook(page: Page) -> str:
     """A page in brief: what is promised, and how accurate it is. All is escaped; nothing is loaded and nothing runs."""
-    warnings = Words(tuple(f"Warning: {warning}" for warning in page.warnings))
+    verdict, warnings = Words(page.verdict), Words(tuple(f"Warning: {warning}" for warning in page.warnings))
     blocks = (block for section in page.sections_for(Medium.NOTEBOOK) for block in section.blocks)
-    shown = "".join(_block(block) for block in (Words((page.lead,)) if page.lead else Words(()), warnings, *blocks))
+    lead = Words((page.lead,) if page.lead else ())
+    shown = "".join(_block(block) for block in (verdict, lead, warnings, *blocks))
     return f'<div style="max-width: 50em"><p><strong>{escape(page.title)}</strong></p>{shown}</div>'
 
 

@@ -16,7 +16,11 @@ from pufferdp.report.charts import Chart, Panels
 class Medium(Flag):
     """Where something is shown."""
 
-    TERMINAL = auto()
+    BRIEF = auto()
+    """A terminal."""
+    VERBOSE = auto()
+    """A terminal that was asked for everything."""
+    TERMINAL = BRIEF | VERBOSE
     NOTEBOOK = auto()
     REPORT = auto()
     """An HTML file of its own."""
@@ -85,6 +89,8 @@ class Page:
     title: str
     lead: str = ""
     """What it is about, in one line."""
+    verdict: tuple[str, ...] = ()
+    """What the reader came for, in a sentence or two: it stands first, in every medium."""
     opening: tuple[str, ...] = ()
     """What opens the text of a terminal, in place of title and lead."""
     sections: tuple[Section, ...]

@@ -87,9 +87,9 @@ def vouched_words(vouched: Mapping[str, Any]) -> str:
         cells = [[name, *map(number, row)] for name, row in zip(vouched["labels"], vouched["flow"], strict=True)]
         return f"Flow:\n{table(['', *vouched['labels']], cells)}"
     if "answer" in vouched:
-        answer, nearest = (_written(vouched.get(name), vouched.get("labels")) for name in ("answer", "estimate"))
+        answer, estimate = (_written(vouched.get(name), vouched.get("labels")) for name in ("answer", "estimate"))
         same = vouched.get("estimate") in (None, vouched["answer"])
-        return wrap_sentence(f"Answer: {answer}" + ("." if same else f"; nearest possible: {nearest}."))
+        return wrap_sentence(f"Answer: {answer}" + ("." if same else f"; estimate: {estimate}."))
     if "groups" in vouched:
         return wrap_sentence(
             f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}: compare it with --table FILE."

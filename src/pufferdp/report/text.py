@@ -14,15 +14,17 @@ from pufferdp.report.page import Block, Figure, Medium, Page, Table
 WIDTH: Final = 96
 
 
-def terminal(page: Page) -> str:
-    """What opens it, then its words and tables, with an empty line between them."""
-    shown = [block for section in page.sections_for(Medium.TERMINAL) for block in section.blocks]
-    return "\n\n".join([*filter(None, ["\n".join(map(wrap_sentence, page.opening))]), *_each(shown)])
+def terminal(page: Page, verbose: bool = False) -> str:
+    """The verdict and what opens it, then its words and tables, with an empty line between them."""
+    medium = Medium.VERBOSE if verbose else Medium.BRIEF
+    shown = [block for section in page.sections_for(medium) for block in section.blocks]
+    first = ("\n".join(map(wrap_sentence, sentences)) for sentences in (page.verdict, page.opening))
+    return "\n\n".join([*filter(None, first), *_each(shown)])
 
 
 def blocks_text(blocks: Iterable[Block]) -> str:
     """Parts of a page on their own."""
-    return "\n\n".join(_each(block for block in blocks if Medium.TERMINAL in block.media))
+    return "\n\n".join(_each(block for block in blocks if Medium.BRIEF in block.media))
 
 
 def wrap_sentence(sentence: str) -> str:

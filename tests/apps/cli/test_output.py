@@ -89,6 +89,26 @@ def test_a_plan_fits_a_hundred_columns(length: str, epsilon: str, adversary: str
     assert "█" in result.out
 
 
+def test_reasons_are_for_those_who_ask(run: Run, folder: Path) -> None:
+    write(folder, {"m.json": CHAIN})
+    asked = ["plan", "m.json", "--query", "count:active", "--length", "500", "--epsilon", "1"]
+    brief, whole = run(*asked), run(*asked, "--verbose")
+    assert brief.code == whole.code == 0, brief.err + whole.err
+    candidates = run(*asked, "--json").json["candidates"]
+    reasons = {c["mechanism"]: c["reason"] for c in candidates if not c["applies"]}
+    assert f"{len(reasons)} mechanisms do not apply: --verbose and --json have the reasons." in brief.out
+    plain = " ".join(whole.out.split())
+    for name, reason in reasons.items():
+        assert f"{name}: {' '.join(reason.split())}." in plain
+    assert "Does not apply" not in brief.out
+    assert "gk16" not in brief.out
+    assert " rests on: " in plain
+    assert " rests on: " not in brief.out
+    assert max(map(len, whole.out.splitlines())) <= 100
+    for text in (brief.out, whole.out):
+        assert text.startswith("You may: ")
+
+
 def test_a_release_fits_a_hundred_columns(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN, "d.csv": counted()})
     result = run(*RELEASE, "--query", "histogram", "--seed", "1")

@@ -75,7 +75,7 @@ def give(page: Any, tab: str, name: str, content: bytes, n: int = 0) -> None:
 
 def test_a_newcomer_is_answered_at_once(page: Any, pictures: Path) -> None:
     """May I publish this week's histogram, and with what error? The page says so before anything is asked of it."""
-    assert said(page, "plan").startswith("Yes. Each of its numbers is off by less than 16, 95 % sure.")
+    assert said(page, "plan").startswith("You may: each number is off by less than 16, 0.8 % of 2,016 records,")
     assert "curve-tight" in page.inner_text("#plan tr.best")
     page.wait_for_selector("#plan .chart svg")
     page.screenshot(path=pictures / "plan.png")
@@ -225,7 +225,7 @@ def test_everything_by_keyboard(page: Any) -> None:
     tab_to("it.type === 'range'")
     page.keyboard.press("Home")
     page.wait_for_selector("#plan .answer[data-epsilon='0.01']")
-    assert said(page, "plan").startswith("You may, but it would say very little.")
+    assert said(page, "plan").startswith("You may, but it would say very little:")
     tab_to("it.textContent === 'Release the answer'")
     page.keyboard.press("Enter")
     page.wait_for_selector("#plan .downloads")

@@ -154,7 +154,7 @@ def test_no_measurement_leaks_more_than_promised(chain, records, loss, adversary
 
 
 def test_loss_that_is_stated_too_small_promises_too_little():
-    """A histogram on two records that hang together leaks its promise exactly; a tenth less would not hold."""
+    """A histogram on two correlated records leaks its promise exactly; a tenth less would not hold."""
     chain, scale = ACTIVITY, 4.0
     histogram = np.array([[[2, 0], [1, 1]], [[1, 1], [0, 2]]])
     outputs = np.array([[a, b] for a in range(-1, 4) for b in range(-1, 4)])

@@ -11,7 +11,7 @@ from pufferdp.apps.outputs import Outputs
 
 
 def audit(
-    model: Annotated[str, typer.Argument(help="Model file (JSON): how records hang together.")],
+    model: Annotated[str, typer.Argument(help="Model file (JSON): how records are correlated.")],
     mechanism: Annotated[
         str,
         typer.Option(
@@ -30,7 +30,7 @@ def audit(
         typer.Option("--dp-delta", help="The delta that it claims beside it, for instance for Gaussian noise."),
     ] = None,
     adversary: options.AdversaryName = "bdp",
-    confidence: Annotated[str, typer.Option("--confidence", help="How sure the lower bound is to hold.")] = "0.95",
+    confidence: Annotated[str, typer.Option("--confidence", help="Confidence of the lower bound.")] = "0.95",
     seconds: Annotated[str, typer.Option("--seconds", help="Time in all, roughly.")] = "60",
     calls: Annotated[str, typer.Option("--calls", help="Data sets put through the mechanism, at most.")] = "1000000",
     record: Annotated[str | None, typer.Option("--record", help="Go for this record only, from 1.")] = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.flags import methods
 from pufferdp.apps.outputs import Outputs
 from pufferdp.basics.errors import ParameterError
 
@@ -62,6 +63,10 @@ def plan(
     figure: options.FigureFile = None,
     report: options.ReportFile = None,
     overwrite: options.Overwrite = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Also what does not apply, and why, and what the noise rests on."),
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
@@ -70,7 +75,8 @@ def plan(
     from pufferdp.publish.answers.queries import asks_table
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.report.page import Words
-    from pufferdp.report.text import blocks_text
+    from pufferdp.report.pages.answers import plan_page
+    from pufferdp.report.text import blocks_text, terminal
 
     query, asked = queries[0], queries if len(queries) > 1 else queries[0]
     if (ledger is None) != (dataset is None) or (ledger is None and (first is not None or last is not None)):
@@ -147,7 +153,7 @@ def plan(
                 beta=options.number("beta", beta),
                 progress=progress,
             )
-            _deliver(outputs, planned, lambda: str(planned), as_json, progress)
+            _deliver(outputs, planned, lambda: methods(planned.text(verbose=verbose)), as_json, progress)
         return
     with options.progress() as progress:
         progress("reading the model")
@@ -180,7 +186,12 @@ def plan(
         )
         more = None if account is None else account.verdict(result)
         words = "" if more is None else "\n\n" + blocks_text([Words((more["words"],))])
-        _deliver(outputs, result, lambda: f"{result}\n\n{result.chart()}{words}", as_json, progress, more)
+
+        def text() -> str:
+            page = plan_page(result, refused=() if more is None else more["refused"])
+            return f"{methods(terminal(page, verbose))}\n\n{result.chart()}{words}"
+
+        _deliver(outputs, result, text, as_json, progress, more)
 
 
 def _deliver(

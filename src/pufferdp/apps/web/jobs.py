@@ -25,6 +25,7 @@ from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.fits.fit import fit
 from pufferdp.publish.reading import coding_of
+from pufferdp.report.pages.answers import plan_promise, plan_verdict
 
 SLOW: Final = ("exact-laplace", "exact-optimal", "wasserstein", "gk16")
 """Mechanisms whose noise takes longest to find, up to seconds: a plan is shown without them first."""
@@ -128,6 +129,8 @@ def _plan(inputs: Inputs, progress: JobContext, arguments: dict[str, Any]) -> di
 def _plan_content(planned: Plan, theme: str) -> dict[str, Any]:
     return {
         **planned.to_dict(),
+        "verdict": plan_verdict(planned),
+        "promise": str(plan_promise(planned)),
         "lengths": [list(p) for p in planned.problem.lengths],
         "chart": pictures.plan(planned, theme),
     }

@@ -43,7 +43,7 @@ def errors(rows: list[dict[str, Any]], theme: str) -> Specification:
     chart = Chart(
         title="",
         x=Axis(name="epsilon", scale="log"),
-        y=Axis(name="errs by less than (95 % sure)", scale="log"),
+        y=Axis(name="95 % error bound", scale="log"),
         layers=(Line(x=places, y=alphas, marked=True),),
         alt=f"What every number of the answer errs by, with probability 0.95, for each epsilon. {points}.",
         height=3.4,

@@ -105,7 +105,7 @@ class Success:
 
 
 def measure(attacker: str, hits: npt.NDArray[np.bool_], confidence: float = CONFIDENCE) -> Success:
-    """Success over hits, one series a row, with an interval that allows for records of a series hanging together.
+    """Success over hits, one series a row, with an interval that allows for correlated records of a series.
 
     One record a series: hits are independent, and the interval is Clopper and Pearson's. Otherwise it is theirs at the
     effective number of records p·(1−p)/variance of the mean, after Korn and Graubard (1998). The variance is that

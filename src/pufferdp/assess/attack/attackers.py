@@ -45,7 +45,7 @@ class SingleBit:
 
 
 class CorrelationAware:
-    """Knows how records hang together: the likeliest state of each record given all outputs (forward–backward).
+    """Knows how records are correlated: the likeliest state of each record given all outputs (forward–backward).
 
     Nobody who knows the model, the channel and the outputs alone is right more often.
     """

@@ -265,7 +265,7 @@ def audit_mechanism(
         dp_delta: the delta that is claimed beside ``dp_epsilon``. An event then proves no more than what is left of its
             probability above the delta; towards those who know the correlation, above the larger one that follows.
         adversary: whom to play: bdp (knows any records), pufferfish (none) or dp (all others).
-        confidence: how sure the lower bound is to hold.
+        confidence: the confidence of the lower bound.
         calls: data sets put through the mechanism, in all.
         seconds: time in all, roughly.
         record: the record to go for, counted from 1; by default any.

@@ -55,7 +55,7 @@ class Belief(Protocol):
         """The values that are told apart."""
 
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
-        """The records that hang together with this one, the nearest first; the record itself is not among them."""
+        """The records correlated with this one, the nearest first; the record itself is not among them."""
 
     def log_probability(self, known: Known) -> float:
         """Of these values together: minus infinity where they cannot be, a log-density for real numbers."""
@@ -66,7 +66,7 @@ class Belief(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SeriesBelief:
-    """What series share: records are counted, and near ones hang together."""
+    """What series share: records are counted, and near ones are correlated."""
 
     chain: MarkovChain | HiddenMarkov
     records: int
@@ -143,7 +143,7 @@ class TableBelief:
         return tuple(map(float, range(self.model.sizes[record])))
 
     def near(self, record: int) -> tuple[tuple[int, ...], ...]:
-        """By distance in the graph of a network; in other models all that hang together are equally near."""
+        """By distance in the graph of a network; in other models all that are correlated are equally near."""
         (belief,) = self.model.beliefs
         if belief.tree is None:
             home = next(part for part in belief.components if record in part)
@@ -254,7 +254,7 @@ def beliefs_of(model: Model, length: int | None = None, clip: tuple[float, float
         return (NormalBelief(autoregressive.table(length, clip), clip),)
     if records is None:
         raise NotApplicableError(
-            "the model says only how many records hang together, and no law to draw from: give groups with sizes and "
+            "the model says only how many records are correlated, and no law to draw from: give groups with sizes and "
             "positives, or a joint table"
         )
     return tuple(TableBelief(member) for member in records.alternatives)

@@ -316,7 +316,7 @@ def _limited(n: int, rho: float) -> None:
 def shift_factor(covariance: Floats, adversary: Adversary) -> ShiftFactor:
     """1 + the largest L1 norm of a shift, over all adversaries (K, i) of the kind.
 
-    Records that hang together are taken apart from the rest. Sets of up to 15 are enumerated: all 2^15 of them in about
+    Correlated records are taken apart from the rest. Sets of up to 15 are enumerated: all 2^15 of them in about
     a second, with the rounding of each bounded through its residual. Larger ones get a bracket: below, the best of a
     search over K; above, a bound that is proved (``leakage/shifts.py``). Who knows nothing needs no search.
 

@@ -170,7 +170,7 @@ class _Search:
         return records
 
     def _grown(self) -> Iterator[frozenset[int]]:
-        """Sets that hang together around the record, the lightest first."""
+        """Connected sets around the record, the lightest first."""
         heap: list[tuple[float, int, tuple[int, ...]]] = [(self.weights[self.record], 1, (self.record,))]
         known = {frozenset((self.record,))}
         while True:

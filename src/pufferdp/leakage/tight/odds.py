@@ -469,7 +469,7 @@ class TreeOdds:
                     if again:
                         raise ModelError(
                             f"record {again[0]!r} lies on a cycle, or a pair has two tables; the closed form is for "
-                            "trees, with one table for records that hang together",
+                            "trees, with one table for correlated records",
                             value=again[0],
                         )
                     seen.update(children)

@@ -40,7 +40,7 @@ def figure_2(
     for theta in thetas:
         setting.progress(f"attacking series with theta {theta:g}")
         chain = MarkovChain(transition=randomised_response(2, theta))
-        # A database and its sanitisations are drawn as in the paper: outputs of one database hang together.
+        # A database and its sanitisations are drawn as in the paper: outputs of one database are correlated.
         truth = np.repeat(sample_chain(chain, RECORDS, databases, generator), outputs, axis=0)
         seen = draw_moves(truth, channel, generator)
         right = {
@@ -79,7 +79,7 @@ def figure_2(
             "the largest log-likelihood ratio over all outputs, for someone who knows no record; a charge is an "
             "average, and but for chance never above it.",
             f"The single-bit attacker's success is the bound itself; a rate between {low:.4f} and {high:.4f} is chance "
-            "(95 %, Clopper-Pearson). Outputs of one series hang together, so the other rates vary more.",
+            "(95 %, Clopper-Pearson). Outputs of one series are correlated, so the other rates vary more.",
         ),
         drawing=Drawing(
             x="theta",

@@ -81,9 +81,9 @@ def figure_15(
             f"estimate: the paper's simulation done again with {adversaries:,} adversaries (paper: 1,000), {draws:,} "
             "draws each (paper: 100,000) and the density estimate of fastKDE, looked at between the outer quantiles of "
             f"both samples; seed {SEED}. It is no bound.",
-            f"proved: what pufferdp audit proves with {calls:,} runs, 95 % sure (paper: 200,000,000 runs for the "
-            "estimate). ours: exact, over every adversary and output. tight: what the worst DP algorithm leaks on this "
-            "chain; the count is one of the worst.",
+            f"proved: what pufferdp audit proves with {calls:,} runs, with 95 % confidence (paper: 200,000,000 runs "
+            "for the estimate). ours: exact, over every adversary and output. tight: what the worst DP algorithm leaks "
+            "on this chain; the count is one of the worst.",
         ),
         drawing=Drawing(
             x="gamma",

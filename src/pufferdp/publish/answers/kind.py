@@ -235,7 +235,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         return problems, warnings
 
     def vouched(self, certificate: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """The answer and the nearest possible one, with their labels."""
+        """The answer and its estimate, with their labels."""
         return {name: certificate[name] for name in ("labels", "answer", "estimate")}
 
     def beside(self, certificate: Mapping[str, Any]) -> Claims:

@@ -58,7 +58,7 @@ def limit_of(problem: Problem) -> Limit | None:
     far = _answer_distance(problem)
     if far <= problem.bound.lipschitz * (1 + 1e-9):
         return None  # one record can always move the answer so far, and that is what a promise hides
-    whole = _range(problem)
+    whole = answer_range(problem)
     return Limit(
         apart=far,
         error=far / 2,
@@ -107,8 +107,8 @@ def _chains(problem: Problem) -> tuple[MarkovChain, ...]:
     return (MarkovChain(transition=still, start="any"),) if ((box.low <= still) & (still <= box.high)).all() else ()
 
 
-def _range(problem: Problem) -> float | None:
-    """How far apart any two answers are; None where the number of records is open."""
+def answer_range(problem: Problem) -> float | None:
+    """How far apart any two answers of one number are; None where the number of records is open."""
     if problem.bound.extent is not None:
         low, high = problem.bound.extent[0]
         return high - low

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pufferdp.basics.adversary import Adversary
@@ -11,6 +12,8 @@ from pufferdp.basics.words import number
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.denoise import LEAST_SURPRISE, MISFIT, PROBABILITY, answer_belief, hardly_explained
 from pufferdp.publish.answers.intervals import intervals
+from pufferdp.publish.answers.limits import answer_range
+from pufferdp.publish.answers.queries import QueryKind
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Points, Range, Rule, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import (
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.problem import Problem
     from pufferdp.publish.answers.release import Release
 
+LITTLE: Final = 0.5
+"""An error of this share of the most an answer can be leaves little to read in it."""
+REASONS: Final = "text(verbose=True) and to_dict() have the reasons"
 MOST_PEOPLE: Final = 20
 """Of a larger fleet the first are shown."""
 
@@ -80,7 +86,7 @@ def release_chart(certificate: dict[str, Any]) -> Chart:
     spoken = "; ".join(f"{label} {number(value)}" for label, value in zip(labels, answer, strict=True))
     return Chart(
         title=f"epsilon {guarantee['epsilon']:g}{_beside(guarantee)}, adversary {guarantee['adversary']}, "
-        f"{certificate['mechanism']['name']}; whiskers: all true values, {sure} sure",
+        f"{certificate['mechanism']['name']}; whiskers hold all true values with probability {sure}",
         x=Axis(scale="names", names=tuple(labels)),
         y=Axis(name=certificate["query"]["name"]),
         layers=(
@@ -251,13 +257,81 @@ def fleet_page(fleet: Fleet) -> Page:
     )
 
 
-def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
+def plan_verdict(plan: Plan, refused: Sequence[str] = ()) -> tuple[str, ...]:
+    """Whether one may publish and with what error, and what to do where one may not or where it says little.
+
+    ``refused`` are mechanisms that the budget of a ledger has no room for.
+    """
+    kept = [c for c in plan.candidates if c.applies]
+    best = next((c for c in kept if c.mechanism not in refused), None)
+    if not kept:
+        return (
+            "You may not: no mechanism keeps this promise here.",
+            "Ask another query, promise against another adversary, or take another model.",
+        )
+    if best is None:
+        return (
+            "You may not: every mechanism that applies spends more than the budget has left.",
+            "Take a smaller epsilon, other records, or another data set.",
+        )
+    assert best.calibration is not None
+    assert best.accuracy is not None
+    problem, alpha = plan.problem, best.accuracy.alpha
+    each = "each number" if len(problem.bound.labels) > 1 else "the number"
+    if best.calibration.scale == 0:
+        return (f"You may: {each} is exact, for the answer does not depend on any secret.",)
+    share, error = _share(problem, alpha)
+    sure = f"with probability {1 - best.accuracy.beta:.4g}"
+    room = () if best is kept[0] else (f"The budget has room for {best.mechanism}, and none for {kept[0].mechanism}.",)
+    hopeless_here = plan.limit is not None and plan.limit.hopeless
+    if not hopeless_here and (share is None or share < LITTLE):
+        return (f"You may: {each} is off by less than {error}, {sure}.", *room)
+    little = f"You may, but it would say very little: {each} may be off by up to {error}, {sure}."
+    if hopeless_here:  # a warning says what would help
+        return (little, *room)
+    return (little, *room, "Raise epsilon, take more records, or ask for less.")
+
+
+def _share(problem: Problem, alpha: float) -> tuple[float | None, str]:
+    """An error as a share of the most an answer can be, where that is known, and in words."""
+    kind, error = problem.query.kind, number(alpha)
+    if kind is QueryKind.FREQUENCY:
+        return alpha, f"{error}, {_percent(alpha)} of the whole"
+    if kind in (QueryKind.COUNT, QueryKind.HISTOGRAM):
+        records = problem.records or None
+        return (
+            (None, error)
+            if records is None
+            else (
+                alpha / records,
+                f"{error}, {_percent(alpha / records)} of {records:,} {'record' if records == 1 else 'records'}",
+            )
+        )
+    whole = answer_range(problem) if kind in (QueryKind.SUM, QueryKind.MEAN) else None
+    return (alpha / whole, f"{error}, {_percent(alpha / whole)} of its range") if whole else (None, error)
+
+
+def _percent(share: float) -> str:
+    return f"{number(round(100 * share, 1))} %" if share >= 0.0005 or not share else "less than 0.1 %"
+
+
+def plan_promise(plan: Plan) -> Words:
+    """What a release by this plan would promise."""
+    problem, content, sees = plan.problem, plan.to_dict(), "an answer released by this plan"
+    best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
+    if best is not None and "delta" in best:
+        return approximate_promise(problem.epsilon, best["delta"], problem.adversary.knows, sees)
+    clip = problem.query.clip
+    width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
+    about = secret_words(problem.secrets is not None, width, content.get("unit"), content.get("secret"))
+    return promise(problem.epsilon, problem.adversary.knows, sees, **about)
+
+
+def plan_page(plan: Plan, comparison: PlainDp | None = None, refused: Sequence[str] = ()) -> Page:
     """A plan: before any data is read."""
     content, problem = plan.to_dict(), plan.problem
-    best = next(c for c in content["candidates"] if c["mechanism"] == content["best"])
-    own, clip = problem.secrets is not None, problem.query.clip
-    bounded = f"probabilities, but for a delta of {best['delta']:g}," if "delta" in best else "odds"
-    width = clip[1] - clip[0] if clip is not None and problem.model.real_valued else None
+    best = next((c for c in content["candidates"] if c["mechanism"] == content["best"]), None)
+    bounded = f"probabilities, but for a delta of {best['delta']:g}," if best and "delta" in best else "odds"
     limit = content["limit"]
     warnings = (hopeless(limit),) if limit is not None and limit["hopeless"] else ()
     reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in content["candidates"] if c["reason"])
@@ -265,23 +339,10 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
     return Page(
         title=f"Plan: {content['query']}",
         lead=f"{_records(content)}epsilon {number(content['epsilon'])}{_beside(content)}; no data was read",
+        verdict=plan_verdict(plan, refused),
         opening=(_plan_title(content),),
         sections=(
-            Section(
-                title="The promise",
-                blocks=(
-                    approximate_promise(
-                        problem.epsilon, best["delta"], problem.adversary.knows, "an answer released by this plan"
-                    )
-                    if "delta" in best
-                    else promise(
-                        problem.epsilon,
-                        problem.adversary.knows,
-                        "an answer released by this plan",
-                        **secret_words(own, width, content.get("unit"), content.get("secret")),
-                    ),
-                ),
-            ),
+            Section(title="The promise", blocks=(plan_promise(plan),)),
             Section(title="The accuracy", blocks=_candidates(content, best, warnings)),
             *plain_dp(comparison, problem.epsilon, "a release by this plan"),
         ),
@@ -293,7 +354,7 @@ def plan_page(plan: Plan, comparison: PlainDp | None = None) -> Page:
         facts=(
             ("adversary", f"{content['adversary']}: knows {problem.adversary.knows}"),
             *digest,
-            ("what decides", what_decides(best)),
+            ("what decides", what_decides(best) if best else ""),
             *(("does not apply", reason) for reason in reasons),
         ),
         warnings=warnings,
@@ -323,7 +384,7 @@ def _plan_title(plan: dict[str, Any]) -> str:
     return title
 
 
-def _candidates(plan: dict[str, Any], best: dict[str, Any], warnings: tuple[str, ...]) -> tuple[Block, ...]:
+def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tuple[str, ...]) -> tuple[Block, ...]:
     beta = next((c["accuracy"]["beta"] for c in plan["candidates"] if c["accuracy"]), 0.05)
     shown, alike = shown_candidates(plan["candidates"])
     rows = []
@@ -332,29 +393,48 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any], warnings: tuple[str,
         alpha = c["accuracy"]["alpha"] if c["accuracy"] else None
         rows.append((c["mechanism"], mark, number(c["scale"]), number(c["expected_l1_error"]), number(alpha)))
     words = (
-        f"The best mechanism is {best['mechanism']}: its error, added up over all numbers of the answer, is expected "
-        f"to be {number(best['expected_l1_error'])}."
+        ""
+        if best is None
+        else (
+            f"The best mechanism is {best['mechanism']}: its error, added up over all numbers of the answer, is "
+            f"expected to be {number(best['expected_l1_error'])}."
+        )
     )
-    head = ("mechanism", "applies", "noise scale", "expected error", f"error below, {1 - beta:.4g} sure")
-    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in shown if c["reason"])
+    head = ("mechanism", "applies", "noise scale", "expected error", f"{100 * (1 - beta):.4g} % error bound")
+    reasons = tuple(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"])
     with_delta = tuple(
-        f"{c['mechanism']} uses the delta of {c['delta']:g}; the others keep the promise without it."
-        for c in shown
-        if "delta" in c
+        f"{c['mechanism']} uses the delta of {c['delta']:g}; the others need none." for c in shown if "delta" in c
     )
-    notes: tuple[tuple[tuple[str, ...], str], ...] = (
-        (tuple(filter(None, (what_decides(best), multiplied(plan["multiplies"])))), ""),
-        (with_delta, ""),
-        (warnings, ""),
-        (reasons, "Does not apply:"),
-        (_left_out(plan["candidates"], alike), ""),
+    absent = sum(not c["applies"] for c in plan["candidates"])
+    same = f"As much noise as one above: {', '.join(alike)}." if alike else ""
+    notes: tuple[tuple[tuple[str, ...], Medium, str], ...] = (
+        (_sentences(*(what_decides(c) for c in shown if c["applies"])), Medium.VERBOSE, ""),
+        (_sentences(multiplied(plan["multiplies"])), Medium.TERMINAL, ""),
+        (with_delta, Medium.TERMINAL, ""),
+        (warnings, Medium.TERMINAL, ""),
+        (_sentences(same), Medium.VERBOSE, ""),
+        (reasons, Medium.VERBOSE, "Does not apply:"),
+        (_sentences(not_applying(absent)), Medium.BRIEF | Medium.NOTEBOOK, ""),
     )
+    figure = Figure(make=lambda: plan_comparison(plan), caption="Striped: a mechanism that does not apply.")
+    applying = tuple(row for row in rows if row[1] != "no")
+    brief, whole = Medium.BRIEF | Medium.NOTEBOOK, Medium.VERBOSE | Medium.REPORT
     return (
-        Words((words,), Medium.PAGES),
-        Table(caption="Every mechanism on this problem", head=head, rows=tuple(rows), left=2),
-        Figure(make=lambda: plan_comparison(plan), caption="Striped: a mechanism that does not keep the promise."),
-        *(Words(sentences, Medium.TERMINAL, heading) for sentences, heading in notes if sentences),
+        Words(_sentences(words), Medium.PAGES),
+        Table(caption="The mechanisms that apply", head=head, rows=applying, left=2, media=brief),
+        Table(caption="Every mechanism on this problem", head=head, rows=tuple(rows), left=2, media=whole),
+        *((figure,) if any(c["expected_l1_error"] for c in shown) else ()),
+        *(Words(sentences, media, heading) for sentences, media, heading in notes if sentences),
     )
+
+
+def _sentences(*sentences: str) -> tuple[str, ...]:
+    return tuple(filter(None, sentences))
+
+
+def not_applying(count: int) -> str:
+    """How many mechanisms were left out, and where their reasons are."""
+    return f"{count} {'mechanism does' if count == 1 else 'mechanisms do'} not apply: {REASONS}." if count else ""
 
 
 def hopeless(limit: dict[str, Any]) -> str:
@@ -376,14 +456,6 @@ def shown_candidates(candidates: list[dict[str, Any]]) -> tuple[list[dict[str, A
         else:
             shown.append(c)
     return [c for c in candidates if c in shown], alike
-
-
-def _left_out(candidates: list[dict[str, Any]], alike: list[str]) -> tuple[str, ...]:
-    """The curves a table leaves out, by name."""
-    absent = [c["mechanism"] for c in candidates if c["mechanism"].startswith("curve-") and not c["applies"]]
-    same = f"As much noise as one above: {', '.join(alike)}. " if alike else ""
-    none = f"{len(absent)} curves do not apply; --json says why." if absent else ""
-    return tuple(filter(None, (f"{same}{none}".strip(),)))
 
 
 def what_decides(candidate: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ def audit_page(audit: AuditReport) -> Page:
         question = (
             f"The mechanism claims a DP loss of {_beside(claim, audit.dp_delta)}: somebody who knows all other records "
             "learns no more than that about the last one. The audit asks what somebody learns who knows "
-            f"{audit.adversary.knows}, and how records hang together."
+            f"{audit.adversary.knows}, and how records are correlated."
         )
     table = _audit_table(audit)
     verdict, learners = _verdict(audit), (*_learners(audit), _account(audit))
@@ -52,8 +52,8 @@ def audit_page(audit: AuditReport) -> Page:
             Section(title="Who learns that much", blocks=(Words(learners, Medium.PAGES),)),
         ),
         words=(
-            "What is proved holds for this mechanism, this model and this adversary, as sure as is said. What was not "
-            "found may still leak: an audit proves leakage, never its absence.",
+            "What is proved holds for this mechanism, this model and this adversary, with the confidence "
+            "that is said. What was not found may still leak: an audit proves leakage, never its absence.",
         ),
         facts=(
             ("adversary", f"{audit.adversary}: knows {audit.adversary.knows}"),
@@ -71,7 +71,7 @@ def _audit_table(audit: AuditReport) -> Table:
     """Two promises, two columns: what the adversary learns who was played, and what the DP claim is about."""
     claim, apart = audit.dp_epsilon, audit.dp_epsilon is not None and audit.adversary is not Adversary.DP
     claim_lower = "" if audit.claim_lower is None else _beside(audit.claim_lower, audit.dp_delta)
-    proved = f"proved by attack, {100 * audit.confidence:g} % sure"
+    proved = f"proved by attack, with {100 * audit.confidence:g} % confidence"
     rows = [("at least", proved, _beside(audit.counted, audit.upper_delta), claim_lower)]
     if audit.lower > audit.counted:
         rows.append(("at least", "computed for one output, from the mechanism's law", number(audit.lower), ""))
@@ -139,7 +139,7 @@ def _verdict(audit: AuditReport) -> str:
     if audit.lower <= claimed:
         return f"{held}, and no attack got more than that."
     return (
-        f"{held}: DP bounds what one record adds for someone who knows all others. But records hang together, and "
+        f"{held}: DP bounds what one record adds for someone who knows all others. But the records are correlated, and "
         f"someone who knows the model learns more: at least {number(audit.lower)}."
     )
 
@@ -157,7 +157,7 @@ def _account(audit: AuditReport) -> str:
     each = 1 - (1 - audit.confidence) / max(1, audit.tests)
     return (
         f"{audit.tried:,} adversaries were tried with few runs each to find the worst; then {tests} on fresh runs, "
-        f"each {100 * each:g} % sure. {audit.calls:,} runs in all, which are taken to be independent."
+        f"each with {100 * each:g} % confidence. {audit.calls:,} runs in all, which are taken to be independent."
     )
 
 
@@ -243,9 +243,8 @@ def _event(attack: dict[str, Any], confidence: float) -> Chart:
     bounds = tuple(max(edge, least) for edge in edges)
     layers.append(Points(x=bounds, y=(0.0, 1.0), series=3, label="bound used in the proof"))
     event_words = f"Event: {attack['event']}. Seen, they say {attack['concludes']} and are right at least "
-    event_words += (
-        f"{number(attack['right'])} of the time ({number(attack['before'])} before); {100 * confidence:g} % sure."
-    )
+    event_words += f"{number(attack['right'])} of the time ({number(attack['before'])} before), "
+    event_words += f"with {100 * confidence:g} % confidence."
     return Chart(
         title=event_words,
         x=Axis(name="how often the event is seen", scale="log", low=least, high=3.0),
@@ -293,7 +292,9 @@ def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
     )
     if report.lower is None:
         return allowed, "The truth is not at hand: the numbers are what the model expects of these outputs."
-    proved = f"The attacks prove a loss of at least {number(report.lower)}, {100 * report.confidence:g} % sure."
+    proved = (
+        f"The attacks prove a loss of at least {number(report.lower)}, with {100 * report.confidence:g} % confidence."
+    )
     if report.lower <= report.upper:
         return allowed, proved
     return (

@@ -21,7 +21,7 @@ DP: Final = (
     "Differential privacy is not broken; it promises something else. It bounds what one record adds for somebody who "
     "knows all others."
 )
-OTHER: Final = f"{DP} This bounds what anyone can learn about one record, given how the records hang together."
+OTHER: Final = f"{DP} This bounds what anyone can learn about one record, given how the records are correlated."
 OTHERWISE: Final = "What leaks otherwise"
 
 
@@ -35,8 +35,8 @@ def promise(epsilon: float, knows: str, sees: str, secret: str = "any one record
     between = between or "two values of it"
     sentence = (
         f"Whoever sees {sees} learns little about {secret}: their odds between {between} shift by a factor of at most "
-        f"{odds(epsilon)}. This holds for somebody who knows how the records hang together, as the model says, and who "
-        f"knows {knows}."
+        f"{odds(epsilon)}. This holds for somebody who knows how the records are correlated, as the model says, and "
+        f"who knows {knows}."
     )
     return Words((sentence,), Medium.PAGES)
 
@@ -46,7 +46,7 @@ def approximate_promise(epsilon: float, delta: float, knows: str, sees: str) -> 
     sentence = (
         f"Whoever sees {sees} learns little about any one record: any set of answers is at most {odds(epsilon)} times "
         f"as likely under one value of it as under another, plus a delta of {delta:g}. This holds for somebody who "
-        f"knows how the records hang together, as the model says, and who knows {knows}."
+        f"knows how the records are correlated, as the model says, and who knows {knows}."
     )
     return Words((sentence,), Medium.PAGES)
 
@@ -89,14 +89,24 @@ def plain_dp(comparison: PlainDp | None, epsilon: float, this: str) -> tuple[Sec
     rows.append((f"{this}, at most", number(epsilon), claimed))
     real = leakage.exact if leakage.exact is not None else best
     assert real is not None
-    much, shift = ("leaks", "shift") if leakage.exact is not None else ("may leak up to", "may shift")
-    words = (
+    noise = (
         f"Noise for plain differential privacy with epsilon {number(epsilon)} is chosen as if records had nothing to "
-        f"do with each other. Under this model the same noise {much} {up_to(real)} about one record to somebody who "
-        f"knows {leakage.adversary.knows}: odds {shift} by a factor of {_factor(real)}, not {claimed}."
-        if real > epsilon * (1 + 1e-9)
-        else "Under this model plain differential privacy with the same epsilon leaks no more than it claims."
+        "do with each other."
     )
+    knows = f"about one record to somebody who knows {leakage.adversary.knows}"
+    if real <= epsilon * (1 + 1e-9):
+        words = "Under this model plain differential privacy with the same epsilon leaks no more than it claims."
+    elif leakage.exact is not None:
+        words = (
+            f"{noise} Under this model the same noise leaks {up_to(real)} {knows}: odds shift by a factor of "
+            f"{_factor(real)}, not {claimed}."
+        )
+    else:  # a bound for any algorithm says nothing of this noise
+        words = (
+            f"{noise} Under this model an algorithm with that loss may leak more {knows}: the bound for any algorithm "
+            f"is {up_to(real)}, a factor of {_factor(real)} and not {claimed}. How much of it this noise leaks is not "
+            "computed here."
+        )
     table = Table(
         caption="The same epsilon, with noise for independent records and with noise for this model",
         head=("what is released", "leakage about one record", "odds shift by"),

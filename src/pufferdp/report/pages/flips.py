@@ -247,7 +247,11 @@ def estimate_chart(estimate: FlipEstimate) -> Chart:
 
 def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
     epsilon, much = design["epsilon"], "exactly" if plain.exact else "at most"
-    bars = (("DP claims", epsilon), ("DP leaks", plain.leakage), ("this series leaks", design["loss"]))
+    bars = (
+        ("DP claims", epsilon),
+        (f"DP leaks, {much}", plain.leakage),
+        (f"this series leaks, {much}", design["loss"]),
+    )
     noise = f"{100 * plain.expected_noise:.4g} %"
     rows = (
         ("plain randomised response: what it claims", number(epsilon), noise),

@@ -30,14 +30,14 @@ def flow_plan_page(plan: FlowPlan) -> Page:
         mark = "best" if c is best else "yes" if c["applies"] else "no"
         numbers = (c["sigma"], c["kappa"], c["scale"], c["expected_l1_error"], c["accuracy"]["alpha"])
         rows.append((c["mechanism"], mark, *(number(n) for n in numbers)))
-    sure = f"error below, {1 - best['accuracy']['beta']:.4g} sure"
+    sure = f"{100 * (1 - best['accuracy']['beta']):.4g} % error bound"
     errors = (
         f"The best mechanism is {best['mechanism']}: the errors of all shares together are expected to be "
         f"{number(best['expected_l1_error'])}, by simulation under the model."
     )
     table = Table(
         caption="Every mechanism on this problem",
-        head=("mechanism", "keeps it", "sigma", "kappa", "noise scale", "expected error", sure),
+        head=("mechanism", "applies", "sigma", "kappa", "noise scale", "expected error", sure),
         rows=tuple(rows),
         left=2,
     )
@@ -45,6 +45,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
         title="Plan: a private transition flow",
         lead=f"{content['transitions']:,} transitions, {content['privacy']} privacy, tau {number(content['tau'])}; "
         "no data was read",
+        verdict=flow_verdict(content, best),
         opening=(
             f"flow of {content['transitions']:,} transitions, {content['privacy']} privacy, tau "
             f"{number(content['tau'])}, eta {number(content['eta'])}, Dobrushin coefficient "
@@ -59,7 +60,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
                     table,
                     Figure(
                         make=lambda: plan_comparison(content),
-                        caption="Striped: a mechanism that does not keep the promise.",
+                        caption="Striped: a mechanism that does not apply.",
                     ),
                     Words(_plan_notes(content)),
                 ),
@@ -72,6 +73,17 @@ def flow_plan_page(plan: FlowPlan) -> Page:
             *(("does not apply", f"{c['mechanism']}: {c['reason']}.") for c in content["candidates"] if c["reason"]),
         ),
         data=content,
+    )
+
+
+def flow_verdict(plan: dict[str, Any], best: dict[str, Any]) -> tuple[str, ...]:
+    """Whether one may publish and with what error, and what to do where the model alone does as well."""
+    error = f"{number(best['accuracy']['alpha'])}, with probability {1 - best['accuracy']['beta']:.4g}"
+    if plan["guess"] is None or plan["guess"] > best["expected_l1_error"]:
+        return (f"You may: each share is off by less than {error}.",)
+    return (
+        f"You may, but it would say very little: each share may be off by up to {error}.",
+        "The model's own flow errs less. Raise tau, lower eta, or take more transitions.",
     )
 
 

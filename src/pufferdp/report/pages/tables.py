@@ -72,7 +72,7 @@ def table_chart(certificate: dict[str, Any], rows: Any = None) -> Chart:
         layers = [Bars(at=places, values=values, kind="pale"), Range(at=places, low=low, high=high), *layers]
     sure = f"{1 - question['accuracy']['beta']:.4g}"
     title = f"{column}, epsilon {certificate['guarantee']['epsilon']:g}"
-    title += "" if in_ranks else f"; whiskers: {sure} sure for each group"
+    title += "" if in_ranks else f"; whiskers hold each true value with probability {sure}"
     spoken = "; ".join(f"{name} {number(value)}" for name, value in zip(names, values, strict=True))
     return Chart(
         title=title,
@@ -259,6 +259,7 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     return Page(
         title=f"Plan of a table: {', '.join(query['query'] for query in content['queries'])}{per}",
         lead=f"{content['records']:,} records, epsilon {number(content['epsilon'])}; no data was read",
+        verdict=(_table_verdict(content),),
         opening=(
             f"Table{per}, {content['records']:,} records, epsilon {number(content['epsilon'])}, adversary "
             f"{content['adversary']}",
@@ -283,6 +284,15 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
         ),
         data=content,
     )
+
+
+def _table_verdict(plan: dict[str, Any]) -> str:
+    """Whether one may publish, and with what error: the first queries by name, the table has all."""
+    queries = plan["queries"]
+    errors = ", ".join(f"{_planned(query, 'alpha')} ({query['query']})" for query in queries[:3])
+    more = f", … ({len(queries) - 3} more below)" if len(queries) > 3 else ""
+    sure = f"{1 - queries[0]['accuracy']['beta']:.4g}"
+    return f"You may: in each group the numbers are off by less than {errors}{more}, with probability {sure} each."
 
 
 def _planned(query: dict[str, Any], name: str) -> str:

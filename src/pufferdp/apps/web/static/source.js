@@ -69,11 +69,11 @@ export class Source {
     this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on behind it"]], "refuse", again);
     this.models = select([], this.believed, (key) => this.believe(key));
     this.bins = el("input", { type: "text", placeholder: "0,50,100,200", on: { change: again } });
-    this.confidence = select([["", "one chain, the likeliest"], ["0.95", "all chains that fit, 95 % sure"]], "", again);
+    this.confidence = select([["", "one chain, the likeliest"], ["0.95", "all chains that fit, with 95 % confidence"]], "", again);
     this.fitting = el(
       "div", {},
       field("Bins, where the column holds numbers", this.bins, "Edges that turn numbers into states: 0,50,100,200 or width:50", "bins"),
-      series ? null : field("How sure of the model", this.confidence),
+      series ? null : field("Confidence in the model", this.confidence),
     );
     // Nothing is released while a file that was chosen has not been taken: what was there before is to be chosen again.
     this.refused = el("div");

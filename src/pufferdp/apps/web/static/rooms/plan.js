@@ -11,7 +11,6 @@ export const ADVERSARIES = [
   ["pufferfish", "knows no record"],
   ["dp", "knows all other records"],
 ];
-const KNOWS = { bdp: "knows any set of other records", pufferfish: "knows no record", dp: "knows all other records" };
 const QUERIES = [
   ["histogram", "How often does each state occur?"],
   ["frequency", "Which share of the time is each state?"],
@@ -174,21 +173,13 @@ export async function make(panel, shared) {
 
 const percent = (x) => `${number(Math.round(x * 1000) / 10)} %`;
 
-// The question a newcomer has, answered first.
+// The question a newcomer has, answered first, in the words of the library.
 function verdict(plan) {
-  const best = plan.candidates.find((c) => c.mechanism === plan.best);
-  const many = plan.query === "histogram" || plan.query === "frequency";
-  const what = many ? "Each of its numbers is" : "It is";
-  const share = ["sum", "mean", "frequency"].includes(plan.query) || !plan.records ? null : best.accuracy.alpha / plan.records;
-  const odd = plan.query === "frequency" ? best.accuracy.alpha : share;
-  const little = odd !== null && odd >= 0.5;
-  const error = plan.query === "frequency" ? `${percent(best.accuracy.alpha)} of the whole` : number(best.accuracy.alpha);
-  const first = little ? "You may, but it would say very little." : "Yes.";
-  const sure = `${percent(1 - best.accuracy.beta)} sure`;
+  const [first, ...more] = plan.verdict;
   return [
-    el("p", { className: "verdict" }, el("strong", { text: first }), ` ${what} off by less than `, el("strong", { text: error }), `, ${sure}.`),
-    el("p", {}, share === null ? "" : `That is ${percent(share)} of ${number(plan.records)} records. `, little ? "Raise ε, take more records, or ask for less. " : "", `Best mechanism: ${plan.best}.`, plan.waiting?.length ? " Slower mechanisms are still being tried …" : ""),
-    el("p", { className: "promise" }, "The promise: whoever believes the model, ", KNOWS[plan.adversary], ` and sees the answer can shift their odds between two values of any one record by a factor of at most e^${number(plan.epsilon)} = ${number(Math.exp(plan.epsilon))}.`),
+    el("p", { className: "verdict" }, el("strong", { text: first })),
+    el("p", {}, ...more.map((sentence) => `${sentence} `), plan.best ? `Best mechanism: ${plan.best}.` : "", plan.waiting?.length ? " Slower mechanisms are still being tried …" : ""),
+    el("p", { className: "promise", text: `The promise: ${plan.promise}` }),
   ];
 }
 
@@ -199,13 +190,13 @@ function listed(plan) {
     className: c.mechanism === plan.best ? "best" : c.applies ? "" : "off",
     cells: [
       c.mechanism,
-      c.mechanism === plan.best ? "✓ best" : c.applies ? "✓ keeps it" : el("span", {}, "✗ does not", el("small", { text: c.reason })),
+      c.mechanism === plan.best ? "✓ best" : c.applies ? "✓ applies" : el("span", {}, "✗ does not", el("small", { text: c.reason })),
       number(c.scale), number(c.expected_l1_error), number(c.accuracy?.alpha),
     ],
   }));
   const sure = percent(1 - (tried[0]?.accuracy?.beta ?? 0.05));
   const caption = "Mechanisms, the best first";
-  const out = [table(["Mechanism", "Keeps the promise", "Noise scale", "Expected error, added up", `Each errs by less than (${sure} sure)`], rows, caption, 2)];
+  const out = [table(["Mechanism", "Applies", "Noise scale", "Expected error, added up", `${sure} error bound, each`], rows, caption, 2)];
   if (others.length)
     out.push(el("details", {}, el("summary", { text: `${others.length} more do not apply here: why` }), el("dl", {}, ...others.flatMap((c) => [el("dt", { text: c.mechanism }), el("dd", { text: c.reason })]))));
   return out;
