@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -27,6 +29,7 @@ from pufferdp.data.expressions import (
     unscaled,
 )
 from pufferdp.data.files import reading
+from pufferdp.data.frames.clean import CleanFrame, clean_frame
 from pufferdp.data.layout import Coding, Counts, Layout, read_distance, shorten
 from pufferdp.data.matching import plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
@@ -42,22 +45,38 @@ _ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias(
 
 def open_series(source: Source, layout: Layout, rows: bool = False) -> Series:
     """Open a file or a frame; columns and their types are checked now, records when they are counted."""
+    clean = None if rows else clean_frame(source, layout)
+    if clean is not None:  # no engine is asked before something needs one
+        return Series(layout=layout, opened=lambda: _open(source, layout), clean=clean)
+    table = _open(source, layout, rows)
+    return Series(layout=layout, opened=lambda: table)
+
+
+def _open(source: Source, layout: Layout, rows: bool = False) -> Table:
     table = open_table(source, layout, rows)
     if layout.restart is not None:
         check_distance(table, read_distance(layout.restart, "restart"))
     if layout.step is not None and layout.order is not None:
         check_distance(table, read_distance(layout.step, "step"))
-    return Series(table=table)
+    return table
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Series:
     """One column of a table as chains of records, counted where the table is."""
 
-    table: Table
+    layout: Layout
+    opened: Callable[[], Table]
+    clean: CleanFrame | None = None
+    """The columns, where they are few and there is nothing to refuse in them."""
+
+    @cached_property
+    def table(self) -> Table:
+        """The columns in the engine that counts."""
+        return self.opened()
 
     def __repr__(self) -> str:
-        return f"Series({self.table.layout})"
+        return f"Series({self.layout})"
 
     @reading()
     def counts(
@@ -74,6 +93,10 @@ class Series:
         With ``clip`` also sum the numbers, with ``transitions`` count pairs, with ``ranges`` say which records were
         read. With ``pieces`` lengths are those of the pieces between holes.
         """
+        if self.clean is not None:
+            counted = self.clean.counts(coding, clip=clip, transitions=transitions, ranges=ranges)
+            if counted is not None:
+                return counted
         frame, tally, total, ends = self._tally(coding, clip)
         missing = tally.pop(MISSING, 0)
         records = sum(tally.values())

@@ -46,7 +46,7 @@ def open_source(source: Source, columns: Columns) -> Frame:
         frame = nw.from_native(files.open_memory(source, columns))
     else:
         frame = _open_frame(source, columns)
-    ticked: Frame = _with_ticks(frame)
+    ticked: Frame = with_ticks(frame)
     return ticked
 
 
@@ -120,7 +120,7 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
     if implementation.is_pandas_like():
         return _from_pandas(frame)
     if implementation.is_pyarrow():
-        return nw.from_native(files.connect_for_frame().from_arrow(_with_ticks(frame).to_native()))
+        return nw.from_native(files.connect_for_frame().from_arrow(with_ticks(frame).to_native()))
     return frame.lazy() if isinstance(frame, nw.DataFrame) else frame
 
 
@@ -133,14 +133,14 @@ def _as_file(frame: Any, columns: Columns) -> MemoryFile:
 def _from_pandas(frame: nw.DataFrame[Any]) -> Frame:
     objects = [name for name, kind in frame.schema.items() if kind == nw.Object and name != "order"]
     # Time stamps become integers here: DuckDB would cut those with a time zone to microseconds.
-    native = _with_ticks(frame).to_pandas()
+    native = with_ticks(frame).to_pandas()
     for name in objects:
         # DuckDB guesses the type of Python objects from a sample; text cannot fail later.
         native = native.assign(**{name: native[name].map(str, na_action="ignore")})
     return nw.from_native(files.connect_for_frame().from_df(native))
 
 
-def _with_ticks(frame: Any) -> Any:
+def with_ticks(frame: Any) -> Any:
     """Time stamps as integers, so that differences are exact in every engine; the new name says what they count."""
     kind = frame.collect_schema().get("order")
     if not isinstance(kind, (nw.Datetime, nw.Date)):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 import narwhals as nw
 
@@ -16,6 +16,9 @@ from pufferdp.data.layout import Layout, column_pair, columns_of, duration_text
 from pufferdp.data.matching import comparable, pair_of, person_of, words
 from pufferdp.data.ranges import Moment, read_last, read_moment
 from pufferdp.data.sources import Frame, Source, open_source
+
+EXACT_ORDERS: Final = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32)
+"""The types that 64 bits hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +49,11 @@ class Table:
     @property
     def unit(self) -> str:
         """What ranges of the order are measured in: one of ``ranges.UNITS``."""
-        return _unit(self.ticks, self.aware)
+        return unit_of(self.ticks, self.aware)
 
     def moment(self, order: Any) -> Moment:
         """An order value as ranges have it."""
-        if self.ticks in ("us", "ns"):
-            return int(order) * (1000 if self.ticks == "us" else 1)
-        whole = self.exact or (float(order).is_integer() and abs(order) < 2**53)
-        return int(order) if whole else float(order)
+        return moment_of(order, self.ticks, self.exact)
 
     def place(self, order: Any, person: Any = None) -> str:
         """Where a record is, in words."""
@@ -93,7 +93,7 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     """The table of a frame whose columns have the names of their roles."""
     schema = frame.collect_schema()
     order = next(name for name in schema if name.startswith("order"))
-    ticks = "us" if "_us" in order else "ns" if "_ns" in order else "number"
+    ticks, aware = ticks_of(order)
     kind = schema[order]
     if not kind.is_numeric():
         raise DataError(
@@ -101,8 +101,7 @@ def table_of(frame: Frame, layout: Layout) -> Table:
             "such as 2024-05-01 13:30:00",
             value=layout.order,
         )
-    small = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32)
-    exact = isinstance(kind, small)
+    exact = isinstance(kind, EXACT_ORDERS)
     # Wider integers and decimals are sorted as doubles: should two fall together they are refused as duplicates.
     picked = [nw.col(order).cast(nw.Int64 if exact else nw.Float64).alias("order")]
 
@@ -122,7 +121,6 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     if "row" in schema:
         picked.append(nw.col("row").cast(nw.Int64))
     rows = frame.select(*picked)
-    aware = order.endswith("_utc")
     if layout.is_part:
         rows = rows.filter(_inside(layout, ticks, aware, exact))
     return Table(
@@ -136,19 +134,33 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     )
 
 
+def ticks_of(name: str) -> tuple[str, bool]:
+    """What the order column of this name counts, and whether its time stamps had a time zone."""
+    return "us" if "_us" in name else "ns" if "_ns" in name else "number", name.endswith("_utc")
+
+
+def moment_of(order: Any, ticks: str, exact: bool) -> Moment:
+    """An order value as ranges have it."""
+    if ticks in ("us", "ns"):
+        return int(order) * (1000 if ticks == "us" else 1)
+    whole = exact or (float(order).is_integer() and abs(order) < 2**53)
+    return int(order) if whole else float(order)
+
+
 def lost_order(exact: bool) -> nw.Expr:
     """Whether a row has no order, or none that is finite."""
     lost = nw.col("order").is_null()
     return lost if exact else lost | ~nw.col("order").is_finite().fill_null(False)
 
 
-def _unit(ticks: str, aware: bool) -> str:
+def unit_of(ticks: str, aware: bool) -> str:
+    """What ranges are measured in, of an order that counts such ticks."""
     return "number" if ticks not in ("us", "ns") else "utc" if aware else "time"
 
 
 def _inside(layout: Layout, ticks: str, aware: bool, exact: bool) -> nw.Expr:
     """Whether a row lies in the stretch that is read. One without a place is refused later, wherever it belongs."""
-    unit = _unit(ticks, aware)
+    unit = unit_of(ticks, aware)
     first, last = read_moment(layout.first, unit), read_last(layout.last, unit)
     if first is not None and last is not None and first > last:
         raise DataError(f"the stretch goes {layout.stretch}; its first place must come first", value=layout.stretch)

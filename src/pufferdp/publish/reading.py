@@ -157,7 +157,7 @@ def check_people(model: Model, series: Series, records: int) -> None:
 
     How many records each value has, and in which order they come, is public.
     """
-    layout = series.table.layout
+    layout = series.layout
     if layout.by is None or layout.independent or series_of(model) is None:
         return
     people, single = series.sizes()
@@ -192,7 +192,7 @@ def check_moves(model: Model, series: Series) -> None:
         _check_slots(clock, series)
     elif believed is not None and believed.rules_out:
         moves = {move for moves in series.moves(coding_of(model)).values() for move in moves}
-        if series.table.layout.is_part and any(chain.given_start is not None for chain in believed.chains):
+        if series.layout.is_part and any(chain.given_start is not None for chain in believed.chains):
             moves = {move for move in moves if move[0] >= 0}  # the start is for the first record of the whole series
         refuse_moves(believed, moves)
 

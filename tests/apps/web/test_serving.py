@@ -122,10 +122,12 @@ def test_who_does_not_listen_does_not_hold_a_worker(monkeypatch: pytest.MonkeyPa
     assert asyncio.run(go()) < 10
 
 
-def test_two_hundred_questions_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("different", [False, True])
+def test_two_hundred_questions_at_once(different: bool, tmp_path: Path) -> None:
     """All are answered. Forty designs of a redaction take longest; the 160 others are answered before half of them.
 
-    The others are four questions, forty times each: they end together, not long after the half of all.
+    The others are four questions, forty times each: they end together, not long after the half of all. ``different``
+    asks every design and every plan with another epsilon, so that no answer is there already.
     """
 
     async def go(url: str) -> list[float]:
@@ -134,6 +136,8 @@ def test_two_hundred_questions_at_once(tmp_path: Path) -> None:
             async def ask(n: int) -> float:
                 started = time.monotonic()
                 job, asked = QUESTIONS[n % len(QUESTIONS)]
+                if different and "epsilon" in asked:
+                    asked = {**asked, "epsilon": 1 + n / 200}
                 answer = await client.post(f"{url}api/do/{job}", json=asked)
                 assert "done" in json.loads(answer.text.splitlines()[-1]), answer.text[-300:]
                 return time.monotonic() - started
@@ -146,7 +150,9 @@ def test_two_hundred_questions_at_once(tmp_path: Path) -> None:
     cheap = [t for n, t in enumerate(times) if n % len(QUESTIONS)]
     print(f"median {statistics.median(times):.1f} s; cheap {max(cheap):.1f} s, dear {max(dear):.1f} s at most")
     assert max(cheap) < dear[len(dear) // 2]
-    assert max(cheap) < 2 * statistics.median(times)  # measured: 6.8 s and 5.7 s, with ten others at work
+    # Measured, with others at work: 6.8 s and 5.7 s; different ones 7.0 s and 4.0 s. Times depend on the machine, their
+    # ratio hardly; test_queue.py has the seconds.
+    assert max(cheap) < (2.5 if different else 2) * statistics.median(times)
 
 
 QUESTIONS = [

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
+
+_NEW_OBJECTS: Final = 10_000
+"""New objects after which Python looks for garbage. What is loaded stays, and by default it is looked through hundreds
+of times, for a twentieth of the time that a plan takes."""
 
 
 def main() -> None:
     """Run the command line; from a charge until its answer is out, Ctrl-C and its like wait."""
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     from pufferdp.apps.outputs import reason_of, silence
     from pufferdp.apps.signs import teach
     from pufferdp.basics.interrupts import until_delivered

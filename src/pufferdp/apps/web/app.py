@@ -452,7 +452,8 @@ def doorway(url: str) -> Path:
 
 def bound(port: int) -> socket.socket:
     """A socket of this machine; 0 stands for any free port."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named, or asyncio does not see that it is TCP, leaves small packets together, and every answer waits for 40 ms.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))

@@ -162,6 +162,8 @@ def _listen(source: BinaryIO, jobs: SimpleQueue[tuple[str, Any, Any] | None], co
 
 if __name__ == "__main__":
     try:
+        if hasattr(os, "nice") and sys.argv[1:]:
+            os.nice(int(sys.argv[1]))
         main()
     except (BrokenPipeError, KeyboardInterrupt):
         os._exit(1)

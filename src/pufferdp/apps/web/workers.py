@@ -13,10 +13,10 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from typing import Any, Final
 
-from pufferdp.apps.web.queue import CHEAP, Cost, Costs, Turns
+from pufferdp.apps.web.queue import CHEAP, Costs, Processors, Turns
 from pufferdp.apps.web.worker import READY
 from pufferdp.basics.progress import CHARGING
 from pufferdp.basics.scratch import sweep
@@ -29,6 +29,8 @@ KEPT_BYTES: Final = 64 * 2**20
 """Bytes of files that a process keeps besides those of its job; the oldest are forgotten."""
 KEPT_THINGS: Final = 20
 """Files and models that a process keeps."""
+NICE: Final = 10
+"""Such a process gets a tenth of what one gets that does not stand back, where both need it."""
 ENDS: Final = ("done", "refused", "broken")
 LATER: Final = "later"
 """The last message of work that took too long out of turn."""
@@ -37,10 +39,15 @@ Message = tuple[str, Any]
 
 
 class Worker:
-    """One process, started when it is first needed."""
+    """One process, started when it is first needed.
 
-    def __init__(self) -> None:
-        self.turns = Turns()
+    Args:
+        turns: whose turn it is.
+        nice: how far the process stands back behind others where processors are scarce, as Unix counts it.
+    """
+
+    def __init__(self, turns: Turns | None = None, nice: int = 0) -> None:
+        self.turns, self.nice = turns or Turns(), nice
         self._process: asyncio.subprocess.Process | None = None
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
         self._pump: asyncio.Task[None] | None = None
@@ -67,6 +74,7 @@ class Worker:
                 sys.executable,
                 "-m",
                 "pufferdp.apps.web.worker",
+                str(self.nice),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=2**20,
@@ -103,55 +111,44 @@ class Worker:
             await self.start()
 
     async def run(
-        self,
-        job: str,
-        arguments: dict[str, Any],
-        needs: Mapping[str, object],
-        *,
-        cost: Cost = lambda: 0.0,
-        longest: float | None = None,
+        self, job: str, arguments: dict[str, Any], needs: Mapping[str, object], *, longest: float | None = None
     ) -> AsyncGenerator[Message]:
-        """Do a job and say what it says.
+        """Do a job and say what it says, for whoever holds the turn.
 
         Args:
             job: its name.
             arguments: what it is asked.
             needs: files and models by their keys, sent once to a process.
-            cost: seconds that it is expected to take, by what is known when its turn has come.
             longest: seconds after which it is broken off, unless it may have charged; the last message is then LATER.
-                What is not thought cheap any more when its turn has come is not begun.
         """
-        async with self.turns.turn(cost):
-            if longest is not None and cost() > CHEAP:
-                yield LATER, None
-                return
-            if self._settling is not None:
-                await asyncio.shield(self._settling)  # it goes on, also where this one is not waited for any more
-            process = await self.start()
-            await self._ready.wait()
-            assert process.stdin is not None
-            self._send(process.stdin, needs)
-            process.stdin.write(_frame(("run", job, arguments)))
-            self._jobs += 1
-            ended, due = False, None if longest is None else time.monotonic() + longest
-            try:
-                await process.stdin.drain()
-                while not ended:
-                    try:
-                        async with asyncio.timeout(None if due is None else due - time.monotonic()):
-                            message = await self._messages.get()
-                    except TimeoutError:
-                        yield LATER, None
-                        return
-                    ended = message[0] in ENDS
-                    if message[0] == CHARGING:
-                        # No wait between the two: from here on the job is not ended any more.
-                        self._charging, due = asyncio.Event(), None
-                        process.stdin.write(_frame(("go", self._jobs, None)))
-                    yield message
-            finally:
-                if not ended:
-                    self._settling = asyncio.create_task(self._settle(process))
+        if self._settling is not None:
+            await asyncio.shield(self._settling)  # it goes on, also where this one is not waited for any more
+        process = await self.start()
+        await self._ready.wait()
+        assert process.stdin is not None
+        self._send(process.stdin, needs)
+        process.stdin.write(_frame(("run", job, arguments)))
+        self._jobs += 1
+        ended, due = False, None if longest is None else time.monotonic() + longest
+        try:
+            await process.stdin.drain()
+            while not ended:
+                try:
+                    async with asyncio.timeout(None if due is None else due - time.monotonic()):
+                        message = await self._messages.get()
+                except TimeoutError:
+                    yield LATER, None
+                    return
+                ended = message[0] in ENDS
+                if message[0] == CHARGING:
+                    # No wait between the two: from here on the job is not ended any more.
+                    self._charging, due = asyncio.Event(), None
+                    process.stdin.write(_frame(("go", self._jobs, None)))
+                yield message
+        finally:
+            if not ended:
+                self._settling = asyncio.create_task(self._settle(process))
+                self.turns.pause(self._settling)
 
     def _send(self, stdin: asyncio.StreamWriter, needs: Mapping[str, object]) -> None:
         """Send what a job needs and the process has not; what it has not needed for long is forgotten."""
@@ -184,6 +181,7 @@ class Worker:
         except TimeoutError:
             await self.close()
             await self.start()
+            await self._ready.wait()
 
     async def close(self) -> None:
         """End the process, unless it may have charged: then at its end. What it had still written is read."""
@@ -206,11 +204,15 @@ def _frame(message: object) -> bytes:
 class Workers:
     """Moving a slider must not wait for a file that is being read: each kind of work has its worker.
 
-    One more does what is cheap and would have to wait for its own.
+    What assesses and designs takes longest, and its process stands back behind the others. One more does what is cheap
+    and would have to wait for its own.
     """
 
     def __init__(self) -> None:
-        self.plan, self.side, self.work, self.express = Worker(), Worker(), Worker(), Worker()
+        processors = Processors()
+        self.plan, self.work = Worker(Turns(processors)), Worker(Turns(processors))
+        self.side = Worker(Turns(processors), NICE)
+        self.express = Worker(Turns(processors, CHEAP))
         self._costs = Costs()
         self._warming: asyncio.Task[None] | None = None
 
@@ -222,19 +224,25 @@ class Workers:
         def cost() -> float:
             return self._costs.expected(job, arguments)
 
-        out_of_turn = not alone and cost() <= CHEAP and worker.turns.load > self.express.turns.load
-        for doing, longest in ((self.express, LONGEST), (worker, None))[0 if out_of_turn else 1 :]:
+        or_at = None if alone else self.express.turns
+        while True:
             started = last = None
-            async with aclosing(doing.run(job, arguments, needs, cost=cost, longest=longest)) as messages:
-                async for message in messages:
-                    last = message[0]
-                    if started is not None and (last in ENDS or last == LATER):
-                        self._costs.learn(job, arguments, time.monotonic() - started)
-                    started = started or time.monotonic()
-                    if last != LATER:
-                        yield message
+            async with worker.turns.turn(cost, or_at=or_at) as turns:
+                doing, longest = (worker, None) if turns is worker.turns else (self.express, LONGEST)
+                run = doing.run(job, arguments, needs, longest=longest)
+                async with aclosing(run) as messages, AsyncExitStack() as stack:
+                    async for message in messages:
+                        last = message[0]
+                        if started is None:
+                            started = time.monotonic()
+                            stack.enter_context(self._costs.doing(job, arguments))
+                        elif last in ENDS or last == LATER:
+                            self._costs.learn(job, arguments, time.monotonic() - started)
+                        if last != LATER:
+                            yield message
             if last != LATER:
                 return
+            or_at = None
 
     def warm(self) -> None:
         """Have the other processes ready, once the first has work: a page was opened."""

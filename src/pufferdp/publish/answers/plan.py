@@ -34,6 +34,8 @@ _QUICK_STATES: Final = 8
 
 CALIBRATED: Final[Remembered[tuple[Candidate, ...]]] = Remembered(32)
 """The candidates of the latest problems."""
+SLOPES: Final[Remembered[dict[str, float]]] = Remembered(32)
+"""What the latest problems say about any epsilon."""
 
 
 class Ranked(Protocol):
@@ -139,7 +141,10 @@ class Plan(Ranking[Candidate]):
         if p.unit is not None or p.secret is not None:
             return {}
         names = ("independent", "general", "odds", *(("tight",) if p.model.size <= _QUICK_STATES else ()))
-        return small_loss_slopes({name: problem_curve(name, p) for name in names})
+        # The same for every epsilon, and it takes as long as a calibration.
+        return SLOPES.get(
+            replace(p, epsilon=1.0), None, lambda: small_loss_slopes({name: problem_curve(name, p) for name in names})
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp plan --json`` prints."""

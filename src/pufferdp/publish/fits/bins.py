@@ -29,7 +29,7 @@ def refuse_times(series: Series) -> None:
     """Refuse a column whose first values are times or dates: every record would be a state of its own."""
     values = series.first_values(100)
     if values and all(isinstance(v, str) and _TIME.fullmatch(v) for v in values):
-        column = series.table.layout.column
+        column = series.layout.column
         raise DataError(
             f"the column {column!r} holds times, such as {values[0]!r}, and states are values that recur; name the "
             f"column with the values: column='NAME', order='{column}'",
@@ -42,7 +42,7 @@ def refuse_numbers(series: Series) -> None:
     counts = series.number_counts()
     if counts is None or len(counts) <= MOST_NUMBERS:
         return
-    column = series.table.layout.column
+    column = series.layout.column
     edges = ",".join(f"{edge:.12g}" for edge in propose_bins(counts))
     raise DataError(
         f"the column {column!r} holds more than {MOST_NUMBERS} different numbers, too many to be states; numbers "

@@ -1,0 +1,1 @@
+"""Frames that are in memory already."""
