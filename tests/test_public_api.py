@@ -90,3 +90,15 @@ def test_results_have_a_short_repr():
     plan = pufferdp.plan(chain, "histogram", epsilon=1, length=20)
     assert repr(plan).startswith("Plan(candidates=tuple(") and len(repr(plan)) < 200 < len(str(plan))
     assert repr(pufferdp.design_flips(chain, length=5, epsilon=1)).startswith("FlipDesign(")
+
+
+def test_what_verbs_return_can_be_shown_and_saved():
+    from pufferdp.basics.paged import Displayed
+
+    shown = [kind for kind in map(pufferdp.__getattr__, pufferdp._public_names()) if isinstance(kind, type)]
+    models = [kind for kind in shown if hasattr(kind, "file_type")]
+    assert len(models) >= 12
+    for kind in (*models, pufferdp.Verification, pufferdp.Fit, pufferdp.StreamReport, pufferdp.StreamBudget):
+        assert issubclass(kind, Displayed), kind
+    for kind in (pufferdp.Fit, pufferdp.StreamReport, pufferdp.StreamBudget, pufferdp.LossesReport, pufferdp.Plan):
+        assert callable(kind.to_frame), kind

@@ -119,8 +119,8 @@ def test_hardly_any_noise_is_not_computed():
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"length": 9}, "either --dp-epsilon"),
-        ({"length": 9, "dp_epsilon": 1, "target": 1}, "either --dp-epsilon"),
+        ({"length": 9}, "either dp_epsilon="),
+        ({"length": 9, "dp_epsilon": 1, "target": 1}, "either dp_epsilon="),
         ({"length": 9, "dp_epsilon": 0}, "dp_epsilon is 0"),
         ({"length": 9, "target": float("nan")}, "target is nan"),
         ({"dp_epsilon": 1}, "length is missing"),

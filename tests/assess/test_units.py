@@ -112,10 +112,10 @@ def test_units_that_cannot_be_are_refused(value, model, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"window": "7d"}, "it goes with --every"),
+        ({"window": "7d"}, "it goes with every="),
         ({"every": "1d", "length": 5}, "the series has no end: leave it out"),
         ({"every": "1d", "privacy": (0.1, 0.0), "dp_epsilon": None}, "takes the loss of one aggregate"),
-        ({"unit": "day", "query": "count:work"}, "leave --query or --unit out"),
+        ({"unit": "day", "query": "count:work"}, "leave query= or unit= out"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments, words):

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+import pufferdp
 from pufferdp.basics import scratch
 from pufferdp.data import files
 
@@ -114,3 +116,18 @@ def test_no_folder_at_all_is_no_reason_not_to_read(tmp_path: Path, monkeypatch: 
     with files.connect() as connection:
         assert connection.sql("SELECT current_setting('temp_directory')").fetchall() == [("",)]
         assert connection.sql("SELECT sum(i) FROM range(10) r(i)").fetchall() == [(45,)]
+
+
+def test_frames_leave_nothing_in_the_database_they_share() -> None:
+    """Two series one after the other, read in every way that keeps rows for a while: none sees the other's."""
+    model = pufferdp.MarkovChain(transition=[[0.9, 0.1], [0.2, 0.8]], states=["x", "y"])
+    for states in (["x", "y", "x", "x"] * 10, ["y", "x"] * 10):
+        frame = pd.DataFrame({"t": range(len(states)), "s": states})
+        pufferdp.release(frame, model=model, column="s", order="t", query="histogram", epsilon=1)
+        made = pufferdp.redact(frame, model=model, column="s", order="t", private=[5], epsilon=1)
+        assert len(made.data) == len(states)
+        pufferdp.flip(frame, model=model, column="s", order="t", epsilon=2)
+        pufferdp.fit(frame, column="s", order="t", checks=False)
+    with files.connect_for_frame() as connection:
+        assert connection.sql("SHOW ALL TABLES").fetchall() == []
+        assert connection.sql("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]

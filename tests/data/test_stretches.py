@@ -193,7 +193,7 @@ def test_a_stretch_with_a_time_zone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"first": "5"}, "a stretch from 5 is asked for, but no order column is given.*--order"),
+        ({"first": "5"}, "a stretch from 5 is asked for, but no order column is given.*order="),
         ({"first": "5", "last": "4", "order": "n"}, "the stretch goes from 5 to 4; its first place must come first"),
         ({"first": "2024-05-01", "order": "n"}, "'2024-05-01' is not a number, and the order column holds numbers"),
         ({"last": "x", "order": "when"}, "'x' is not a date or a time without a time zone, such as 2024-05-01"),

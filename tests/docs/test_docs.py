@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.denoising import gains
+from benchmarks.first_screen import RECORDS, WEARER, cost, odds
 from benchmarks.flips import noise_rows
 from benchmarks.redaction_gap import gap_rows
 
@@ -292,6 +293,35 @@ def test_programs_of_the_readme(readme: Readme, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(readme.terminal.folder)
     monkeypatch.setenv("PUFFERDP_HOME", readme.terminal.environment["PUFFERDP_HOME"])
     run_programs(ROOT / "README.md")
+
+
+def test_numbers_of_the_first_screen_are_computed() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Install")[0]
+    leaked, promised = odds()
+    assert f"a factor of up to **{leaked:.1f}**" in text and f"e^1 = {promised:.1f}" in text
+    assert f"a week of {RECORDS:,} records" in text
+    for name, query in (
+        ("how often active", "count:active"),
+        ("the whole histogram, each of three counts", "histogram"),
+    ):
+        week = cost(query)
+        row = f"| {name} | {week.dp_scale:g} | {week.scale:.3f} | {week.dp_error:g} | **{week.error:g}** |"
+        assert row in text
+    published = pufferdp.plan(WEARER, "histogram", epsilon=1, length=RECORDS).candidate("quilt-exact").calibration
+    assert published is not None
+    assert f"(Song et al. 2017) needs a scale of {published.scale:.2f}" in text
+    for page in ("index.md", "start-here.md"):
+        opening = (DOCS / page).read_text(encoding="utf-8")[:2000]
+        numbers = (f"{leaked:.1f}", f"{promised:.1f}", f"{cost('histogram').error:g}", f"{RECORDS:,}")
+        assert not [number for number in numbers if number not in opening]
+
+
+def test_first_screen_has_its_parts_in_order() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    parts = ["gives away", "what it costs", "three commands", "when to use opendp", "install"]
+    assert [
+        part for line in re.findall(r"^## (.*)$", text, re.MULTILINE)[:5] for part in parts if part in line.lower()
+    ] == parts
 
 
 @pytest.fixture(scope="module")

@@ -179,7 +179,7 @@ def test_nothing_is_charged_when_a_series_is_refused_or_wrong(path: Path) -> Non
         assert sink.getvalue() == b""
     other = MarkovChain(transition=[[0.6, 0.4], [0.4, 0.6]], states=["rest", "active"])
     for change, kind, reason in [
-        ({"adversary": "dp"}, RefusedError, "--adversary bdp"),
+        ({"adversary": "dp"}, RefusedError, "adversary='bdp'"),
         ({"model": other}, RefusedError, "a total is for one model"),
         ({"dataset": "month"}, LedgerError, "no data set 'month'"),
         ({"dataset": None}, ParameterError, "dataset is missing"),

@@ -14,9 +14,7 @@ import pytest
 from pufferdp import Ledger, fit, flip, flip_stream, flow, redact, release, verify
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.fitted import EARLIER, FITTED
-from pufferdp.publish.measurements.release import release_measurement
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.tables.release import release_table
 from tests.publish.measurements.test_measurements import counts
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -35,12 +33,12 @@ def _stream(frame: pd.DataFrame) -> Any:
 
 KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "answer": lambda frame: release(frame, model=MODEL, query="histogram", epsilon=1.0, **READ),
-    "table": lambda frame: release_table(frame, model=MODEL, query=["histogram"], epsilon=1.0, **READ),
+    "table": lambda frame: release(frame, model=MODEL, query=["histogram"], epsilon=1.0, **READ),
     "flow": lambda frame: flow(frame, model=MODEL, eta=0.1, tau=0.5, privacy="record", **READ),
     "flip": lambda frame: flip(frame, model=MODEL, epsilon=2.0, **READ),
     "stream": _stream,
     "redaction": lambda frame: redact(frame, model=MODEL, private=[10], epsilon=2.0, **READ),
-    "measurement": lambda frame: release_measurement(frame, measurement=counts(20.0), model=MODEL, epsilon=3.0, **READ),
+    "measurement": lambda frame: release(frame, measurement=counts(20.0), model=MODEL, epsilon=3.0, **READ),
 }
 
 

@@ -156,7 +156,7 @@ def test_a_ledger_opens_no_file(folder: Path, model: Hostile) -> None:
             row = "INSERT INTO ledger_datasets (name, definition, state) VALUES (?, ?, ?)"
             session.run(row, "week", definition, state)
         assert any("names another file" in problem for problem in ledger.verify().problems)
-        with pytest.raises(ModelError, match="names another file"):
+        with pytest.raises(LedgerError, match="names another file"):
             ledger.dataset("week")
     assert touched(names) == []
 

@@ -1,5 +1,8 @@
 """Results are saved as the command line writes them, and shown as frames."""
 
+import subprocess
+import sys
+
 import pufferdp
 from pufferdp import MarkovChain
 
@@ -35,3 +38,42 @@ def test_streams_and_leakage_are_saved(tmp_path):
     for n, result in enumerate(results):
         result.save(tmp_path / f"{n}.json")
         assert (tmp_path / f"{n}.json").read_text().startswith("{") and "<" in result._repr_html_()
+
+
+def test_a_fit_is_a_frame_of_its_moves():
+    fitted = pufferdp.fit(VALUES)
+    frame = fitted.to_frame()
+    assert list(frame.columns) == ["from", "to", "probability"]
+    table = fitted.model.to_dict()["transition"]
+    assert list(frame["probability"]) == [p for row in table for p in row]
+    assert list(frame["from"]) == [a for a in fitted.model.labels for _ in fitted.model.labels]
+    checks = fitted.to_frame(checks=True)
+    assert list(checks["check"]) == [check.name for check in fitted.checks]
+
+
+def test_fits_of_other_models_are_frames():
+    bounds = pufferdp.fit(VALUES, confidence=0.9).to_frame()
+    assert list(bounds.columns) == ["from", "to", "low", "high"] and all(bounds["low"] <= bounds["high"])
+    second = pufferdp.fit(VALUES, memory=2)
+    rows = second.to_frame(backend="polars").rows()
+    names, table = second.model.labels, second.model.to_dict()["transition"]
+    assert all(table[names.index(w)][names.index(x)][names.index(y)] == p for w, x, y, p in rows) and len(rows) == 8
+    numbers = pufferdp.fit([60 + (7 * n) % 11 for n in range(60)], ar1=True)
+    (row,) = numbers.to_frame(backend="polars").to_dicts()
+    assert row["low"] == row["high"] == numbers.model.to_dict()["coefficient"]
+
+
+def test_streams_and_losses_are_frames_of_every_step():
+    report = pufferdp.stream_leakage(CHAIN, 0.1, length=1500)  # JSON lists some of so many steps
+    frame = report.to_frame()
+    assert list(frame["step"]) == list(range(1, 1501)) and list(frame["total"]) == report.total.tolist()
+    assert len(pufferdp.stream_leakage(CHAIN, 0.1).to_frame()) == 1
+    budget = pufferdp.stream_budget(CHAIN, 1.0)
+    assert list(budget.to_frame(4)["dp_epsilon"]) == budget.losses(4).tolist()
+    losses = pufferdp.leakage_of_losses(CHAIN, [0.1, 0.0, 0.2])
+    assert list(losses.to_frame()["leakage"]) == losses.leakage.tolist()
+
+
+def test_streams_do_not_load_what_reads_data():
+    script = "import sys, pufferdp.assess.streams, pufferdp.assess.losses; assert 'duckdb' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -136,8 +136,14 @@ def test_nothing_ends_the_script_early() -> None:
     assert json.loads(text) == evil
 
 
+def test_a_model_has_a_report() -> None:
+    text = report_html(CHAIN)
+    assert "Probability of the next state" in text
+    assert json.dumps(CHAIN.to_dict()) in text
+
+
 def test_what_has_no_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for what in (3, CHAIN):
+    for what in (3, object()):
         with pytest.raises(ParameterError, match="no report"):
             report_html(what)
     with pytest.raises(ParameterError, match="schema is 'other'"):

@@ -83,6 +83,13 @@ class LossesReport(Paged):
         """The leakage of the worst algorithm, where it is known."""
         return exact_value(self.lower, self.upper)
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each record, as a pandas or polars frame."""
+        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
+
+        rows = zip(range(1, self.length + 1), self.losses.tolist(), self.leakage.tolist(), strict=True)
+        return ReleasedTable(("record", "dp_epsilon", "leakage"), tuple(rows)).to_frame(backend)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --losses … --json`` prints."""
         records = listed(self.length, self.worst - 1)

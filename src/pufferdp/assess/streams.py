@@ -84,6 +84,15 @@ class StreamReport(Paged):
         """The leakage of the worst algorithm, where it is known."""
         return exact_value(self.lower, self.upper)
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each step, as a pandas or polars frame; one row where the stream has no end."""
+        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
+
+        steps = [None] if self.length is None else range(1, self.length + 1)
+        parts = (self.losses, self.backward, self.forward, self.total)
+        rows = zip(steps, *(part.tolist() for part in parts), strict=True)
+        return ReleasedTable(("step", "dp_epsilon", *_NAMES), tuple(rows)).to_frame(backend)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --stream … --json`` prints."""
         steps = listed(len(self.total), 0 if self.worst is None else self.worst - 1)
@@ -133,6 +142,13 @@ class StreamBudget(Paged):
     def _sum(self, n: int) -> float:
         assert self.ends is not None
         return self.ends[0] + self.ends[1] * (n - 2) + self.ends[2]
+
+    def to_frame(self, length: int | None = None, *, backend: str | None = None) -> Any:
+        """A row for each step with what it may spend, as a pandas or polars frame."""
+        from pufferdp.publish.tables.table import ReleasedTable
+
+        rows = tuple(enumerate(self.losses(length).tolist(), 1))
+        return ReleasedTable(("step", "dp_epsilon"), rows).to_frame(backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --stream-target … --json`` prints."""

@@ -21,7 +21,20 @@ _SHORT.maxlist = _SHORT.maxtuple = 4
 _SHORT.maxstring = 40
 
 
-class Paged:
+class Displayed:
+    """Shown by a notebook as its page, and saved as JSON; it prints in its own way."""
+
+    def _repr_html_(self) -> str:
+        return rendered(self, "notebook")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what the command line writes: JSON, with the certificate where there is one; whole or not at all."""
+        content = getattr(self, "to_dict", None)
+        assert callable(content)  # everything that is displayed has one
+        write_whole(path, json.dumps(content(), indent=1, ensure_ascii=False) + "\n")
+
+
+class Paged(Displayed):
     """A result that is put into words by its page; ``repr`` is one short line."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -32,15 +45,6 @@ class Paged:
 
     def __str__(self) -> str:
         return rendered(self, "terminal")
-
-    def _repr_html_(self) -> str:
-        return rendered(self, "notebook")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what the command line writes: JSON, with the certificate where there is one; whole or not at all."""
-        content = getattr(self, "to_dict", None)
-        assert callable(content)  # every result has one
-        write_whole(path, json.dumps(content(), indent=1, ensure_ascii=False) + "\n")
 
 
 def short_repr(result: object) -> str:

@@ -229,7 +229,8 @@ def _materialize(frame: Frame) -> Frame:
     """A frame computed once: sorting again for every question would cost as much as reading the data."""
     native: Any = frame.to_native()
     if isinstance(native, duckdb.DuckDBPyRelation):
-        native.create("pufferdp_placed")
+        # Temporary: for this connection alone, and gone with it. Frames share a database.
+        native.query("placed", "CREATE OR REPLACE TEMP TABLE pufferdp_placed AS SELECT * FROM placed")
         placed: Frame = nw.from_native(native.query("placed", "SELECT * FROM pufferdp_placed"))
         return placed
     return frame.collect().lazy()

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import InputError, LedgerError, ParameterError, RefusedError
+from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import Ranges
 from pufferdp.leakage.curves import curves
@@ -325,9 +325,10 @@ class Ledger:
             for (content,) in session.rows("SELECT content FROM ledger_models WHERE sha256 = ?", sha):
                 try:
                     self._models[sha] = model_from_dict(json.loads(content))
-                except (ValueError, TypeError, RecursionError, InputError):
+                except (ValueError, TypeError, RecursionError, InputError) as error:
+                    why = f" ({error})" if isinstance(error, ModelError) else ""
                     raise LedgerError(
-                        f"the model {sha} in the ledger is damaged; restore a backup", value=sha
+                        f"the model {sha} in the ledger is damaged{why}; restore a backup", value=sha
                     ) from None
                 break
             else:

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.basics.files import found_text
+from pufferdp.basics.paged import Displayed
 from pufferdp.basics.words import whole_number
 from pufferdp.models.inference import Factor, JunctionTree
 
@@ -51,7 +52,7 @@ def model_types() -> dict[str, type[Model]]:
     return dict(_TYPES)
 
 
-class Model(ABC):
+class Model(Displayed, ABC):
     """One belief about records, or a class of beliefs that a guarantee must hold for, every one of them.
 
     A class with a ``file_type`` of its own is known to model files, certificates and ledgers from then on. Subclasses

@@ -9,6 +9,7 @@ from typing import Any
 
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import check_values
+from pufferdp.basics.paged import Paged
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import SealedCertificate, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
@@ -17,7 +18,7 @@ from pufferdp.publish.tables.table import ReleasedTable, read_released
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Paged):
     """Whether a certificate holds, and if not, why."""
 
     valid: bool

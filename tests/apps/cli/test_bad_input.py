@@ -250,8 +250,6 @@ NUMBERS = [
     case("release figure ending keeps nothing", but(RELEASE, out="r.json", figure="r.bmp"), "r.bmp", ".png"),
     case("release figure in a missing folder", but(RELEASE, out="r.json", figure="no/r.svg"), "no/r.svg"),
     case("release out in a missing folder", but(RELEASE, out="no/r.json"), "no/r.json"),
-    case("release out is a folder", but(RELEASE, out="out"), "out", "folder", out=None),
-    case("release out is the working folder", but(RELEASE, out="."), "'.'", "folder"),
     case("release out empty", [*RELEASE.split(), "--out", ""], "out", "''"),
 ]
 
@@ -583,4 +581,6 @@ def test_an_untouched_certificate_is_valid(run: Run, folder: Path) -> None:
         write(folder, {name: inside})
         result = run("verify", name, "--json")
         assert (result.code, result.err) == (0, "")
-        assert result.json == {"valid": True, "problems": [], "warnings": ["unsafe: seeded"]}
+        stated = {"valid": True, "problems": [], "warnings": ["unsafe: seeded"]}
+        assert {key: result.json[key] for key in stated} == stated
+        assert result.json["vouched"]["answer"] == content["answer"]

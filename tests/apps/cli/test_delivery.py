@@ -583,7 +583,6 @@ NEVER = {
     "place/../books.db-shm": "belongs to the ledger",
     "to-ledger": "belongs to the ledger",
     "hard-ledger": "belongs to the ledger",
-    "place": "not a file name but a folder",
     "pipe": "a pipe",
     "loop": "cannot be written",
     "nowhere/x": "there is no folder",
@@ -603,8 +602,8 @@ def test_places_that_are_refused(name: str, run: Run, folder: Path) -> None:
     for place, words in {**NEVER, "there.json": "is there already"}.items():
         if (verb.words[0] == "fit" and "model" in place) or (name in ("fit", "fleet") and place == "m.json"):
             continue  # it does not read that one
-        if name == "fleet" and place in ("place", "hard-model"):
-            continue  # a folder is where everybody's file goes; the models are in another file
+        if name == "fleet" and place == "hard-model":
+            continue  # the models are in another file
         for option in {"out", verb.whole}:
             target = place
             if verb.series and option == "out" and not place.endswith(".csv"):

@@ -202,7 +202,7 @@ def test_a_private_record_is_never_released(seed: int, private: set[int], epsilo
         ({"epsilon": math.inf}, ParameterError, "finite"),
         ({"model": MarkovChain(transition=CHAIN.transition, start="any")}, NotApplicableError, "stationary"),
         ({"column": "nothing"}, DataError, "no column 'nothing'"),
-        ({"out": None}, ParameterError, "--out"),
+        ({"out": None}, ParameterError, "out="),
         ({"after": {"schema": "pufferdp-redaction-certificate/1"}}, ParameterError, "published"),
         ({"after": {"schema": "x"}, "published": "o.csv"}, CertificateError, "not the certificate"),
     ],
@@ -436,7 +436,7 @@ def test_an_hour_as_a_whole(tmp_path: Path) -> None:
     values = series()
     data, out, books = write(tmp_path / "a.csv", values), tmp_path / "b.csv", tmp_path / "books.db"
     pufferdp.Ledger(books, create=True).create("week", model=CHAIN, budget=2.0)
-    more = {"private": ["20-31", 50], "order": "time", "whole": True}
+    more = {"private": ["20-31", 50], "order": "time", "whole": True, "method": "window"}
     result = redact(data, out=out, ledger=books, dataset="week", **more)
     assert result.certificate is not None
     content = result.certificate.to_dict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
@@ -25,6 +25,9 @@ from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.noise import Accuracy
+
+if TYPE_CHECKING:
+    from pufferdp.publish.series import Series
 
 _QUICK_STATES: Final = 8
 """Up to so many states the slope of the tight curve takes milliseconds."""
@@ -198,6 +201,7 @@ def plan(
     epsilon: float,
     length: int | None = None,
     lengths: Sequence[int] | Lengths | None = None,
+    series: Series | None = None,
     adversary: str = "bdp",
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
@@ -217,6 +221,8 @@ def plan(
         epsilon: the promise.
         length: records in one chain; or
         lengths: records in each of several independent chains or families. Models that are not chains know their size.
+        series: the data that will be released, in place of ``length``. Only how many records each chain has, and
+            whether some are missing or lie outside, is taken from it: that is public, and a release says it too.
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         beta: accuracy is shown at probability 1−beta.
         clip: range of the numbers of a sum or mean.
@@ -229,11 +235,18 @@ def plan(
             stretch against never; or ``all:FROM..TO``, what all records of the stretch hold.
         progress: called with a few words before each mechanism.
     """
-    model = as_model(model)
-    counted = count_lengths(model, length, lengths)
+    asked = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    if series is None:
+        model = as_model(model)
+        counted = count_lengths(model, length, lengths)
+    else:
+        if length is not None or lengths is not None:
+            raise ParameterError("give either series= or length=, not both: the records of a series are counted")
+        model, counted, is_part, has_holes = _count_series(series, model, asked)
+        part, holes = part or is_part, holes or has_holes
     problem = Problem(
         model=model,
-        query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
+        query=asked,
         lengths=counted,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -245,6 +258,22 @@ def plan(
         secret=_stretch_secret(secret, model, counted, endless=part or holes),
     )
     return plan_problem(problem, beta=beta, progress=progress)
+
+
+def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model, Lengths, bool, bool]:
+    """The model with the bins of a series, its chains, and whether it is part of more or has holes."""
+    from pufferdp.publish.reading import read_exact  # loads what reads data, which other plans do not need
+    from pufferdp.publish.series import Series
+
+    if not isinstance(series, Series):
+        raise ParameterError(
+            f"series is a {type(series).__name__}; it must be a Series: pufferdp.Series(data, column=…)", value=series
+        )
+    believed = series.model(model)
+    reading = series.reading(believed)
+    reading.check(believed)
+    exact = read_exact(series.data, believed, query, reading.layout, reading.id)
+    return believed, exact.lengths, reading.is_part, exact.holes
 
 
 def _stretch_secret(

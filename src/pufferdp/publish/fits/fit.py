@@ -36,6 +36,7 @@ from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.series import Series
+from pufferdp.publish.tables.table import ReleasedTable
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -70,10 +71,47 @@ class Fit(Paged):
     checked: bool = False
     """Whether checks were made."""
 
+    def to_frame(self, *, checks: bool = False, backend: str | None = None) -> Any:
+        """A row for each move with its probability, as a pandas or polars frame; with ``checks`` a row for each check.
+
+        A class has the least and the largest probability, a clock its slots and a chain of second order the state
+        before, both counted or named as in the model; a series of real numbers has one row with its parameters.
+        """
+        table = _check_rows(self.checks) if checks else _moves(self.model.to_dict(), self.model.labels)
+        return table.to_frame(backend)
+
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp fit --json`` prints: the model, and the checks where they were made."""
         checks = {"checks": [check.to_dict() for check in self.checks]} if self.checked else {}
         return {**model_to_dict(self.model), **checks}
+
+
+def _check_rows(checks: Sequence[Check]) -> ReleasedTable:
+    columns = ("check", "statistic", "degrees_of_freedom", "p_value", "level", "holds")
+    rows = tuple((c.name, c.statistic, c.degrees_of_freedom, c.p_value, c.level, c.holds) for c in checks)
+    return ReleasedTable(columns, rows)
+
+
+def _moves(content: dict[str, Any], names: Sequence[str]) -> ReleasedTable:
+    """The moves of a model, by what its file has."""
+    pairs = [(x, y) for x in range(len(names)) for y in range(len(names))]
+    if "low" in content:
+        low, high = content["low"], content["high"]
+        bounds = tuple((names[x], names[y], low[x][y], high[x][y]) for x, y in pairs)
+        return ReleasedTable(("from", "to", "low", "high"), bounds)
+    if "transitions" in content:
+        slots = enumerate(content["transitions"], 1)
+        timed = tuple((n, names[x], names[y], table[x][y]) for n, table in slots for x, y in pairs)
+        return ReleasedTable(("slot", "from", "to", "probability"), timed)
+    if "transition" not in content:
+        ends = content["coefficient"] if isinstance(content["coefficient"], list) else [content["coefficient"]] * 2
+        return ReleasedTable(("low", "high", "mean", "sd"), ((*ends, content.get("mean"), content.get("sd")),))
+    table = content["transition"]
+    if content["type"] == "markov_memory":
+        before = enumerate(table)
+        longer = tuple((names[w], names[x], names[y], rows[x][y]) for w, rows in before for x, y in pairs)
+        return ReleasedTable(("before", "from", "to", "probability"), longer)
+    return ReleasedTable(("from", "to", "probability"), tuple((names[x], names[y], table[x][y]) for x, y in pairs))
 
 
 def fit(
