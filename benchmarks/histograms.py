@@ -21,7 +21,7 @@ def run(report: Report) -> None:
         gain = balanced.mean_squared_error / independent.mean_squared_error
         report.row(f"{k} bins, sum of squares", gain, "", (k - 1) / k)
         gain = balanced.accuracy(0.05).alpha / independent.accuracy(0.05).alpha
-        report.row(f"{k} bins, largest error, .95 sure", gain, "", 1.0)
+        report.row(f"{k} bins, 95 % error bound", gain, "", 1.0)
     report.title("histograms: time to draw noise that adds up to 0 over that of independent noise")
     sampler = SystemSampler()
     for k, goal in ((2, 1.5), (3, 5.0), (10, 12.0), (51, 60.0)):

@@ -179,7 +179,7 @@ function verdict(plan) {
   return [
     el("p", { className: "verdict" }, el("strong", { text: first })),
     el("p", {}, ...more.map((sentence) => `${sentence} `), plan.best ? `Best mechanism: ${plan.best}.` : "", plan.waiting?.length ? " Slower mechanisms are still being tried …" : ""),
-    el("p", { className: "promise", text: `The promise: ${plan.promise}` }),
+    el("p", { className: "promise", text: plan.promise }),
   ];
 }
 
