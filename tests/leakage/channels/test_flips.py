@@ -255,6 +255,8 @@ def test_two_classes_of_states_leak_more_with_every_record():
     still = MarkovChain(transition=np.eye(2), start=[0.5, 0.5])
     for n in (1, 7, 1000):
         assert flip_loss(still, Flips.of(0.2, 0.2), n, BDP).worst == pytest.approx(n * math.log(4), rel=1e-9)
+    anywhere = MarkovChain(transition=np.eye(2), start="any")
+    assert flip_loss(anywhere, Flips(1.5, -2.0), 300, BDP).worst == pytest.approx(300 * 2.0, rel=1e-9)
     assert flip_loss(still, Flips.of(0.2, 0.2), None, BDP).worst == math.inf
     with pytest.raises(NotApplicableError, match="coin toss"):
         best_flips([still], 1.0, None, BDP, (0.5, 0.5))

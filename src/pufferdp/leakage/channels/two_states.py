@@ -196,10 +196,13 @@ class _Sequences:
 def _of_worst_start(top: Floats, bottom: Floats, bare: Floats) -> Floats:
     """(2, n, 1): the most over all laws of the first record; tables are (n, value, first record)."""
     shifted = [logs - logs.max(axis=(1, 2), keepdims=True) for logs in (top, bottom, bare)]
-    # Too far apart for doubles: a state that is left for good, long ago.
-    lost = np.any([(np.isfinite(logs) & (logs < _LOWEST)).any(axis=(1, 2)) for logs in shifted], axis=0)
+    # A row of weights for each value; where their products are too small for doubles, nothing is claimed.
+    least = [np.where(np.isfinite(logs), logs, np.inf).min(axis=2) for logs in shifted]
+    top_low, bottom_low, bare_low = (np.where(np.isfinite(logs), logs, 0.0).sum(axis=1) for logs in least)
+    lost = np.minimum(top_low, bottom_low) + bare_low < _LOWEST
     up, down, plain = (np.exp(logs)[None] for logs in shifted)
-    both = np.concatenate([worst_law(up, plain), worst_law(down[:, :, ::-1], plain[:, :, ::-1])])
+    with np.errstate(over="ignore"):  # infinite is an upper end
+        both = np.concatenate([worst_law(up, plain), worst_law(down[:, :, ::-1], plain[:, :, ::-1])])
     return np.asarray(np.where(lost, np.inf, both)[..., None])
 
 
@@ -212,8 +215,8 @@ _SURE: Final = 1e-13
 """Numbers of records beyond which no loss is larger by more than this are not looked at; the bound is returned."""
 _MOST: Final = 20_000
 """Longer series count as endless."""
-_LOWEST: Final = -300.0
-"""Logs of weights whose products, two and two, doubles still hold."""
+_LOWEST: Final = -690.0
+"""The log of a product of weights that a double still holds with all its digits."""
 _NEAR: Final = 256
 """Records on a side that are looked at one by one before anything else."""
 _FARTHEST: Final = 50
