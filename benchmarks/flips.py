@@ -21,6 +21,7 @@ from pufferdp.publish.noise import pass_channel as draw
 
 CHAIN = MarkovChain(transition=[[0.8, 0.2], [0.35, 0.65]], states=["rest", "active"])
 NEGATIVE = MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]])
+STICKY = MarkovChain(transition=[[0.9999, 0.0001], [0.0001, 0.9999]])
 THREE = MarkovChain(transition=[[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.1, 0.3, 0.6]])
 
 
@@ -65,7 +66,12 @@ def run(report: Report) -> None:
     report.row("forward–backward, 10^6 steps, two states", took, "s", 0.2)
 
     report.title("designs, endless series, every adversary")
-    for what, chain in (("two states", CHAIN), ("two states, negative correlation", NEGATIVE)):
+    designs = (
+        ("two states", CHAIN),
+        ("two states, negative correlation", NEGATIVE),
+        ("two states that stay with .9999", STICKY),
+    )
+    for what, chain in designs:
         cost = (float(chain.stationary[0]), float(chain.stationary[1]))
         took = seconds(lambda c=chain, w=cost: best_flips([c], 1.0, None, Adversary.BDP, w), 1)
         report.row(what, took, "s", 5.0)

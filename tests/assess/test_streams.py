@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pufferdp import (
     BinaryInterval,
@@ -16,6 +20,7 @@ from pufferdp import (
     stream_budget,
     stream_leakage,
 )
+from tests.strategies import SEEDS, examples, random_law, random_transition
 
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 FLIPPING = MarkovChain(transition=[[0.2, 0.8], [0.7, 0.3]])
@@ -96,6 +101,32 @@ def test_nobody_at_the_ends_could_spend_much_more():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("length", [2, 5])
+def test_the_budget_of_a_chain_that_ends_in_one_state_is_found_at_once(length):
+    """A state that is hardly ever left, one that is never left, two that are left for good: the search took minutes."""
+    moves = [[0.99778, 0, 0.00222, 0], [0, 0.15865, 0.1779, 0.66345], [0, 0, 1, 0], [0.06349, 0.93651, 0, 0]]
+    ending = MarkovChain(transition=moves, start=[0.141, 0.173, 0.203, 0.483])
+    began = time.process_time()
+    constant = stream_budget(ending, 1.0, length=length).constant
+    assert time.process_time() - began < 2
+    leaks, more = (stream_leakage(ending, loss, length=length) for loss in (constant, constant * (1 + 1e-6)))
+    assert leaks.upper <= 1.0 < more.lower
+
+
+@given(SEEDS, st.integers(2, 4), st.integers(1, 4), st.floats(0.01, 8.0), st.sampled_from(["bdp", "pufferfish"]))
+@settings(max_examples=examples(12))
+def test_budgets_of_chains_that_end_in_some_states_keep_the_target(seed, k, length, target, adversary):
+    """Random chains, with zeros, of which some states are never left: between group privacy and the target itself."""
+    generator = np.random.default_rng(seed)
+    moves = random_transition(generator, k)
+    final = generator.random(k) < 0.4
+    moves[final] = np.eye(k)[final]
+    ending = MarkovChain(transition=moves, start=random_law(generator, k))
+    constant = stream_budget(ending, target, length=length, adversary=adversary).constant
+    assert constant >= target / length * (1 - 1e-8)
+    assert stream_leakage(ending, constant, length=length, adversary=adversary).upper <= target
+
+
 def test_budgets_of_more_states_and_of_chains_that_never_forget():
     budget = stream_budget(THREE, 1.0, adversary="pufferfish")
     found = stream_leakage(THREE, budget.losses(30), adversary="pufferfish")

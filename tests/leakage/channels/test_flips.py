@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -168,10 +169,94 @@ def test_any_start_is_the_worst_of_many(seed: int, n: int):
         assert value <= found[pair] + 0.02 + 0.02 * value
 
 
+def stepped_losses(P: np.ndarray, law: np.ndarray, flips: Flips, n: int, everyone: bool) -> list[float]:
+    """The loss of a series by one step of the recursion a record, in logs; nothing is shared with the closed form."""
+
+    def move(table: np.ndarray, weights: np.ndarray, output: float) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.logaddexp.reduce(np.log(table) + weights + np.array([output, 0.0]), axis=1)
+
+    def side(table: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """(n, 2): what 0, 1, … hidden records add, for a 0 and for a 1."""
+        with np.errstate(divide="ignore"):
+            top = bottom = bare = np.log(start)
+        out = []
+        for _ in range(n):
+            high, low, base = (w[0] - w[1] for w in (top, bottom, bare))
+            out.append((high - base, base - low) if np.isfinite(base) else (-np.inf, -np.inf))
+            up, down = move(table, top, flips.high), move(table, bottom, flips.low)
+            top, bottom = (up, down) if np.linalg.det(table) >= 0 else (down, up)
+            bare = move(table, bare, 0.0)
+        return np.array(out)
+
+    sides = []
+    for table, start in ((P.T, law), (P, np.ones(2))):
+        values = side(table, start)
+        for known in table.T if everyone else ():
+            if known.any():
+                values[1:] = np.maximum(values[1:], np.maximum.accumulate(side(table, known))[:-1])
+        sides.append(values)
+    both = (sides[0] + sides[1][::-1]).max(axis=0)
+    return [flips.high + both[0], both[1] - flips.low]
+
+
+@given(
+    st.sampled_from([0.99, 0.999, 0.9999, 0.99999]),
+    st.sampled_from([0.99, 0.99999, 0.5, 0.02, 0.0, 1.0]),
+    st.booleans(),
+    st.floats(1e-4, 0.3),
+    st.floats(1e-4, 0.3),
+    st.sampled_from([BDP, PUFFERFISH]),
+)
+@settings(max_examples=examples(12))
+def test_nearly_deterministic_chains_leak_what_single_steps_add_up_to(stay, other, turned, high, low, who):
+    """Chains that hardly ever move, or hardly ever stay, some with zeros: 300 records one by one, and an endless series
+    that is never below them."""
+    P = np.array([[stay, 1 - stay], [1 - other, other]])
+    P = P[:, ::-1].copy() if turned else P
+    law, flips = np.array([0.4, 0.6]), Flips(high, -low)
+    believed = MarkovChain(transition=P, start=law)
+    ours, endless = (flip_loss(believed, flips, n, who) for n in (300, None))
+    assert [ours.zero, ours.one] == pytest.approx(stepped_losses(P, law, flips, 300, who is BDP), rel=1e-10)
+    assert endless.zero >= ours.zero - 1e-12
+    assert endless.one >= ours.one - 1e-12
+
+
+@pytest.mark.parametrize("stay", [0.99, 0.999])
+@pytest.mark.parametrize("start", ["stationary", "any"])
+def test_an_endless_series_that_mixes_slowly_leaks_what_a_very_long_one_does(stay: float, start: str):
+    """Within 20,000 records such a chain forgets its start up to rounding: ranges of records bound what each does."""
+    believed = MarkovChain(transition=[[stay, 1 - stay], [2 - 2 * stay, 2 * stay - 1]], start=start)
+    for flips in (Flips(1 - stay, 0.0), Flips(1 - stay, stay - 1), Flips(0.02, -0.01)):
+        long, endless = (flip_loss(believed, flips, n, BDP) for n in (20_000, None))
+        assert (endless.zero, endless.one) == pytest.approx((long.zero, long.one), abs=1e-12)
+
+
+def test_a_state_that_is_left_for_good_weighs_something_after_thousands_of_records():
+    """A state that is left with probability ½ a record: 2^-5000 is too small for a double, and still a secret."""
+    leaving = MarkovChain(transition=[[1.0, 0.0], [0.5, 0.5]], start=[0.5, 0.5])
+    short, long = (flip_loss(leaving, Flips(0.01, -0.01), n, PUFFERFISH) for n in (1000, 5000))
+    assert long.zero - short.zero == pytest.approx(4000 * 0.01, rel=1e-6)
+    assert flip_loss(leaving, Flips(0.01, -0.01), None, PUFFERFISH).worst == math.inf
+
+
+@pytest.mark.parametrize("stay", [0.9999, pytest.param(0.99999, marks=pytest.mark.slow)])
+def test_the_cheapest_flips_of_a_chain_that_hardly_moves_take_no_minutes(stay: float):
+    """Stepping record by record took over four minutes of processor time; the closed form takes a second or two."""
+    believed = [MarkovChain(transition=[[stay, 1 - stay], [1 - stay, stay]])]
+    began = time.process_time()
+    found = best_flips(believed, 1.0, None, BDP, (0.5, 0.5))
+    assert time.process_time() - began < 10
+    assert class_loss(believed, Flips.of(*found), None, BDP).worst == pytest.approx(1.0, abs=1e-9)
+    assert class_loss(believed, Flips.of(*found), None, BDP).worst <= 1.0
+
+
 def test_two_classes_of_states_leak_more_with_every_record():
     still = MarkovChain(transition=np.eye(2), start=[0.5, 0.5])
     for n in (1, 7, 1000):
         assert flip_loss(still, Flips.of(0.2, 0.2), n, BDP).worst == pytest.approx(n * math.log(4), rel=1e-9)
+    anywhere = MarkovChain(transition=np.eye(2), start="any")
+    assert flip_loss(anywhere, Flips(1.5, -2.0), 300, BDP).worst == pytest.approx(300 * 2.0, rel=1e-9)
     assert flip_loss(still, Flips.of(0.2, 0.2), None, BDP).worst == math.inf
     with pytest.raises(NotApplicableError, match="coin toss"):
         best_flips([still], 1.0, None, BDP, (0.5, 0.5))

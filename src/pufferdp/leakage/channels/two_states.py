@@ -4,16 +4,18 @@ Each record is flipped on its own, a 0 with probability ρ0 and a 1 with probabi
 the likelihood ratio of an output between X_i = 0 and X_i = 1 is a product: the output of the record, the outputs
 before it and the outputs after it. On either side the ratio moves by a Möbius map with every record that is passed,
 rising where det P > 0 and falling where det P < 0, so the largest and the smallest ratio over all outputs follow from
-the largest and the smallest before: two numbers. A known record at distance a with value v replaces the start of that
-recursion, and what its value says by itself, P^a(0,v)/P^a(1,v), is divided out. Chakrabarti et al. (2020) stop at the
-adversary who knows nothing and claim that it is the worst; it is not (docs/theory/flips.md).
+the largest and the smallest before: two numbers. What m records do is a power of a two-by-two table, in closed form,
+so that chains that hardly ever move, which remember thousands of records, take no longer than others. A known record at
+distance a with value v replaces the start of that recursion, and what its value says by itself, P^a(0,v)/P^a(1,v), is
+divided out. Chakrabarti et al. (2020) stop at the adversary who knows nothing and claim that it is the worst; it is not
+(docs/theory/flips.md).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import Final
@@ -21,20 +23,10 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Matrix
+from pufferdp.basics.arrays import Floats, Ints, Mask, Matrix
 from pufferdp.basics.errors import ModelError
+from pufferdp.leakage.tight.two_states import worst_law
 from pufferdp.models.chain import MarkovChain
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Log-ratios for a 0 over a 1 and for a 1 over a 0."""
-
-    zero: float
-    one: float
-
-    def __or__(self, other: Pair) -> Pair:
-        return Pair(max(self.zero, other.zero), max(self.one, other.one))
 
 
 @dataclass(frozen=True)
@@ -53,11 +45,6 @@ class Rows:
         a, b, c, d = (float(v) for v in table.ravel())
         return cls(a, b, c, d, (log(a), log(b), log(c), log(d)))
 
-    @property
-    def rising(self) -> bool:
-        """Whether a larger ratio goes to a larger one: det ≥ 0."""
-        return self.a * self.d >= self.b * self.c
-
     def __call__(self, ratio: float) -> float:
         """Log of (a·R+b)/(c·R+d) for R = exp(ratio), either end included."""
         a, b, c, d = self.logs
@@ -65,85 +52,6 @@ class Rows:
             return a - c if a > -math.inf or c > -math.inf else math.nan
         top, bottom = log_add(a, ratio, b), log_add(c, ratio, d)
         return top - bottom if top > -math.inf or bottom > -math.inf else math.nan
-
-    def attractor(self, first: float, second: float | None = None) -> float | None:
-        """Where the ratio tends when it is multiplied by exp(first) before each step, or by first and second in turn.
-
-        Log of the fixed point that attracts positive ratios; None where every ratio stays as it is.
-        """
-        a, b, c, d = self.a * math.exp(first), self.b, self.c * math.exp(first), self.d
-        if second is not None:
-            # One step after exp(second), the next after exp(first): the product of both tables.
-            e, f, g, h = self.a * math.exp(second), self.b, self.c * math.exp(second), self.d
-            a, b, c, d = a * e + b * g, a * f + b * h, c * e + d * g, c * f + d * h
-        spread = a - d
-        root = math.hypot(spread, 2 * math.sqrt(b) * math.sqrt(c))
-        if spread >= 0:
-            top, bottom = spread + root, 2 * c
-        else:
-            top, bottom = 2 * b, root - spread
-        if top == 0 and bottom == 0:
-            return None
-        return log(top) - log(bottom)
-
-
-class Ratios:
-    """The ratio of the weights of 0 and 1 from a start: largest and smallest over all outputs of the hidden records.
-
-    What the start says by itself, without any output, is divided out.
-    """
-
-    def __init__(self, rows: Rows, start: tuple[float, ...], high: float, low: float) -> None:
-        self._rows, self._high, self._low = rows, high, low
-        self.top = self.bottom = self.base = log(float(start[0])) - log(float(start[1]))
-        rising = rows.rising
-        self._limits = (
-            rows.attractor(high) if rising else rows.attractor(low, high),
-            rows.attractor(low) if rising else rows.attractor(high, low),
-            rows.attractor(0.0) if rising else rows.attractor(0.0, 0.0),
-        )
-
-    @property
-    def value(self) -> Pair:
-        """The most that outputs add for a 0 over a 1, and for a 1 over a 0."""
-        if not math.isfinite(self.base):
-            return Pair(-math.inf, -math.inf)  # given the start, the record has one possible value
-        return Pair(self.top - self.base, self.base - self.bottom)
-
-    @property
-    def beyond(self) -> Pair:
-        """A bound on this value and all that follow.
-
-        Each of the three ratios moves by one and the same map, rising where det ≥ 0: it then moves one way for ever,
-        from where it is to its attractor. Where det < 0 this holds for every other step.
-        """
-        top, bottom, low, high = self.spans
-        if low == high and not math.isfinite(low):
-            return Pair(-math.inf, -math.inf)  # it stays impossible to have two values
-        if not (math.isfinite(low) and math.isfinite(high)):
-            return Pair(math.inf, math.inf)  # the second value is about to become possible, or impossible
-        return Pair(top - low, high - bottom)
-
-    @property
-    def spans(self) -> tuple[float, float, float, float]:
-        """From here on: the largest top, the smallest bottom, the smallest and the largest base."""
-        now, then = (self.top, self.bottom, self.base), self._next()
-        tops, bottoms, bases = (
-            [v for v in values if v is not None] for values in zip(now, then, self._limits, strict=True)
-        )
-        return max(tops), min(bottoms), min(bases), max(bases)
-
-    def _next(self) -> tuple[float, float, float]:
-        rows = self._rows
-        up, down = rows(self.top + self._high), rows(self.bottom + self._low)
-        if not rows.rising:
-            # A falling map turns the smallest into the largest.
-            up, down = down, up
-        return up, down, rows(self.base)
-
-    def step(self) -> None:
-        """One more hidden record."""
-        self.top, self.bottom, self.base = self._next()
 
 
 def log(x: float) -> float:
@@ -161,85 +69,160 @@ def log_add(a: float, ratio: float, b: float) -> float:
     return a if b == -math.inf or a == math.inf else a + math.log1p(math.exp(b - a))
 
 
-class WorstStart:
-    """Like :class:`pufferdp.leakage.moebius.Ratios`, for the worst start."""
+class _Power:
+    """Powers of a two-by-two table A of weights with det A ≥ 0, for any number of records at once, up to a factor.
 
-    def __init__(self, transition: Matrix, high: float, low: float) -> None:
-        self._P, rows = np.asarray(transition), Rows.of(transition.T)
-        self._ends = [Ratios(rows, tuple(self._P[u]), high, low) for u in (0, 1)]
-        # exp(high), exp(low) as weights of a 0 against a 1; how both are scaled does not matter.
-        self._up, self._down = _weights(high), _weights(low)
-        self._rising = rows.rising
-        self._zero, self._one, self._bare, self._passed = np.eye(2), np.eye(2), np.eye(2), 0
+    With eigenvalues λ1 ≥ λ2 ≥ 0 and x = λ2/λ1, (A/λ1)^j = (A−λ2·I)·(1−x^j)/(λ1−λ2) + x^j·I: sums of nonnegative terms,
+    so nothing cancels, however close the eigenvalues are.
+    """
 
-    @property
-    def value(self) -> Pair:
-        """The most that outputs add for a 0 over a 1, and for a 1 over a 0."""
-        return Pair(
-            _largest(self._zero[:, 0], self._zero[:, 1], self._bare[:, 0], self._bare[:, 1]),
-            _largest(self._one[:, 1], self._one[:, 0], self._bare[:, 1], self._bare[:, 0]),
-        )
+    def __init__(self, table: Matrix, gap: float, det: float) -> None:
+        """``gap``: the difference of the diagonal, ``det``: the determinant; both are had with more digits outside."""
+        (_, b), (c, _) = table
+        root = math.hypot(gap, 2 * math.sqrt(b) * math.sqrt(c))
+        larger = (float(np.trace(table)) + root) / 2
+        # The two diagonal entries of A−λ2·I multiply to b·c: the smaller one would cancel.
+        big = (abs(gap) + root) / 2
+        small = b * c / big if big > 0 else 0.0
+        self._rest = np.array([[big, b], [c, small]] if gap >= 0 else [[small, b], [c, big]])
+        share = max(det, 0.0) / larger**2
+        self._root, self._larger = root, larger
+        self._log_share = math.log1p(-root / larger) if share > 0.5 else log(share)
 
-    @property
-    def beyond(self) -> Pair:
-        """The ratio from any start lies between those from the two certain ones; so does what the start says."""
-        if self._passed == 0:
-            return Pair(math.inf, math.inf)  # the ends are those after the first record
-        now = self.value
-        spans = [end.spans for end in self._ends]
-        top, bottom = max(s[0] for s in spans), min(s[1] for s in spans)
-        low, high = min(s[2] for s in spans), max(s[3] for s in spans)
-        return now | Pair(top - low, high - bottom)
+    def __call__(self, times: Floats, starts: Floats) -> Floats:
+        """(n, 2, starts): logs of weights after these numbers of tables, infinite for the limit; from (n, 2, starts).
 
-    def step(self) -> None:
-        """One more hidden record, put before the others: what it does to the last ratio alternates if det P < 0."""
-        up, down = self._up, self._down
-        if not self._rising and self._passed % 2 == 0:
-            up, down = down, up
-        self._zero = _scaled(up[:, None] * (self._P @ self._zero))
-        self._one = _scaled(down[:, None] * (self._P @ self._one))
-        self._bare = self._P @ self._bare
-        if self._passed:
-            for end in self._ends:
-                end.step()
-        self._passed += 1
+        In logs throughout where a state is left for good: what it weighs becomes too small for a double.
+        """
+        endless = np.isinf(times)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self._root == 0:  # both eigenvalues alike: I + (j/λ)·(A−λ·I)
+                changes = bool(self._rest.any())
+                fades = np.where(endless & changes, -np.inf, 0.0)
+                grows = np.where(endless, float(changes), times / self._larger)
+            else:
+                fades = np.where(times == 0, 0.0, times * self._log_share)
+                grows = -np.expm1(fades) / self._root
+            rest = grows[:, None, None] * (self._rest @ starts)
+            if self._rest.all():
+                return np.log(rest + np.exp(fades)[:, None, None] * starts)
+            return np.asarray(np.logaddexp(np.log(rest), np.log(starts) + fades[:, None, None]))
+
+
+class _Passed:
+    """What outputs of hidden records do to the weights of 0 and 1, each output as ``first`` or ``second`` has it.
+
+    Where det T ≥ 0 a larger ratio goes to a larger one, and every record has the same extreme output, ``first``. Where
+    det T < 0 the map turns the smallest into the largest: outputs alternate, and the record next to the target has
+    ``second``.
+    """
+
+    def __init__(self, table: Matrix, first: float, second: float) -> None:
+        det = float(table[0, 0] * table[1, 1] - table[0, 1] * table[1, 0])
+        self._odd: Matrix | None = None
+        if det >= 0:
+            weights = _weights(first)
+            # The weights are 1 and exp(−|first|): their difference is taken before it is rounded.
+            less = math.expm1(-abs(first))
+            gap = float(table[0, 0] - table[1, 1]) + float(-table[1, 1] * less if first >= 0 else table[0, 0] * less)
+            self._power = _Power(table * weights, gap, det * float(weights.prod()))
+        else:
+            self._odd = table * _weights(second)
+            turn = self._odd @ (table * _weights(first))
+            squared = det * det * math.exp(-abs(first) - abs(second))
+            self._power = _Power(turn, float(turn[0, 0] - turn[1, 1]), squared)
+
+    def __call__(self, records: Floats, starts: Matrix, then: Floats | None = None) -> Floats:
+        """(n, 2, starts): logs of the weights, up to a number that both values share.
+
+        Where ``records`` is infinite, the limit over all that differ from ``then`` by an even number.
+        """
+        each = np.broadcast_to(starts, (len(records), *starts.shape))
+        if self._odd is None:
+            return self._power(records, each)
+        odd = np.mod(records if then is None else then, 2) == 1
+        return self._power(np.floor(records / 2), np.where(odd[:, None, None], self._odd @ starts, starts))
+
+
+class _Sequences:
+    """The log-ratios of the weights of 0 and 1 from some starts, by the number of hidden records.
+
+    The largest and the smallest over all outputs, less what the start says by itself. Each of the three moves by one
+    and the same map, rising (where det T < 0: at every other record), so it moves one way for ever: from where it is to
+    the limit of the powers. What lies between two numbers of records is bounded by the ends.
+    """
+
+    def __init__(self, table: Matrix, starts: Matrix, flips: Flips, worst_start: bool = False) -> None:
+        self._starts, self._worst_start = starts, worst_start
+        outputs = (flips.high, flips.low), (flips.low, flips.high), (0.0, 0.0)
+        self._passed = [_Passed(table, first, second) for first, second in outputs]
+        self.stride = 1 if table[0, 0] * table[1, 1] >= table[0, 1] * table[1, 0] else 2
+        # An output that says nothing adds nothing. Ends of a range would bound it by how far the chain moves.
+        silent = np.array([flips.high, flips.low]) == 0
+        self._silent = (silent if self.stride == 1 else silent & silent.all())[:, None, None]
+
+    def values(self, records: Floats) -> Floats:
+        """(2, n, starts): what outputs add for a 0 over a 1, and for a 1 over a 0; −∞ where one value is possible."""
+        return self._added(*(passed(records, self._starts) for passed in self._passed))
+
+    def between(self, first: Floats, last: Floats) -> Floats:
+        """(2, n): a bound on ``first``, ``first`` + stride, …, ``last``, which may be infinite."""
+        ends = [(passed(first, self._starts), passed(last, self._starts, first)) for passed in self._passed]
+        tops, bottoms, bares = ends
+        most = np.max([self._added(tops[i], bottoms[i], bares[j]) for i in (0, 1) for j in (0, 1)], axis=0)
+        # The second value is about to become possible, or impossible: nothing bounds what outputs say about it.
+        start, end = (self._possible(bare) for bare in bares)
+        most = np.where(start == end, most, np.inf)
+        return np.asarray(most.max(axis=2, initial=-np.inf))
+
+    def _possible(self, bare: Floats) -> Mask:
+        """(n, starts): whether both values are; with the worst start as one."""
+        weighs: Mask = np.isfinite(bare)
+        if self._worst_start:
+            weighs = np.asarray(weighs.any(axis=2, keepdims=True))
+        return np.asarray(weighs.all(axis=1))
+
+    def _added(self, top: Floats, bottom: Floats, bare: Floats) -> Floats:
+        with np.errstate(invalid="ignore"):
+            if self._worst_start:
+                added = _of_worst_start(top, bottom, bare)
+            else:
+                base = bare[:, 0] - bare[:, 1]
+                added = np.stack([top[:, 0] - top[:, 1] - base, base - (bottom[:, 0] - bottom[:, 1])])
+        added = np.where(self._possible(bare), np.where(self._silent, 0.0, added), -np.inf)
+        return np.asarray(np.where(np.isnan(added), np.inf, added))
+
+
+def _of_worst_start(top: Floats, bottom: Floats, bare: Floats) -> Floats:
+    """(2, n, 1): the most over all laws of the first record; tables are (n, value, first record)."""
+    shifted = [logs - logs.max(axis=(1, 2), keepdims=True) for logs in (top, bottom, bare)]
+    # A row of weights for each value; where their products are too small for doubles, nothing is claimed.
+    least = [np.where(np.isfinite(logs), logs, np.inf).min(axis=2) for logs in shifted]
+    top_low, bottom_low, bare_low = (np.where(np.isfinite(logs), logs, 0.0).sum(axis=1) for logs in least)
+    lost = np.minimum(top_low, bottom_low) + bare_low < _LOWEST
+    up, down, plain = (np.exp(logs)[None] for logs in shifted)
+    with np.errstate(over="ignore"):  # infinite is an upper end
+        both = np.concatenate([worst_law(up, plain), worst_law(down[:, :, ::-1], plain[:, :, ::-1])])
+    return np.asarray(np.where(lost, np.inf, both)[..., None])
 
 
 def _weights(ratio: float) -> Matrix:
+    """exp(ratio) as weights of a 0 against a 1; how both are scaled does not matter."""
     return np.array([1.0, math.exp(-ratio)]) if ratio >= 0 else np.array([math.exp(ratio), 1.0])
 
 
-def _scaled(table: Matrix) -> Matrix:
-    return np.asarray(table / table.max())
-
-
-def _largest(g: Matrix, h: Matrix, p: Matrix, q: Matrix) -> float:
-    """Log of the largest (m·g)(m·q)/((m·h)(m·p)) over laws m of the first record that leave both values possible."""
-    # Quadratics in t, from the constant up.
-    n = np.array([g[1] * q[1], g[0] * q[1] + g[1] * q[0], g[0] * q[0]])
-    d = np.array([h[1] * p[1], h[0] * p[1] + h[1] * p[0], h[0] * p[0]])
-    if not (n.any() and d.any()):
-        return math.inf  # too small for doubles, and too far apart to matter
-    slope = [n[2] * d[1] - n[1] * d[2], 2 * (n[2] * d[0] - n[0] * d[2]), n[1] * d[0] - n[0] * d[1]]
-    values = []
-    for t in np.roots(slope):
-        if abs(t.imag) <= 1e-9 * abs(t) and t.real > 0:
-            powers = t.real ** np.arange(3)
-            values.append(float(n @ powers) / float(d @ powers))
-    # Both ends are limits of starts: the lowest, and the highest, power that is there decides.
-    for order in (slice(None), slice(None, None, -1)):
-        lead = int(np.flatnonzero((n[order] > 0) | (d[order] > 0))[0])
-        top, bottom = float(n[order][lead]), float(d[order][lead])
-        values.append(top / bottom if bottom > 0 else math.inf)
-    return math.log(max(values))
-
-
 _SURE: Final = 1e-13
-"""Distances beyond which no loss is larger by more than this are not looked at; their bound is what is returned."""
+"""Numbers of records beyond which no loss is larger by more than this are not looked at; the bound is returned."""
 _MOST: Final = 20_000
-"""Distances looked at before the bound on all others is taken as it is; longer series count as endless."""
-_PATIENT: Final = 64
-"""Supports of two states settle in a few steps; a bound that is infinite after so many stays infinite."""
+"""Longer series count as endless."""
+_LOWEST: Final = -690.0
+"""The log of a product of weights that a double still holds with all its digits."""
+_NEAR: Final = 256
+"""Records on a side that are looked at one by one before anything else."""
+_FARTHEST: Final = 50
+"""Beyond 2 to this many records a side is bounded by its limit."""
+_SEGMENTS: Final = 20_000
+"""Ranges of records that a round may halve; the bound on those that are left is proved all the same."""
 
 
 @dataclass(frozen=True)
@@ -289,13 +272,12 @@ def flip_loss(chain: MarkovChain, flips: Flips, length: int | None, adversary: A
     after = _after(chain, flips, everyone, None if length is None else length - 1)
     # Where only one record has two possible values, it is the first of a full start, and nothing is before it.
     before = (
-        _TwoStateSide([0.0], [0.0], (0.0, 0.0))
+        _TwoStateSide(np.zeros((2, 1)), np.zeros(2))
         if positions.once
         else _before(chain, flips, positions, everyone, length)
     )
-    records = range(positions.first, (positions.first if positions.once else length) + 1) if length else None
-    zero = _combine(before.zero, before.far[0], after.zero, after.far[0], records, length)
-    one = _combine(before.one, before.far[1], after.one, after.far[1], records, length)
+    records = np.arange(positions.first, (positions.first if positions.once else length) + 1) if length else None
+    zero, one = (float(added) for added in _combine(before, after, records, length))
     return FlipLoss(channel.zero + zero, channel.one + one)
 
 
@@ -326,17 +308,25 @@ class _Positions:
         return cls(None, once, ())
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _TwoStateSide:
-    """What a side adds: item m is for m records on it; ``far`` bounds all larger m."""
+    """What a side adds for a 0 over a 1, and for a 1 over a 0: item m is for m records on it."""
 
-    zero: list[float] = field(default_factory=list)
-    one: list[float] = field(default_factory=list)
-    far: tuple[float, float] = (-math.inf, -math.inf)
+    by_length: Floats
+    """(2, N)."""
+    far: Floats
+    """(2,): bounds all that are longer."""
 
-    def add(self, zero: float, one: float) -> None:
-        self.zero.append(zero)
-        self.one.append(one)
+    @property
+    def most(self) -> Floats:
+        """(2,): for any number of records."""
+        return np.asarray(np.maximum(self.by_length.max(axis=1), self.far))
+
+    def items(self, records: Ints) -> Floats:
+        """(2, n)."""
+        last = self.by_length.shape[1] - 1
+        beyond = np.maximum(self.far, self.by_length[:, -1])[:, None]
+        return np.where(records <= last, self.by_length[:, np.minimum(records, last)], beyond)
 
 
 def class_loss(chains: Sequence[MarkovChain], flips: Flips, length: int | None, adversary: Adversary) -> FlipLoss:
@@ -346,83 +336,101 @@ def class_loss(chains: Sequence[MarkovChain], flips: Flips, length: int | None, 
 
 def _after(chain: MarkovChain, flips: Flips, everyone: bool, records: int | None) -> _TwoStateSide:
     """The records after the target: none known, or the nearest known one at any distance with any value."""
-    rows = Rows.of(chain.transition)
-    nothing = Ratios(rows, (1.0, 1.0), flips.high, flips.low)
+    table = np.asarray(chain.transition)
+    nothing = _Sequences(table, np.ones((2, 1)), flips)
     # A value that no state leads to is never seen there.
-    columns = [column for column in chain.transition.T if column.any()] if everyone else []
-    return _run(nothing, [Ratios(rows, tuple(column), flips.high, flips.low) for column in columns], (), records)
+    known = _Sequences(table, table[:, table.any(axis=0)], flips) if everyone else None
+    return _side(nothing, known, (), records)
 
 
 def _before(
     chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None
 ) -> _TwoStateSide:
     """The records before the target, read from the left: a start, or the nearest known record, is a row of weights."""
-    table, start = chain.transition, chain.given_start
-    rows = Rows.of(table.T)
-    known = [Ratios(rows, tuple(table[u]), flips.high, flips.low) for u in (0, 1)] if everyone else []
-    nothing: Ratios | WorstStart
+    turned, start = np.asarray(chain.transition).T, chain.given_start
+    known = _Sequences(turned, turned, flips) if everyone else None
     if chain.any_start:
-        nothing = WorstStart(table, flips.high, flips.low)
+        nothing = _Sequences(turned, np.eye(2), flips, worst_start=True)
     else:
-        nothing = Ratios(rows, tuple(chain.stationary if start is None else start), flips.high, flips.low)
-    return _run(nothing, known, positions.alone, None if length is None else length - 1)
+        law = np.asarray(chain.stationary if start is None else start)
+        nothing = _Sequences(turned, law[:, None], flips)
+    return _side(nothing, known, positions.alone, None if length is None else length - 1)
 
 
-def _run(
-    nothing: Ratios | WorstStart, known: list[Ratios], alone: tuple[int, ...], records: int | None
-) -> _TwoStateSide:
-    """One record at a time, until all are passed or until the bound on all that are further is as good as reached.
+def _side(nothing: _Sequences, known: _Sequences | None, alone: tuple[int, ...], records: int | None) -> _TwoStateSide:
+    """What up to so many records add, or any number of them.
+
+    Near ones are looked at one by one. If the bound on all that are further is not as good as reached, all others are,
+    or, where there is no end, ranges of them that are halved until it is.
 
     ``alone``: the first records on this side have one possible value, and only that one can be known.
     """
-    side, met, early = _TwoStateSide(), Pair(-math.inf, -math.inf), len(alone)
-    history: list[list[Pair]] = [[] for _ in known]
-    best = Pair(-math.inf, -math.inf)
-    for m in range((_MOST if records is None else records) + 1):
-        value = nothing.value
-        # A known record at distance a leaves a−1 hidden ones; item n of a history is for n hidden records.
-        for seen, ratios in zip(history, known, strict=True):
-            if m >= 1:
-                seen.append(ratios.value)
-        if m > early:
-            for seen in history:
-                met = met | seen[m - early - 1]
-        value = value | met
-        for position, state in enumerate(alone[:m], start=1):
-            if known:
-                value = value | history[state][m - position]
-        side.add(value.zero, value.one)
-        best = best | value
-        far = nothing.beyond
-        for ratios in known:
-            far = far | ratios.beyond
-        far = far | met
-        if records is None and (m > _PATIENT and math.inf in (far.zero, far.one)):
-            break
-        if far.zero <= best.zero + _SURE and far.one <= best.one + _SURE:
-            break
-        nothing.step()
-        if m >= 1:
-            for ratios in known:
-                ratios.step()
-    else:
-        if records is not None:
-            return side
-    side.far = (max(far.zero, met.zero), max(far.one, met.one))
-    return side
+    sequences = [nothing] if known is None else [nothing, known]
+    near = _NEAR if records is None else min(records, _NEAR)
+    by_length = _by_length(nothing, known, alone, near)
+    if records == near:
+        return _TwoStateSide(by_length, np.full(2, -np.inf))
+    best = by_length.max(axis=1)
+    far = np.max([_beyond(each, near) for each in sequences], axis=0)
+    if (far <= best + _SURE).all():
+        return _TwoStateSide(by_length, np.maximum(far, best))
+    if records is not None:
+        return _TwoStateSide(_by_length(nothing, known, alone, records), np.full(2, -np.inf))
+    if np.isfinite(far).all():
+        far = np.max([_supremum(each, near, best) for each in sequences], axis=0)
+    return _TwoStateSide(by_length, np.maximum(far, best))
 
 
-def _combine(
-    left: list[float], left_far: float, right: list[float], right_far: float, records: range | None, length: int | None
-) -> float:
-    """The worst record: before it and after it are as many records as the series has."""
+def _by_length(nothing: _Sequences, known: _Sequences | None, alone: tuple[int, ...], records: int) -> Floats:
+    """(2, records + 1)."""
+    numbers = np.arange(records + 1, dtype=float)
+    values = nothing.values(numbers)[..., 0]
+    if known is None:
+        return values
+    # A known record at distance a leaves a−1 hidden ones: item n of these is for n hidden records.
+    seen = known.values(numbers)
+    early = len(alone)
+    met = np.maximum.accumulate(seen.max(axis=2, initial=-np.inf), axis=1)
+    values[:, early + 1 :] = np.maximum(values[:, early + 1 :], met[:, : max(records - early, 0)])
+    for position, state in enumerate(alone, start=1):
+        if position <= records:
+            values[:, position:] = np.maximum(values[:, position:], seen[:, : records + 1 - position, state])
+    return values
+
+
+def _beyond(sequences: _Sequences, records: int) -> Floats:
+    """(2,): a bound on so many records and more."""
+    first = records + np.arange(sequences.stride, dtype=float)
+    return np.asarray(sequences.between(first, np.full(len(first), np.inf)).max(axis=1))
+
+
+def _supremum(sequences: _Sequences, records: int, best: Floats) -> Floats:
+    """(2,): a bound on so many records and more, above what is attained there, or ``best``, by next to nothing."""
+    stride = sequences.stride
+    ends = np.concatenate([records * 2.0 ** np.arange(_FARTHEST - int(math.log2(records))), [np.inf]])
+    first, last = (np.concatenate([part + shift for shift in range(stride)]) for part in (ends[:-1], ends[1:]))
+    attained, done = best, np.full(2, -np.inf)
+    while len(first):
+        attained = np.maximum(attained, sequences.values(first).max(axis=(1, 2), initial=-np.inf))
+        bounds = sequences.between(first, last)
+        going = (bounds > (attained + _SURE)[:, None]).any(axis=0) & (last > first) & np.isfinite(last)
+        if going.sum() > _SEGMENTS:
+            going[:] = False
+        done = np.maximum(done, bounds[:, ~going].max(axis=1, initial=-np.inf))
+        first, last = first[going], last[going]
+        middle = first + stride * np.floor((last - first) / (2 * stride))
+        # Both halves begin and end at numbers that were, or will be, looked at: the ends of a range bound it.
+        first, last = np.concatenate([first, middle + stride]), np.concatenate([middle, last])
+        inside = first <= last
+        first, last = first[inside], last[inside]
+    return done
+
+
+def _combine(before: _TwoStateSide, after: _TwoStateSide, records: Ints | None, length: int | None) -> Floats:
+    """(2,): the worst record; before it and after it are as many records as the series has."""
     if records is None or length is None:
-        return max(*left, left_far) + max(*right, right_far)
-
-    def item(side: list[float], far: float, m: int) -> float:
-        return side[m] if m < len(side) else max(far, side[-1])
-
-    return max(item(left, left_far, i - 1) + item(right, right_far, length - i) for i in records)
+        return before.most + after.most
+    return np.asarray((before.items(records - 1) + after.items(length - records)).max(axis=1))
 
 
 def _log(x: float) -> float:
