@@ -49,9 +49,10 @@ def _block(block: Block) -> str:
 
 
 def bars(page: Page, width: int = 60) -> str:
-    """The first figure of a page as bars on a logarithmic scale; striped where there is no guarantee."""
+    """The first figure of a page as bars on a logarithmic scale, striped without a guarantee; nothing without one."""
     figures = (block for section in page.sections for block in section.blocks if isinstance(block, Figure))
-    return _bars(next(figures).make(), width)
+    first = next(figures, None)
+    return "" if first is None else _bars(first.make(), width)
 
 
 def _bars(chart: object, width: int = 60) -> str:

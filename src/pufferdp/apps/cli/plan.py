@@ -189,7 +189,8 @@ def plan(
 
         def text() -> str:
             page = plan_page(result, refused=() if more is None else more["refused"])
-            return f"{methods(terminal(page, verbose))}\n\n{result.chart()}{words}"
+            chart = result.chart()
+            return "\n\n".join([methods(terminal(page, verbose)), *([chart] if chart else [])]) + words
 
         _deliver(outputs, result, text, as_json, progress, more)
 
