@@ -6,6 +6,7 @@ Screenshots go to the folder PUFFERDP_SCREENSHOTS.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

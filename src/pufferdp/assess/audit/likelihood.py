@@ -102,8 +102,9 @@ class RecordLaws:
     def log_ratio(self, situation: Situation, first: float, second: float, outputs: Outputs) -> Floats:
         """The target's posterior odds over its prior odds, by one pass from either side."""
         logs = self._log_weights(situation, self.codes(outputs), 0, len(self.tables))
-        logs = logs - self._log_weights(situation, np.zeros((1, len(self.tables)), dtype=np.int64), 0, 0)
-        with np.errstate(invalid="ignore"):
+        prior = self._log_weights(situation, np.zeros((1, len(self.tables)), dtype=np.int64), 0, 0)
+        with np.errstate(invalid="ignore"):  # a value that is impossible beforehand is no number here, and never asked
+            logs = logs - prior
             ratio = logs[:, int(first)] - logs[:, int(second)]
         return np.asarray(np.nan_to_num(ratio, nan=0.0, posinf=1e300, neginf=-1e300))
 

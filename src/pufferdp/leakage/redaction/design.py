@@ -124,7 +124,9 @@ class RedactionProblem:
         Given all records of a secret its two sides are independent. So their largest log-ratios add, over all pairs of
         ways in which the secret can have gone: those are what its first and its last record can be together.
         """
-        worst = left + self.seen_from_first(secret, right)
+        right = self.seen_from_first(secret, right)
+        with np.errstate(invalid="ignore"):  # what one side never compares is not compared, whatever the other tells
+            worst = np.where(np.isneginf(left) | np.isneginf(right), -np.inf, left + right)
         return np.asarray(worst.max(axis=(-1, -2)))
 
     def seen_from_first(self, secret: Span, right: Matrix) -> Matrix:
@@ -234,6 +236,8 @@ def leakages(hiding: RedactionProblem, secret: Span, first: int, marks: Matrix) 
     if hiding.chain.size == 1:
         return np.zeros(marks.shape[:-2])
     before, after = left.worst(marks[..., :start, :][..., ::-1, :]), right.worst(marks[..., end + 1 :, :])
+    # Two values that no value of a known record goes with are never compared.
+    before, after = np.where(left.comparable, before, -np.inf), np.where(right.comparable, after, -np.inf)
     return hiding.both_sides(secret, before, after)
 
 

@@ -44,6 +44,14 @@ class RedactionSide:
         """P(value at this distance | X_p)."""
         return np.asarray(np.linalg.matrix_power(self.kernel, distance), dtype=float)
 
+    @property
+    def comparable(self) -> Mask:
+        """Which pairs (x, x') of the private record some value of the known record goes with; all where none is."""
+        if self.known is None or self.known == ANY or self.records == 0:
+            return np.ones((self.size, self.size), dtype=bool)
+        possible = self.power(self.known) > 0
+        return np.asarray(possible @ possible.T, dtype=bool)
+
     def influences(self, distances: int) -> Matrix:
         """The ratio log P(X_t = v | x)/P(X_t = v | x') at each distance from 1: axes distance, x, x' and v."""
         law, out = self.kernel, []
