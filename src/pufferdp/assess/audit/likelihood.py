@@ -156,9 +156,9 @@ class RecordLaws:
         while True:
             rows = np.tile(codes, (1 + len(changes), 1))
             rows[np.arange(1, len(rows)), [t for t, _ in changes]] = [code for _, code in changes]
-            logs = self._log_weights(situation, rows, low, high) - prior
             # An output that neither value allows says nothing; one that only the first allows says all.
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore"):  # values that are impossible beforehand are no numbers, and not asked
+                logs = self._log_weights(situation, rows, low, high) - prior
                 ratios = np.where(logs[:, a] > -np.inf, logs[:, a] - logs[:, b], -np.inf)
             at = int(np.argmax(ratios))
             if not ratios[at] > best + _ROUNDING:
