@@ -154,7 +154,7 @@ def test_nothing_is_drawn_written_or_charged_when_it_is_too_much(way: str, path:
         ways(path, sampler=Never(1), epsilon=2.5)[way]()
     assert standing(path) == spent
     assert sorted(p.name for p in path.parent.iterdir()) == before
-    found = re.search(r"a probability of (\S+) would fit, as with --epsilon (\S+)$", str(caught.value))
+    found = re.search(r"a probability of (\S+) would fit, as with epsilon=(\S+)$", str(caught.value))
     assert found, caught.value
     done = ways(path, epsilon=float(found[2]))[way]()
     assert float(found[1]) == pytest.approx(1 / (1 + math.exp(caught.value.left)), abs=1e-4)
