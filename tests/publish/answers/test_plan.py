@@ -68,8 +68,11 @@ def test_per_record_dp_applies_only_where_it_is_enough():
 
 def test_prints_as_a_table_and_as_a_chart():
     made = plan(CHAIN, "histogram", epsilon=1, length=100)
-    table, chart = str(made), made.chart()
-    assert max(len(line) for line in f"{table}\n{chart}".splitlines()) <= 100
+    short, table, chart = str(made), made.text(verbose=True), made.chart()
+    assert max(len(line) for line in f"{short}\n{table}\n{chart}".splitlines()) <= 100
+    for name in ("quilt-exact", "group"):
+        assert name in short
+    assert "per-record-dp" not in short
     for name in ("quilt-exact", "group", "per-record-dp"):
         assert name in table
         assert name in chart
