@@ -44,8 +44,8 @@ def run(report: Report) -> None:
 
 def _learned(report: Report) -> None:
     """Held-out heart rates of the paper, flipped for somebody who knows any records; Viterbi beside it."""
-    from pufferdp.papers.base import Setting
-    from pufferdp.papers.flips.attacks import figure_4
+    from pufferdp.apps.papers.base import Setting
+    from pufferdp.apps.papers.flips.attacks import figure_4
 
     folder = os.environ.get("PUFFERDP_DATA")
     if folder is None:

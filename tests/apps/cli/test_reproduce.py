@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pufferdp.papers import EXPERIMENTS, experiment, to_dict
-from pufferdp.papers.base import Setting
+from pufferdp.apps.papers import EXPERIMENTS, experiment, to_dict
+from pufferdp.apps.papers.base import Setting
 from tests.apps.cli.conftest import Run, listing
 from tests.apps.cli.test_bad_input import check_sentence
 

@@ -24,9 +24,9 @@ def reproduce(
     """Compute a paper's table or figure again, with our numbers beside the paper's."""
     from pathlib import Path
 
-    from pufferdp.papers import EXPERIMENTS, experiment, listing, to_dict
-    from pufferdp.papers.base import Setting
-    from pufferdp.papers.page import experiment_panels
+    from pufferdp.apps.papers import EXPERIMENTS, experiment, listing, to_dict
+    from pufferdp.apps.papers.base import Setting
+    from pufferdp.apps.papers.page import experiment_panels
 
     if name is None or list_all:
         if name is not None or figure is not None:
