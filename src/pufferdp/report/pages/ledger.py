@@ -92,9 +92,8 @@ def _stretches(dataset: DataSet) -> tuple[Block, ...]:
             f"{up_to(asked['left'], down=True)} is left, in DP loss {up_to(asked['left_dp'], down=True)}."
         )
     if calendar.order is not None or calendar.by is not None:
-        words.append(
-            f"A record is known by {_known_by(dataset.to_dict())}, and must have the same there in every file that is charged."
-        )
+        known = _known_by({"order": calendar.order, "by": calendar.by})
+        words.append(f"A record is known by {known}, and must have the same there in every file that is charged.")
     return (*blocks, Words(tuple(words)))
 
 
