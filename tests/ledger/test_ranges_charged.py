@@ -17,6 +17,7 @@ from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.ledger.history import export_ledger, history, import_ledger, read_export
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.release import release
 from pufferdp.publish.verify import verify
 from pufferdp.report.pages.ledger import budget_calendar
@@ -154,6 +155,41 @@ def test_records_are_known_by_the_same_columns_in_every_charge(ledger: Ledger) -
     with pytest.raises(RefusedError, match="by is 'wearer'"):
         ledger.charge("week", charge(0.1, wearer))
     assert ledger.dataset("week").releases == 1
+
+
+def test_a_person_is_not_charged_under_two_spellings(ledger: Ledger) -> None:
+    ledger.charge("week", charge(0.1, day(0, ("1", "2", "x"))))
+    with pytest.raises(
+        RefusedError, match=r"who is '1\.0', and data set 'week' was charged on '1'.* write people alike"
+    ):
+        ledger.charge("week", charge(0.1, day(0, ("1.0", "3.0"))))
+    assert ledger.dataset("week").releases == 1
+    ledger.charge("week", charge(0.1, day(0, ("1", "3.0"))))
+    with pytest.raises(RefusedError, match=r"who is '3', and data set 'week' was charged on '3\.0'"):
+        ledger.charge("week", charge(0.1, day(1, ("3",))))
+    # Where one file has both spellings they are two people, of whom it says so itself.
+    ledger.charge("week", charge(0.1, day(0, ("4", "4.0", "x.0"))))
+    assert ledger.dataset("week").spent_dp == 0.2
+    assert ledger.verify().valid
+
+
+def test_certificates_say_what_the_total_believes(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("t,x\n" + "".join(f"{t},{t % 3}\n" for t in range(9)), encoding="utf-8")
+    with Ledger(tmp_path / "books.db", create=True) as books:
+        books.create("week", model=W, budget=9.0)
+        known = {"model": W, "column": "x", "query": "histogram", "epsilon": 1, "ledger": books, "dataset": "week"}
+        raw = release(rows, order="t", last=5, **known).certificate.to_dict()
+        everything = release(rows, **known).certificate.to_dict()
+        words = str(books.dataset("week"))
+    assert raw["ledger"]["beliefs"] == ["a record has the same 't' in everything that is charged to data set 'week'"]
+    assert "A record is known by 't'" in words
+    assert "beliefs" not in everything["ledger"]
+    assert verify(raw).valid
+    for beliefs in ([], ["records come and go"]):
+        changed = {**raw, "ledger": {**raw["ledger"], "beliefs": beliefs}}
+        problems = verify({**changed, "sha256": content_hash(changed)}).problems
+        assert any("ledger.beliefs" in problem for problem in problems)
 
 
 def test_a_budget_with_a_delta_takes_pure_and_approximate_releases(ledger: Ledger) -> None:

@@ -20,6 +20,7 @@ from pufferdp.ledger.refusals import (
     refuse_other_model,
     refuse_other_ranges,
     refuse_other_secrets,
+    refuse_other_spelling,
     refuse_other_width,
     two_budgets,
 )
@@ -62,6 +63,7 @@ class Account:
         refuse_other_width(name, state, charge)
         refuse_other_secrets(name, definition, state, charge)
         refuse_other_ranges(name, state, charge.ranges)
+        refuse_other_spelling(name, charge.ranges, sums)
         refuse_delta(name, definition, charge.dp_delta or charge.delta)
         head = hash_chain.link(state.head, state.position + 1, created, charge.problem, identity)
         then = state.after(charge, head, sums)

@@ -123,8 +123,9 @@ class Calendar:
 def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPiece]:
     """The largest sums of any record from cut to cut, neighbours with the same sum as one; without those of nothing."""
     if not everybody[0] or not peak[0]:
-        keys, values = everybody if everybody[0] else peak
-        sums = [add_up(everywhere, value) if value else 0.0 for value in values]
+        keys, sums = everybody if everybody[0] else peak
+        if everywhere:
+            sums = [add_up(everywhere, value) if value else 0.0 for value in sums]
     else:
         keys = sorted({*everybody[0], *peak[0]})
         sums, places, lasts = [], [0, 0], [0.0, 0.0]
@@ -134,14 +135,15 @@ def _added(everybody: Columns, peak: Columns, everywhere: float) -> list[KeyedPi
                     lasts[n], places[n] = values[places[n]], places[n] + 1
             more = add_up(*lasts)
             sums.append(add_up(everywhere, more) if more else 0.0)
-    out: list[KeyedPiece] = []
-    for begin, end, value in zip(keys, [*keys[1:], cut_key(END)], sums, strict=True):
-        if value and begin != end:
-            if out and out[-1][1] == begin and out[-1][2] == value:
-                out[-1] = out[-1][0], end, value
-            else:
-                out.append((begin, end, value))
-    return out
+    # Where the sum changes; the last of them holds to the end of time.
+    last, begins, kept = 0.0, list[bytes](), list[float]()
+    for key, value in zip(keys, sums, strict=True):
+        if value != last:
+            begins.append(key)
+            kept.append(value)
+            last = value
+    ends = [*begins[1:], cut_key(END)]
+    return [piece for piece in zip(begins, ends, kept, strict=False) if piece[2] and piece[0] != piece[1]]
 
 
 def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None, unit: str) -> Stretch:

@@ -177,6 +177,13 @@ class Charge:
         """The same charge, wherever it was made: what it costs does not depend on the records."""
         return replace(self, ranges=EVERYTHING)
 
+    def beliefs(self, dataset: str) -> list[str]:
+        """What the total of its data set rests on besides the model: that the same record is known by the same."""
+        columns = [repr(name) for name in (self.ranges.order, self.ranges.by) if name is not None]
+        if not columns:
+            return []
+        return [f"a record has the same {' and '.join(columns)} in everything that is charged to data set {dataset!r}"]
+
     @classmethod
     def from_content(
         cls, content: str, model: str | None, adversary: str | None, people: Callable[[str], str] | None = None

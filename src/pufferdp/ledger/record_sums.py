@@ -243,6 +243,10 @@ class RecordSums:
                     found += both(everybody, self._function(quantity, crowd), span)
         return max(found, key=lambda piece: piece[2])
 
+    def charged_people(self, people: Sequence[str]) -> set[str]:
+        """Those of some people who were charged by name."""
+        return set(self._members(people)) if people else set()
+
     def several(self, ranges: Ranges) -> bool:
         """Whether somebody whom these ranges are about was charged on more than one stretch, these included."""
         reading = Reading.of(ranges)

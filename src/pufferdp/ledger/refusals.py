@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from pufferdp.basics.checks import LARGEST, SMALLEST_EPSILON
 from pufferdp.basics.errors import BudgetError, RefusedError
@@ -14,6 +15,9 @@ from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
 from pufferdp.ledger.stretch_words import ends_of, stretch_text
 from pufferdp.ledger.totals import Rule, State, charged_on, left_over
+
+_WHOLE: Final = re.compile(r"-?\d+(\.0)?")
+"""A person whose name is a whole number."""
 
 
 def refuse_other_width(name: str, state: State, charge: Charge) -> None:
@@ -120,6 +124,24 @@ def refuse_other_ranges(name: str, state: State, ranges: Ranges) -> None:
             "kind, or charge every record by leaving out order=",
             value=ranges.unit,
         )
+
+
+def refuse_other_spelling(name: str, ranges: Ranges, sums: RecordSums) -> None:
+    """A person 1 of one file is 1.0 in another once a tool has read the column as numbers; both have one budget."""
+    if not sums.crowds:
+        return
+    people = {person for part in ranges.parts for person in part.people or ()}
+    spelled = {_other_spelling(person): person for person in people if _WHOLE.fullmatch(person)}
+    for before in sorted(sums.charged_people([other for other in spelled if other not in people])):
+        raise RefusedError(
+            f"{ranges.by} is {spelled[before]!r}, and data set {name!r} was charged on {before!r}: where they are one "
+            "person their charges must be added up, so write people alike in everything that is charged",
+            value=spelled[before],
+        )
+
+
+def _other_spelling(person: str) -> str:
+    return person.removesuffix(".0") if person.endswith(".0") else f"{person}.0"
 
 
 def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:

@@ -135,10 +135,14 @@ class LedgerPart(CertificatePart):
     head: str = Field(description="hash of the row: the head of the ledger when it was charged")
     charged: str
     identity: str | None = Field(default=None, description="the charge's own token; not there in rows from before")
+    beliefs: list[str] | None = Field(
+        default=None, description="what the total of the data set rests on, where it was charged on some records"
+    )
 
     @model_serializer(mode="wrap")
     def _without_absent(self, content: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in content(self).items() if key != "identity" or value is not None}
+        later = ("identity", "beliefs")
+        return {key: value for key, value in content(self).items() if key not in later or value is not None}
 
 
 class SealedCertificate(CertificatePart, Paged):

@@ -416,6 +416,8 @@ class Kind(ABC, Generic[P, S, C]):
         head = link(row["previous"], row["position"], row["charged"], charge.problem, row.get("identity"))
         claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
+        if "beliefs" in row:  # those of earlier versions have none
+            claims["beliefs"] = Exact(charge.beliefs(row["dataset"]))
         return Part.of(claims, "ledger")
 
 

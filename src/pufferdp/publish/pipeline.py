@@ -135,11 +135,15 @@ class Charged:
     """Whether the data set was charged for the fit of its model too."""
     each: Mapping[str, Charged] = field(default_factory=dict)
     """Of a fleet: the same for each person."""
+    beliefs: Sequence[str] = ()
+    """What the total of the data set rests on besides the model."""
 
     @property
     def row(self) -> dict[str, Any] | None:
         """The row, as a certificate names it."""
-        return None if self.receipt is None else self.receipt.to_dict()
+        if self.receipt is None:
+            return None
+        return self.receipt.to_dict() | ({"beliefs": list(self.beliefs)} if self.beliefs else {})
 
     @property
     def words(self) -> str:
@@ -193,7 +197,14 @@ class Account:
 
     def charge(self, charge: Callable[[], Charge]) -> Charged:
         """Charge before anything random is drawn; when this returns the charge is on disk."""
-        return Charged(*charge_release(self.ledger, self.dataset, charge))
+        beliefs: list[str] = []
+
+        def made() -> Charge:
+            what = charge()
+            beliefs.extend(what.beliefs(str(self.dataset)))
+            return what
+
+        return Charged(*charge_release(self.ledger, self.dataset, made), beliefs=beliefs)
 
     def charge_each(self, charges: Callable[[], Mapping[str, Charge]]) -> Charged:
         """Charge a data set for each person, below this one, in one transaction: all of them, or none."""
@@ -202,7 +213,10 @@ class Account:
                 return Charged()
             made = charges()
             receipts = ledger.charge_many([(f"{self.dataset}/{name}", charge) for name, charge in made.items()])
-            return Charged(each={name: Charged(receipt) for name, receipt in zip(made, receipts, strict=True)})
+            rows = zip(made.items(), receipts, strict=True)
+            return Charged(
+                each={name: Charged(row, beliefs=charge.beliefs(row.dataset)) for (name, charge), row in rows}
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,6 +112,7 @@ class SqliteStore(Store):
         connection = self._connect_with(f"mode={'rwc' if self._create else 'rw'}")
         try:
             connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA cache_size = -65536")
             connection.execute("PRAGMA secure_delete = ON")
             if self._create or self._ready(connection):  # a file that is no ledger stays as it is
                 self._refuse_second_name()

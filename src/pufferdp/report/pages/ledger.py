@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,9 +92,14 @@ def _stretches(dataset: DataSet) -> tuple[Block, ...]:
             f"{up_to(asked['left'], down=True)} is left, in DP loss {up_to(asked['left_dp'], down=True)}."
         )
     if calendar.order is not None or calendar.by is not None:
-        known = " and ".join(repr(name) for name in (calendar.order, calendar.by) if name is not None)
+        known = _known_by({"order": calendar.order, "by": calendar.by})
         words.append(f"A record is known by {known}, and must have the same there in every file that is charged.")
     return (*blocks, Words(tuple(words)))
+
+
+def _known_by(content: Mapping[str, Any]) -> str:
+    """The columns by which a data set knows its records."""
+    return " and ".join(repr(content[name]) for name in ("order", "by") if content[name] is not None)
 
 
 def _who(raw: dict[str, Any]) -> str:
@@ -191,7 +196,8 @@ def balance_words(dataset: DataSet) -> Words:
         words = (
             f"All releases from data set {content['dataset']!r} leak at most {up_to(content['leakage'])} of "
             f"{up_to(content['budget'], down=True)}; where most was charged a DP loss of "
-            f"{up_to(content['left_dp'], down=True)} is left."
+            f"{up_to(content['left_dp'], down=True)} is left. A record is believed to have the same "
+            f"{_known_by(content)} in all of them."
         )
         return Words((words,))
     return Words((words if content["left_dp"] else f"{words} Nothing more can be released from it.",))
