@@ -30,7 +30,8 @@ MEMORY = "3GB"
 
 _COUNT = """
 import json, resource, sys, time
-from pufferdp.data import Coding, Layout, open_series
+from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.series import open_series
 source, engine = sys.argv[1:3]
 if engine == "spark":
     import os

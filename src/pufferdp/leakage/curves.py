@@ -325,7 +325,7 @@ def curves(
 def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") -> Lowest:
     """The lowest of the curves that apply, at every tau. The general one applies to every model.
 
-    >>> from pufferdp.models import MarkovChain
+    >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> best = best_curve(chain, length=50)
     >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
