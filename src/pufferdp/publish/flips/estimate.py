@@ -40,7 +40,6 @@ from pufferdp.publish.verify import verify
 
 States = Sequence[npt.NDArray[Any]]
 StatedCertificate = SeriesCertificate | dict[str, Any] | str | os.PathLike[str]
-SERIES_ENDINGS: Final = (".csv",)
 
 
 @dataclass(frozen=True, kw_only=True)
