@@ -63,10 +63,6 @@ CERTIFICATES = [
     "measurement-zcdp",
 ]
 SLOW = (
-    "answer-optimal",
-    "charged-answer",
-    "answer-frequency-balanced",
-    "answer-gaussian-tight",
     "answer-unit",
     "flip-three-states",
     "charged-flow",
