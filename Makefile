@@ -4,7 +4,9 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CODE := src tests benchmarks
 # Compiled modules are kept, wherever the environment forbids it: in .venv, so that none lie among the sources.
-PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 -q
+# Each worker begins with its half of the files, so that what a file's tests share is made once; who is done first takes
+# tests from the other.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/pycache $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all soak fuzz lint types docs bench package audit lock clean
@@ -19,7 +21,7 @@ demo: $(STAMP) ## run the whole tour on bundled data, into demo-output/
 PUFFERDP_TEST_SECONDS ?= 2
 
 test: $(STAMP) ## run the first tier of tests and the examples in docstrings (four minutes)
-	HYPOTHESIS_PROFILE=dev PUFFERDP_TEST_SECONDS=$(PUFFERDP_TEST_SECONDS) $(PYTEST) --dist loadfile \
+	HYPOTHESIS_PROFILE=dev PUFFERDP_TEST_SECONDS=$(PUFFERDP_TEST_SECONDS) $(PYTEST) \
 	  -m "not slow and not servers and not races and not docs and not browser"
 
 test-all: $(STAMP) ## run every test, with more examples (twenty minutes)

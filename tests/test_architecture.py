@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,14 @@ from pathlib import Path
 import grimp
 
 import pufferdp
+from pufferdp.apps.verbs import VERBS
 
 SOURCE = Path(pufferdp.__file__).parent
 LARGEST_ROOT = 12
 LARGEST_FOLDER = 18
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -76,14 +79,14 @@ def test_randomness_enters_through_one_door():
 
 
 def loaded(code: str) -> set[str]:
-    """The packages that a program has loaded at its end."""
-    script = f"{code}\nimport sys\nprint(*sorted({{m.split('.')[0] for m in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    """The modules that a program has loaded at its end."""
+    done = subprocess.run([sys.executable, "-c", f"{code}{SHOW}"], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
 
 
+SHOW = "\nimport sys\nprint(*sorted(sys.modules))"
 HEAVY = {"numpy", "scipy", "opendp", "matplotlib", "pandas", "polars", "duckdb", "pydantic", "psycopg"}
-HEAVY |= {"starlette", "uvicorn", "jinja2", "rich"}
+HEAVY |= {"starlette", "uvicorn", "jinja2", "rich", "importlib.metadata"}
 RUN = """
 import sys
 from pufferdp.apps.cli import main
@@ -93,6 +96,11 @@ try:
 except SystemExit as end:
     assert not end.code
 """
+DEMO = SOURCE / "apps" / "demo"
+QUERY = ["--query", "histogram", "--epsilon", "1"]
+OTHER_MODELS = {f"pufferdp.models.{name}" for name in ("chain_classes", "joint", "memory", "network", "pedigree")}
+OTHER_MODELS |= {"pufferdp.leakage.additive.gaussian", "pufferdp.leakage.hidden.odds", "pufferdp.leakage.units.blocks"}
+DRAWS = {"matplotlib", "pufferdp.report.draw.matplotlib", "pufferdp.report.draw.vega", "pufferdp.assess.dp"}
 
 
 def test_imports_are_quick_to_come_by():
@@ -101,20 +109,33 @@ def test_imports_are_quick_to_come_by():
     assert not HEAVY & loaded(RUN.format(arguments=["--help"]))
 
 
-def test_a_plan_and_a_release_wait_for_nothing_they_do_not_need():
-    """scipy takes half a second to load; numpy does for the bundled model. A plan reads no data and draws no noise."""
-    demo = SOURCE / "apps" / "demo"
-    query = ["--query", "histogram", "--epsilon", "1"]
-    plan = ["plan", str(demo / "wearer.json"), "--length", "2016", *query]
-    assert not {"scipy", "opendp", "duckdb", "narwhals", "matplotlib"} & loaded(RUN.format(arguments=plan))
-    release = ["release", str(demo / "week.csv"), "--model", str(demo / "wearer.json"), "--column", "activity", *query]
-    assert not {"scipy", "matplotlib", "pandas", "polars"} & loaded(RUN.format(arguments=release))
-
-
-def test_a_plan_does_not_look_for_garbage_all_the_time():
-    """What is loaded stays. By default Python looked for garbage in it some hundred times, 5 % of a plan's time."""
-    plan = ["plan", str(SOURCE / "apps" / "demo" / "wearer.json"), "--length", "2016", "--query", "histogram"]
-    counted = "import gc\nlooks = []\ngc.callbacks.append(lambda phase, _: looks.append(phase))\n"
-    script = counted + RUN.format(arguments=[*plan, "--epsilon", "1"]) + "print(looks.count('start'))"
+def test_help_needs_no_options_of_verbs():
+    """Setting up the options of all verbs took longer than all the rest of ``--help``."""
+    counted = "import typer.utils as u\nold, asked = u.get_params_from_function, []\n"
+    counted += "import typer.main as m\nm.get_params_from_function = lambda f: (asked.append(f), old(f))[1]\n"
+    script = counted + RUN.format(arguments=["--help"]) + "print({f.__module__ for f in asked})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(done.stdout.splitlines()[-1]) < 60
+    assert done.stdout.splitlines()[-1] == "{'pufferdp.apps.verbs'}"
+    assert all(f"  {verb} " in done.stdout for verb in VERBS)
+
+
+def test_a_plan_waits_for_nothing_it_does_not_need():
+    """scipy takes half a second to load; numpy does for the bundled model. A plan reads no data and draws no noise.
+
+    What is loaded stays. By default Python looked for garbage in it some hundred times, 5 % of a plan's time.
+    """
+    plan = ["plan", str(DEMO / "wearer.json"), "--length", "2016", *QUERY]
+    counted = "import gc\nlooks = []\ngc.callbacks.append(lambda phase, _: looks.append(phase))\n"
+    script = counted + RUN.format(arguments=plan) + "print(looks.count('start'))" + SHOW
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    *_, looks, modules = done.stdout.splitlines()
+    assert int(looks) < 60
+    assert not ({"scipy", "opendp", "duckdb", "narwhals"} | DRAWS | OTHER_MODELS) & set(modules.split())
+
+
+def test_a_release_waits_for_nothing_it_does_not_need():
+    """Neither for tables and measurements, which are other kinds of release, nor for what draws figures."""
+    data = [str(DEMO / "week.csv"), "--model", str(DEMO / "wearer.json"), "--column", "activity"]
+    modules = loaded(RUN.format(arguments=["release", *data, *QUERY]))
+    others = {"pufferdp.publish.tables.release", "pufferdp.publish.measurements.release", "pandas", "polars", "scipy"}
+    assert not (others | DRAWS | OTHER_MODELS) & modules

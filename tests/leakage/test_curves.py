@@ -106,6 +106,7 @@ def test_nor_below_that_towards_who_knows_nothing(chain, n, tau):
         assert close(leak, curve(tau)), curve.name
 
 
+@pytest.mark.slow
 @given(chain=chains(4), n=st.integers(1, 60), low=TAUS, more=st.floats(0.001, 3))
 @settings(max_examples=examples(40))
 def test_curves_rise_with_the_loss(chain, n, low, more):

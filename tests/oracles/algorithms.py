@@ -14,9 +14,11 @@ import math
 
 import numpy as np
 from scipy.optimize import linprog
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array, eye_array, kron
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+MOST_VARIABLES = 512
+"""Of small problems so many variables are put into one programme: larger ones take longer than several."""
 
 
 def probability(kernels, law, series):
@@ -41,29 +43,65 @@ def neighbours(sizes):
 
 def largest_quotient(top, bottom, losses):
     """log of the largest E_top[L]/E_bottom[L] over all L with these losses; tables have one axis a record."""
-    sizes = top.shape
-    u, v, place = neighbours(sizes)
-    top, bottom = top.ravel(), bottom.ravel()
-    many = len(u)
-    # e^-τ L(u) ≤ L(v): coefficients of at most 1. HiGHS drops those below 1e-9, so both rows are scaled to 1 at most.
-    factors = np.exp(-np.asarray(losses, float))[place]
-    rows = np.repeat(np.arange(many), 2)
-    columns = np.stack([u, v], axis=1).ravel()
-    values = np.stack([factors, -np.ones(many)], axis=1).ravel()
-    constraints = coo_array((values, (rows, columns)), shape=(many, len(top))).tocsr() if many else None
-    scale = bottom.max()
-    found = linprog(
-        -top / top.max(),
+    return largest_quotients([(top, bottom, losses)])[0]
+
+
+def largest_quotients(problems):
+    """The same for several (top, bottom, losses), in their order.
+
+    Problems of one shape and the same losses are solved together: side by side in one programme, where none touches
+    another. Setting a programme up takes longer than solving one that is so small.
+    """
+    alike = {}
+    for n, (top, _, losses) in enumerate(problems):
+        alike.setdefault((top.shape, tuple(float(loss) for loss in losses)), []).append(n)
+    found = [0.0] * len(problems)
+    for (sizes, losses), numbers in alike.items():
+        together = max(1, MOST_VARIABLES // math.prod(sizes))
+        for first in range(0, len(numbers), together):
+            chosen = numbers[first : first + together]
+            tops, bottoms = (np.array([problems[n][part].ravel() for n in chosen]) for part in (0, 1))
+            for n, value in zip(chosen, _solved(tops, bottoms, sizes, losses), strict=True):
+                found[n] = value
+    return found
+
+
+def _solved(tops, bottoms, sizes, losses):
+    """One row a problem."""
+    count, size = tops.shape
+    constraints = _side_by_side(sizes, losses, count)
+    largest, scale = tops.max(axis=1, keepdims=True), bottoms.max(axis=1, keepdims=True)
+    objective = tops / largest
+    ends = np.arange(0, count * size + 1, size)
+    solution = linprog(
+        -objective.ravel(),
         A_ub=constraints,
-        b_ub=np.zeros(many) if many else None,
-        A_eq=(bottom / scale)[None],
-        b_eq=[1.0],
+        b_ub=None if constraints is None else np.zeros(constraints.shape[0]),
+        A_eq=csr_array(((bottoms / scale).ravel(), np.arange(count * size), ends), shape=(count, count * size)),
+        b_eq=np.ones(count),
         bounds=(0, None),
         method="highs",
         options=TIGHT,
     )
-    assert found.status == 0, found.message
-    return math.log(-found.fun * top.max() / scale)
+    assert solution.status == 0, solution.message
+    reached = (objective * solution.x.reshape(count, size)).sum(axis=1, keepdims=True)
+    return [math.log(value) for value in (reached * largest / scale).ravel()]
+
+
+@functools.lru_cache(maxsize=256)
+def _side_by_side(sizes, losses, count):
+    """e^-τ L(u) ≤ L(v) for each of so many likelihoods; None where there are no neighbours."""
+    u, v, place = neighbours(sizes)
+    many = len(u)
+    if not many:
+        return None
+    # Coefficients of at most 1: HiGHS drops those below 1e-9.
+    factors = np.exp(-np.asarray(losses, float))[place]
+    rows = np.repeat(np.arange(many), 2)
+    columns = np.stack([u, v], axis=1).ravel()
+    values = np.stack([factors, -np.ones(many)], axis=1).ravel()
+    one = coo_array((values, (rows, columns)), shape=(many, math.prod(sizes)))
+    return kron(eye_array(count), one, format="csr")
 
 
 def adversaries(n, target, who):
@@ -85,10 +123,15 @@ def adversaries(n, target, who):
 
 def pairs(joint, losses, target, known):
     """What each pair of values of the target can leak to somebody who knows these records: {(values, x, y): log}."""
+    problems = dict(_programmes(joint, losses, target, known))
+    return dict(zip(problems, largest_quotients(list(problems.values())), strict=True))
+
+
+def _programmes(joint, losses, target, known):
+    """The problems behind them."""
     n, k = joint.ndim, joint.shape[0]
     unknown = [t for t in range(n) if t != target and t not in known]
     ordered = np.transpose(joint, [*known, target, *unknown])
-    found = {}
     for values in itertools.product(range(k), repeat=len(known)):
         given = ordered[values]
         possible = [x for x in range(k) if given[x].sum() > 0]
@@ -96,8 +139,7 @@ def pairs(joint, losses, target, known):
             # The target is a record as well: the programme has its two values, and its loss between them.
             top, bottom = np.zeros((2, *given.shape[1:])), np.zeros((2, *given.shape[1:]))
             top[0], bottom[1] = given[x] / given[x].sum(), given[y] / given[y].sum()
-            found[values, x, y] = largest_quotient(top, bottom, [losses[target], *(losses[t] for t in unknown)])
-    return found
+            yield (values, x, y), (top, bottom, [losses[target], *(losses[t] for t in unknown)])
 
 
 def table(kernels, law, n):
@@ -117,12 +159,12 @@ def leakage(kernels, law, losses, who):
 
 def joint_leakage(joint, losses, target, who):
     """The same for any law of the records and one target."""
-    every = [
-        found
+    problems = [
+        problem
         for known in adversaries(joint.ndim, target, who)
-        for found in pairs(joint, losses, target, known).values()
+        for _, problem in _programmes(joint, losses, target, known)
     ]
-    return max(every, default=0.0)
+    return max(largest_quotients(problems), default=0.0)
 
 
 def event_delta(top, bottom, epsilon, losses, deltas):
@@ -192,16 +234,16 @@ def chain_leakage(kernels, law, losses, target, who):
     laws = [np.asarray(law, float)]
     for t in range(n - 1):
         laws.append(laws[-1] @ kernels[t % len(kernels)])
-    worst = 0.0
+    problems = []
     for left, right in windows:
         befores = [None] if left == 0 else [u for u in range(k) if laws[left - 1][u] > 0]
         afters = [None] if right == n - 1 else range(k)
         for u, v in itertools.product(befores, afters):
             joint = _window(kernels, laws, left, right, u, v)
             if joint.sum() > 0:
-                found = pairs(joint / joint.sum(), losses[left : right + 1], target - left, ())
-                worst = max(worst, *found.values(), 0.0)
-    return worst
+                within = _programmes(joint / joint.sum(), losses[left : right + 1], target - left, ())
+                problems += [problem for _, problem in within]
+    return max(largest_quotients(problems), default=0.0)
 
 
 def _window(kernels, laws, left, right, before, after):
@@ -219,6 +261,7 @@ def _window(kernels, laws, left, right, before, after):
     return out
 
 
+GOLDEN = (math.sqrt(5) - 1) / 2
 ODDS = (0.0, *np.logspace(-7, 7, 15), math.inf)
 
 
@@ -246,9 +289,17 @@ def any_start_leakage(kernels, losses, target, who, rounds=40):
         worst = max(worst, tried[best])
         if 0 < best < len(ODDS) - 1:
             low, high = (math.log(ODDS[min(max(best + step, 1), len(ODDS) - 2)]) for step in (-1, 1))
+            inside = [high - GOLDEN * (high - low), low + GOLDEN * (high - low)]
+            found = [at(math.exp(place)) for place in inside]
             for _ in range(rounds):
-                first, second = high - 0.618034 * (high - low), low + 0.618034 * (high - low)
-                found = at(math.exp(first)), at(math.exp(second))
                 worst = max(worst, *found)
-                low, high = (low, second) if found[0] > found[1] else (first, high)
+                if found[0] > found[1]:  # one of the two places inside stays one of the next two
+                    high, inside[1], found[1] = inside[1], inside[0], found[0]
+                    inside[0] = high - GOLDEN * (high - low)
+                    found[0] = at(math.exp(inside[0]))
+                else:
+                    low, inside[0], found[0] = inside[0], inside[1], found[1]
+                    inside[1] = low + GOLDEN * (high - low)
+                    found[1] = at(math.exp(inside[1]))
+            worst = max(worst, *found)
     return worst

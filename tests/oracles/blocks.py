@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from tests.oracles.algorithms import largest_quotient, table
+from tests.oracles.algorithms import largest_quotients, table
 
 
 def cut(n, block, phase):
@@ -32,15 +32,15 @@ def block_pairs(joint, blocks, target, loss, known):
     rest = [block for block in rest if block]
     ordered = np.transpose(joint, [*known, *here, *(t for block in rest for t in block)])
     shape = [k ** len(block) for block in rest]
-    found = {}
+    problems = {}
     for values in itertools.product(range(k), repeat=len(known)):
         given = ordered[values].reshape(k ** len(here), *shape)
         possible = [x for x in range(len(given)) if given[x].sum() > 0]
         for x, y in itertools.permutations(possible, 2):
             top, bottom = np.zeros((2, *shape)), np.zeros((2, *shape))
             top[0], bottom[1] = given[x] / given[x].sum(), given[y] / given[y].sum()
-            found[values, x, y] = largest_quotient(top, bottom, [loss] * (1 + len(rest)))
-    return found
+            problems[values, x, y] = (top, bottom, [loss] * (1 + len(rest)))
+    return dict(zip(problems, largest_quotients(list(problems.values())), strict=True))
 
 
 def block_leakage(kernel, law, n, block, phase, loss, who):

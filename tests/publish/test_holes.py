@@ -45,7 +45,6 @@ def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.nd
 QUERIES = st.sampled_from(["histogram", "count:s0"])
 
 
-@pytest.mark.slow
 @settings(max_examples=examples(5))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 4), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])

@@ -56,7 +56,7 @@ class OneQuery(TyperCommand):
 
 
 def command_line(arguments: Sequence[str]) -> typer.Typer:
-    """The application for these arguments: the verb that is named first, or all of them where none is."""
+    """The application for these arguments: the verb that is named first; without arguments, all of them."""
     app = typer.Typer(
         name="pufferdp",
         help="Publish statistics from correlated data with a guarantee that survives the correlation.",
@@ -72,15 +72,24 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
 
         get_completion_inspect_parameters()  # teaches typer the shells
     named = arguments[0] if arguments else None
+    # Without a verb in front nothing can run, unless options end before it: --help and typing errors need names alone.
+    listed = named is not None and named not in VERBS and "--" not in arguments and COMPLETE not in os.environ
     for verb in (named,) if named in VERBS else VERBS:
         command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
-        if isinstance(command, typer.Typer):
+        if listed:
+            words = command.info.help if isinstance(command, typer.Typer) else command.__doc__
+            app.command(name=verb, help=words)(_nothing)
+        elif isinstance(command, typer.Typer):
             for registered in command.registered_commands:
                 registered.cls = OneQuery
             app.add_typer(command, name=verb)
         else:
             app.command(cls=OneQuery)(command)
     return app
+
+
+def _nothing() -> None:
+    """Stands for a verb that is only named; the options of all verbs take longer to set up than the rest of --help."""
 
 
 def _version(value: bool) -> None:

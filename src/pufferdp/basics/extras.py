@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import re
 from pathlib import Path
@@ -15,6 +14,8 @@ def install_advice(extra: str) -> str:
     Packages know where they were installed from (PEP 610). From a checkout that is still there it is named; otherwise
     the command names what the extra needs, which every index has.
     """
+    import importlib.metadata  # it loads the standard library's mail and sockets
+
     try:
         installed = importlib.metadata.distribution("pufferdp")
     except importlib.metadata.PackageNotFoundError:

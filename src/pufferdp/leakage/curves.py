@@ -4,6 +4,8 @@ A curve takes tau and bounds the leakage of every tau-DP algorithm, for one clas
 adversary; curves for real-valued records hold for fewer algorithms and say for which. DP is pure here, and neighbours
 differ in the value of one record. DP losses add up, leakages do not: add the losses first, then read the curve once.
 Its inverse says how much DP loss may be spent.
+
+What curves of one kind of model alone need (real numbers, hidden chains, blocks) is loaded by those who make them.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +24,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.leakage.additive.ar1 import ar1_factor
-from pufferdp.leakage.additive.gaussian import class_factor, shift_factor, thesis_factor
 from pufferdp.leakage.chains.mixing import box_contraction
-from pufferdp.leakage.hidden.memory import MemoryOdds
-from pufferdp.leakage.hidden.nothing_known import NothingKnown
-from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import worst_network_record
 from pufferdp.leakage.quilts.search import Objective, Score
@@ -35,14 +32,19 @@ from pufferdp.leakage.tight import any_start
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
-from pufferdp.leakage.units.blocks import BlockCurve, BlockOdds, most_blocks
-from pufferdp.leakage.units.events import EventCurve, StretchCurve
-from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.models.hidden import HiddenMarkov, hidden_of, second_order_of
+
+if TYPE_CHECKING:
+    from pufferdp.leakage.hidden.memory import MemoryOdds
+    from pufferdp.leakage.hidden.nothing_known import NothingKnown
+    from pufferdp.leakage.hidden.odds import HiddenOdds
+    from pufferdp.leakage.units.blocks import BlockCurve, BlockOdds
+    from pufferdp.leakage.units.events import StretchCurve
+    from pufferdp.leakage.units.secrets import StretchSecret
 
 EVERY_ALGORITHM: Final = "every pure DP algorithm"
 _TINY: Final = 1e-6
@@ -325,7 +327,7 @@ def curves(
 def best_curve(model: Model, length: int | None = None, adversary: str = "bdp") -> Lowest:
     """The lowest of the curves that apply, at every tau. The general one applies to every model.
 
-    >>> from pufferdp.models import MarkovChain
+    >>> from pufferdp import MarkovChain
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> best = best_curve(chain, length=50)
     >>> round(best(0.1), 4), best.which(0.1).name, round(best.inverse(1.0), 4)
@@ -381,12 +383,17 @@ def _gaussian(model: Model, longest: int, adversary: Adversary) -> Curve:
     families = _correlations(model)
     if any(spread > 1 for _, _, spread in families):
         raise NotApplicableError("is proved for records of equal variance, and these differ")
+    from pufferdp.leakage.additive.gaussian import thesis_factor
+
     return Line("gaussian", theorem, max(thesis_factor(n, rho) for n, rho, _ in families), holds_for=CLIPPED)
 
 
 def _gaussian_class(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem = "1 + (n-1)·rho, |Pearson| ≤ rho, by diagonal dominance (docs/theory/gaussian.md)"
-    factor = max(class_factor(n, rho, adversary, spread) for n, rho, spread in _correlations(model))
+    families = _correlations(model)
+    from pufferdp.leakage.additive.gaussian import class_factor
+
+    factor = max(class_factor(n, rho, adversary, spread) for n, rho, spread in families)
     return Line("gaussian-class", theorem, factor, holds_for=CLIPPED)
 
 
@@ -406,6 +413,8 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
     normal = _numbers(model).normal
     if normal is None:
         raise NotApplicableError("needs one covariance matrix, and the class has many")
+    from pufferdp.leakage.additive.gaussian import shift_factor
+
     factor = shift_factor(normal.covariance, adversary)
     theorem = "1 + the largest shift of the unknown records (Lange 2024, Proposition 6.1), "
     theorem += "over every adversary" if factor.exact else "bounded (docs/theory/gaussian.md)"
@@ -435,6 +444,8 @@ def _unit_independent(series: SeriesModel, length: int | None, adversary: Advers
 def _unit_general(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
     if length is None:
         raise NotApplicableError("adds up the losses of all blocks, and a series without end has too many")
+    from pufferdp.leakage.units.blocks import most_blocks
+
     blocks = most_blocks(length, unit) if series.dependent(length) > 1 else 1
     return Line("general", "group privacy over all blocks (Dwork & Roth 2014, Theorem 2.2)", float(blocks))
 
@@ -443,6 +454,8 @@ def _unit_odds(series: SeriesModel, length: int | None, adversary: Adversary, un
     theorem = "from the largest odds ratios of a step and of a block (docs/theory/units.md, Theorem 3)"
     if hidden_of(series) is not None:
         raise NotApplicableError("is not worked out for units of hidden chains")
+    from pufferdp.leakage.units.blocks import BlockOdds
+
     if series.box is not None:
         step = OddsCurve.of_box(series.box.low, series.box.high).log_odds[0]
         return BlockBound("odds", theorem, (BlockOdds.of_steps(step, unit, length),))
@@ -456,6 +469,8 @@ def _unit_tight(series: SeriesModel, length: int | None, adversary: Adversary, u
     theorem = "what the worst algorithm with a loss for each block leaks (docs/theory/units.md, Theorems 1 and 2)"
     if series.rhythm is not None or hidden_of(series) is not None or not series.chains:
         raise NotApplicableError("of a whole block is worked out for chains that can be listed; the odds curve bounds")
+    from pufferdp.leakage.units.blocks import BlockCurve
+
     beliefs = tuple(
         BlockCurve(chain.transition, block=unit, start=chain.start, length=length, adversary=str(adversary))
         for chain in series.chains
@@ -470,6 +485,8 @@ def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") ->
         raise NotApplicableError("secrets in a stretch are worked out for chains that can be listed")
     if any(chain.any_start or chain.given_start is not None for chain in series.chains):
         raise NotApplicableError("secrets in a stretch are worked out for chains that start in their stationary law")
+    from pufferdp.leakage.units.events import EventCurve, StretchCurve
+
     records, before, after = secret.records, secret.before, secret.after
     beliefs: list[StretchCurve] = []
     for chain in series.chains:
@@ -504,6 +521,8 @@ def _ar1(model: Model, longest: int, adversary: Adversary) -> Curve:
     series = ar1_of(model)
     if series is None:
         raise _OtherKindError("is about series of real numbers, and the model is not one")
+    from pufferdp.leakage.additive.ar1 import ar1_factor
+
     theorem = "1 + the shifts |phi|^k of the other records, at most (1+|phi|)/(1-|phi|) (docs/theory/ar1.md)"
     return Line("ar1", theorem, ar1_factor(series.strongest, longest, adversary), holds_for=CLIPPED)
 
@@ -613,6 +632,8 @@ def _hidden_tight(model: HiddenMarkov, longest: int, adversary: Adversary) -> Cu
         raise NotApplicableError("is worked out here for an adversary who knows no record; the odds curve is for all")
     if model.any_start:
         raise NotApplicableError("needs a definite start; the odds curve bounds any start")
+    from pufferdp.leakage.hidden.nothing_known import NothingKnown
+
     stationary = model.hidden_chain.given_start is None
     start = model.start_law
     found = NothingKnown(model.transition, model.emission, start, length=longest, stationary=stationary)
@@ -630,7 +651,11 @@ def _odds(model: Model, longest: int, adversary: Adversary) -> Curve:
         theorem = "from the largest odds ratios of hidden chains and their records (docs/theory/hidden.md)"
         pairs, table = (hidden.transition, hidden.emission), second_order_of(model)
         if table is not None:
+            from pufferdp.leakage.hidden.memory import MemoryOdds
+
             return OddsBound("odds", theorem, (MemoryOdds.of(table, pairs, length=longest),))
+        from pufferdp.leakage.hidden.odds import HiddenOdds
+
         return OddsBound("odds", theorem, (HiddenOdds.of(*pairs, length=longest),))
     if series.box is not None:
         return OddsBound("odds", theorem, (OddsCurve.of_box(series.box.low, series.box.high, length=longest),))

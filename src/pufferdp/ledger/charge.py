@@ -20,7 +20,6 @@ from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.errors import LedgerError, ParameterError
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.channels.noise_chain import noise_dp_loss
 from pufferdp.ledger.hash_chain import digest
 
 
@@ -324,6 +323,8 @@ def noise_chain(
 
     Laws are in whole 2^-64ths, as they were drawn; the facts have them as text, because JSON's numbers are doubles.
     """
+    from pufferdp.leakage.channels.noise_chain import noise_dp_loss  # no other charge needs it
+
     return Charge(
         kind="noise-chain",
         dp_loss=max(noise_dp_loss(start, transition, longest), 2.0**-51),  # a fair coin's, like that of a channel

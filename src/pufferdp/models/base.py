@@ -9,6 +9,7 @@ a new model is one class.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -44,12 +45,43 @@ MOST_OUTCOMES: Final = 2**20
 _MOST_CELLS: Final = 2**26
 """Tables of outcomes never have more cells, one for each record of each outcome: half a gigabyte."""
 
+_OURS: Final = {
+    "markov_chain": "chain",
+    "gaussian": "gaussian",
+    "limited_correlation": "gaussian",
+    "ar1": "ar1",
+    "markov_class": "chain_classes",
+    "markov_interval": "chain_classes",
+    "binary_interval": "chain_classes",
+    "markov_clock": "clock",
+    "groups": "groups",
+    "hidden_markov": "hidden",
+    "joint": "joint",
+    "markov_memory": "memory",
+    "class": "model_class",
+    "bayesian_network": "network",
+    "pedigree": "pedigree",
+}
+"""The module of each of our types of model, which is loaded when a file names it."""
 _TYPES: Final[dict[str, type[Model]]] = {}
+"""The classes that were loaded, ours and those from outside."""
+
+
+def type_names() -> tuple[str, ...]:
+    """What may stand under ``type`` in a model file: ours first, then those from outside."""
+    return tuple(_OURS | dict.fromkeys(_TYPES))
+
+
+def model_type(name: str) -> type[Model]:
+    """The class that reads files of a type."""
+    if name not in _TYPES:
+        importlib.import_module(f"pufferdp.models.{_OURS[name]}")
+    return _TYPES[name]
 
 
 def model_types() -> dict[str, type[Model]]:
-    """The classes that read model files, by the type that stands in the file: ours first, then those from outside."""
-    return dict(_TYPES)
+    """Every class that reads model files, by the type that stands in the file."""
+    return {name: model_type(name) for name in type_names()}
 
 
 class Model(Displayed, ABC):
@@ -470,3 +502,20 @@ def label_values(value: object, labels: Sequence[str]) -> tuple[float, ...] | No
     if not np.isfinite(numbers).all():
         raise ModelError("values must be finite numbers, one for each state", value=value)
     return tuple(numbers)
+
+
+def value_text(value: object) -> str:
+    """A value as the name of a state: whole numbers without a point, so that 1 and 1.0 are one state."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise ModelError(f"a value is {value!r}; it must be a number or a name", value=value)
+    try:
+        finite = math.isfinite(float(value))
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise ModelError(
+            "a value is no number, infinite or too large; it must be a finite number or a name", value=value
+        )
+    return str(int(value)) if int(value) == value else repr(float(value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ from pufferdp.models.base import (
     named_states,
     record_names,
     refuse_many,
+    value_text,
 )
 from pufferdp.models.chain import check_law, number_array, scaled
 from pufferdp.models.files.json import File
@@ -171,23 +171,6 @@ class JointTable(RecordModel):
     def __repr__(self) -> str:
         n, k, m = len(self.names), len(self.states), len(self.listed)
         return f"JointTable({n} record{'s' * (n != 1)}, {k} state{'s' * (k != 1)}, {m} outcome{'s' * (m != 1)})"
-
-
-def value_text(value: object) -> str:
-    """A value as the name of a state: whole numbers without a point, so that 1 and 1.0 are one state."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise ModelError(f"a value is {value!r}; it must be a number or a name", value=value)
-    try:
-        finite = math.isfinite(float(value))
-    except OverflowError:
-        finite = False
-    if not finite:
-        raise ModelError(
-            "a value is no number, infinite or too large; it must be a finite number or a name", value=value
-        )
-    return str(int(value)) if int(value) == value else repr(float(value))
 
 
 def _states(values: object) -> tuple[str, ...]:

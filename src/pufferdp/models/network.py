@@ -26,7 +26,7 @@ from pufferdp.models.base import (
     record_names,
     refuse_many,
 )
-from pufferdp.models.chain import ROW_TOLERANCE, check_law, number_array, scaled
+from pufferdp.models.chain import ROW_TOLERANCE, MarkovChain, check_law, number_array, scaled
 from pufferdp.models.files.bif import read_bif
 from pufferdp.models.files.json import File, beside
 from pufferdp.models.inference import MOST_PARENTS, Factor, JunctionTree, connected, neighbours
@@ -243,6 +243,17 @@ class BayesianNetwork(RecordModel):
             f"BayesianNetwork({n} record{'s' * (n != 1)}, {min(self.sizes)} to {max(self.sizes)} states, "
             f"at most {most} parent{'s' * (most != 1)})"
         )
+
+
+def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
+    """A chain with a definite start as a network whose records are named 1, 2, and so on."""
+    law = chain.stationary if chain.given_start is None else chain.given_start
+    nodes = [Node(name="1", states=chain.labels, table=law)]
+    nodes += [
+        Node(name=str(t), states=chain.labels, parents=(str(t - 1),), table=chain.transition)
+        for t in range(2, length + 1)
+    ]
+    return BayesianNetwork(nodes=tuple(nodes))
 
 
 def _names(value: object, node: str) -> tuple[str, ...]:

@@ -38,7 +38,8 @@ _LATER: Final = ("ranges", "part", "holes", "step", "beliefs")
 class CertificatePart(BaseModel):
     """Nothing more and nothing else than what is declared."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # Prepared when it is first read or written: one run needs the parts of one kind.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     @classmethod
     def seal(cls, content: dict[str, Any]) -> Self:

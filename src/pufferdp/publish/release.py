@@ -17,17 +17,17 @@ from pufferdp.publish.answers.queries import Query, asks_table
 from pufferdp.publish.answers.release import Release
 from pufferdp.publish.answers.release import release as release_answer
 from pufferdp.publish.answers.secrets import Secrets
-from pufferdp.publish.measurements.release import MeasurementRelease, release_measurement
 from pufferdp.publish.noise import Sampler
 from pufferdp.publish.series import Series
-from pufferdp.publish.tables.questions import Question
-from pufferdp.publish.tables.release import Room, TableRelease, release_table
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
+    from pufferdp.publish.measurements.release import MeasurementRelease
+    from pufferdp.publish.tables.questions import Question
+    from pufferdp.publish.tables.release import Room, TableRelease
 
-Asked = str | Query | Question
-Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
+    Asked = str | Query | Question
+    Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
 
 
 class Request(TypedDict, total=False):
@@ -201,6 +201,8 @@ def release(
                 raise ParameterError(f"{name} does not go with a measurement, which draws its own noise: leave it out")
         for name in ("beta", "sampler"):
             del request[name]
+        from pufferdp.publish.measurements.release import release_measurement
+
         return release_measurement(series, measurement=measurement, delta=delta, **request)
     for_answers: dict[str, Any] = {"secrets": secrets, "mechanism": mechanism, "delta": delta, "unit": unit}
     if not asks_table(query, per):
@@ -215,4 +217,6 @@ def release(
             raise ParameterError(
                 f"{name} goes with one query of all records together, not with a table: leave it out", value=value
             )
+    from pufferdp.publish.tables.release import release_table
+
     return release_table(series, query=query, per=per, groups=groups, split=split, room=room, **request)

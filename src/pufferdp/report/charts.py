@@ -1,6 +1,7 @@
 """Figures that can be drawn: ``save`` writes a file, ``svg`` an element of a page, with matplotlib (extra ``report``).
 
-``to_vega_lite`` gives the same figure as a specification with its data inside.
+``to_vega_lite`` gives the same figure as a specification with its data inside. What draws is loaded then: a terminal
+shows a chart as bars of letters.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from pufferdp.report.draw import matplotlib, vega
 from pufferdp.report.layers import (
     Axis,
     Band,
@@ -51,14 +51,20 @@ class Drawable(FigureData):
 
     def save(self, path: str | os.PathLike[str], theme: Theme = LIGHT) -> None:
         """Write a .png, .svg or .pdf file, whole or not at all."""
+        from pufferdp.report.draw import matplotlib
+
         matplotlib.save(self, path, theme)
 
     def svg(self, name: str = "chart") -> str:
         """An element for a page: its colours follow the page's, its ids begin with ``name``."""
+        from pufferdp.report.draw import matplotlib
+
         return matplotlib.inline_svg(self, name)
 
     def to_vega_lite(self, theme: Theme = LIGHT) -> dict[str, Any]:
         """A Vega-Lite specification; nothing in it is fetched from anywhere."""
+        from pufferdp.report.draw import vega
+
         return vega.specification(self, theme)
 
 

@@ -42,7 +42,6 @@ def programme(model, n, loss, who):
     return max(algorithms.joint_leakage(joint, [loss] * n, t, who) for t in range(n))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_never_below_the_programme(part):
     for seed in range(part, examples(300), PARTS):

@@ -115,7 +115,6 @@ def release(
     from pufferdp.publish.answers.secrets import load_secrets
     from pufferdp.publish.release import release as make_release
     from pufferdp.publish.signatures import Signer
-    from pufferdp.publish.tables.release import TableRelease
 
     if (model is None) == (models is None):
         raise ParameterError("give either --model (one for all records) or --models (one for each person of --by)")
@@ -167,7 +166,8 @@ def release(
     asked |= {"split": options.numbers("split", split)} if split is not None else {}
     # A release that cannot be kept is not made.
     places = {"out": out, "figure": figure, "report": report}
-    parted = out is not None and asks_table(asked["query"], per) and certificate_file(out) is not None
+    table = asks_table(asked["query"], per)
+    parted = out is not None and table and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
         places,
@@ -194,7 +194,7 @@ def release(
                 progress=progress,
             )
         )
-        if isinstance(result, TableRelease):
+        if table:
             deliver_table(result, outputs, progress, (ledger, dataset), out, as_json, signer)
         else:
             options.deliver(result, outputs, progress, _draw, (ledger, dataset), out, as_json, signer)

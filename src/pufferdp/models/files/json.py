@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.files import canonical_json, check_values, found_text, read_json, write_whole
-from pufferdp.models.base import Model, model_types
+from pufferdp.models.base import Model, model_type, type_names
 
 Row = list[float]
 
@@ -21,7 +21,8 @@ Row = list[float]
 class File(BaseModel):
     """The content of a file, or a part of it: keys that are not known are refused, and nothing is converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=True)
+    # Many kinds of content are declared, and one run reads a few of them: each is prepared when it is first read.
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=True, defer_build=True)
 
 
 def beside(folder: Path | None, name: str) -> Path:
@@ -79,13 +80,13 @@ def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -
     """
     if not isinstance(raw, dict):
         raise ModelError(f"a model file holds one JSON object; this one holds {_kind(raw)}", value=raw)
-    kind, types = raw.get("type"), model_types()
+    kind, types = raw.get("type"), type_names()
     if kind is None:
         raise ModelError(f"type is missing; it must be one of {', '.join(types)}", value=raw)
     if not isinstance(kind, str) or kind not in types:
         raise ModelError(f"type is {found_text(kind)}; it must be one of {', '.join(types)}", value=kind)
     try:
-        model = types[kind].from_dict(raw, None if folder is None else Path(folder))
+        model = model_type(kind).from_dict(raw, None if folder is None else Path(folder))
     except ValidationError as error:
         raise ModelError(f"{plain_errors(error)[0]} (in a {kind} file)", value=raw) from None
     # What its own checks have passed over: names and facts that could not be written down again.

@@ -17,7 +17,6 @@ from pufferdp.leakage.laws.base import AnswerLaws, Logs, TableLaws, log_convolve
 from pufferdp.leakage.laws.networks import laws_in_steps
 from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import MarkovChain, series_of
-from pufferdp.models.network import BayesianNetwork, Node
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.secrets import Condition, Secret
@@ -177,18 +176,9 @@ def _of_paths(problem: Problem, chain: MarkovChain, length: int) -> Given:
         raise NotApplicableError(
             f"an answer of several numbers over {length} records of {chain.size} states has more than 65,536 paths"
         )
+    from pufferdp.models.network import as_network  # seldom needed
+
     return _of_records(problem, as_network(chain, length))
-
-
-def as_network(chain: MarkovChain, length: int) -> BayesianNetwork:
-    """A chain with a definite start as a network whose records are named 1, 2, and so on."""
-    law = chain.stationary if chain.given_start is None else chain.given_start
-    nodes = [Node(name="1", states=chain.labels, table=law)]
-    nodes += [
-        Node(name=str(t), states=chain.labels, parents=(str(t - 1),), table=chain.transition)
-        for t in range(2, length + 1)
-    ]
-    return BayesianNetwork(nodes=tuple(nodes))
 
 
 def _of_records(problem: Problem, model: RecordModel) -> Given:

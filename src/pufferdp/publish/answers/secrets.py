@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.files import found_text, read_json
-from pufferdp.models.joint import value_text
+from pufferdp.models.base import value_text
 
 Condition = Mapping[str, "str | Sequence[str]"]
 """A state, or a set of states, for each of some records: all must hold."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,6 @@ from pufferdp.publish.verify import verify
 
 States = Sequence[npt.NDArray[Any]]
 StatedCertificate = SeriesCertificate | dict[str, Any] | str | os.PathLike[str]
-SERIES_ENDINGS: Final = (".csv",)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.assess.dp import curve_lines
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.units import Unit
 from pufferdp.report.charts import Axis, BarKind, Bars, Chart, Layer, Line, Panels, Points, Rule, Text
@@ -52,6 +51,8 @@ _MOST_STATES: Final = 12
 
 def curves_chart(curves: Curves, *, least: float = 0.01, most: float = 10.0) -> Chart:
     """Every curve that applies, between two DP losses."""
+    from pufferdp.assess.dp import curve_lines  # a page with a figure needs it, and a plan in a terminal has none
+
     losses, lines = curve_lines(curves, least, most)
     return _chart("", losses, lines, (), f"Curves of leakage against DP loss: {', '.join(lines)}.")
 
