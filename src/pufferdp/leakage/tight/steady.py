@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.outlook import OPEN_END, quotient
 
 _PASSES: Final = 60
@@ -163,7 +163,7 @@ class _Ends:
         steps = np.linspace(0.0, 1.0, _PROBES) ** 2
         return np.broadcast_to(steps * self.loss * (self.lane.n - 1), (len(self.pairs), _PROBES))
 
-    def aims(self, active: Ints, level: Floats, rows: Floats) -> Floats:
+    def aims(self, active: Ints, level: Floats, rows: Mask) -> Floats:
         """Log μ at which the ends that may exceed the levels of their records are decided, (pair, probe).
 
         A known record matters to all sides that are no shorter, so it is asked at the least of their levels.
@@ -230,7 +230,7 @@ class _Ends:
         return out[0], out[1]
 
     def behind(self, pair: Ints, records: Ints) -> tuple[Ints, Ints, Floats, Floats]:
-        """The ends behind the lower ends of these pairs and numbers of records: distance, value, what it adds, log μ."""
+        """The ends behind what is reached: their distances and values, what they add, and log μ."""
         distance, state = np.zeros(len(pair), dtype=np.int64), np.full(len(pair), OPEN_END)
         added, mu = np.zeros(len(pair)), np.zeros(len(pair))
         for i, (row, m) in enumerate(zip(pair.tolist(), records.tolist(), strict=True)):
