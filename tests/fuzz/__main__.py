@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz N [SEED] [NAME…]``: N broken inputs for every parser, each below 10 s of processor time, all below 2 GiB."""
+"""``python -m tests.fuzz N [SEED] [NAME…]``: N broken inputs a parser, each below 10 s of processor time, 2 GiB in all."""
 
 from __future__ import annotations
 
