@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz N [SEED] [NAME…]``: N broken inputs a parser, each below 10 s of processor time, 2 GiB in all."""
+"""``python -m tests.fuzz N [SEED] [NAME…]``: N broken inputs a parser, each below 10 s of processor time and 2 GiB."""
 
 from __future__ import annotations
 
