@@ -12,6 +12,7 @@ import pytest
 
 import pufferdp
 from pufferdp.basics.errors import CertificateError
+from pufferdp.ledger.history import read_export
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import content_hash, read_certificate
 
@@ -88,4 +89,80 @@ def test_numbers_beside_the_certificate(tmp_path: Path, key: str) -> None:
         output[key] = {"answer": 10**6, "estimate": 3, "labels": ["active"], "denoised": None}[key]
     path.write_text(json.dumps(output))
     with pytest.raises(CertificateError, match=f"beside the certificate does not follow from it .*{key}"):
+        read_certificate(path)
+
+
+def _made(kind: str) -> Any:
+    frame = WHOLE.with_row_index("t")
+    options: dict[str, Any] = {"model": ACTIVITY, "column": "state", "order": "t"}
+    if kind == "flip":
+        return pufferdp.flip(frame, epsilon=1, **options)
+    if kind == "redact":
+        return pufferdp.redact(frame, private=[10], epsilon=1, **options)
+    return pufferdp.flow(frame, eta=0.05, tau=0.1, **options)
+
+
+BESIDE = {
+    "flip": ("rho", "loss", "expected_noise", "dp_loss", "length", "mechanism", "epsilon", "adversary", "labels"),
+    "redact": ("method", "epsilon", "adversary", "leakage", "utility", "records", "private", "mark", "blocks",
+               "redaction_probabilities"),
+    "flow": ("flow", "sigma", "dobrushin", "labels", "repair", "estimates"),
+}  # fmt: skip
+
+
+def _other(value: Any) -> Any:
+    """The same shape with one value changed."""
+    if isinstance(value, dict):
+        key = next(iter(value))
+        return {**value, key: _other(value[key])}
+    if isinstance(value, list):
+        return [*value[:-1], _other(value[-1])]
+    return f"{value}x" if isinstance(value, str) else (value or 0) + 1
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_series_and_flows_are_not_said_to_be_others_beside_their_certificates(tmp_path: Path, kind: str) -> None:
+    """Only answers and tables were compared: a flow could be replaced by another one, and a flip's epsilon."""
+    output, path = json.loads(json.dumps(_made(kind).to_dict())), tmp_path / "mine.json"
+    path.write_text(json.dumps(output))
+    assert read_certificate(path) == output["certificate"]
+    for key in BESIDE[kind]:
+        path.write_text(json.dumps({**output, key: _other(output[key])}))
+        with pytest.raises(CertificateError, match=f"beside the certificate does not follow from it .*{key}"):
+            read_certificate(path)
+
+
+@pytest.mark.parametrize("where", ["first", "inside", "beside"])
+def test_a_name_that_comes_twice(tmp_path: Path, where: str) -> None:
+    """Readers differ in which value they take: ``verify`` vouched for the last, and a person reads the first."""
+    golden = (Path(__file__).parents[1] / "golden" / "answer-gk16.json").read_text()
+    forged = {
+        "first": golden.replace("{", '{"answer": 99999,', 1),
+        "inside": golden.replace('"epsilon":', '"epsilon": 0.001, "epsilon":', 1),
+        "beside": f'{{"answer": 99999, "answer": {json.loads(golden)["answer"]}, "certificate": {golden}}}',
+    }[where]
+    path = tmp_path / "mine.json"
+    path.write_text(forged)
+    with pytest.raises(CertificateError, match="is given twice"):
+        read_certificate(path)
+
+
+def test_names_that_come_twice_in_models_and_exports(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text('{"type": "binary_interval", "low": 0.2, "high": 0.8, "low": 0.45}')
+    with pytest.raises(pufferdp.ModelError, match="'low' is given twice"):
+        pufferdp.load_model(path)
+    export = (Path(__file__).parents[1] / "golden" / "ledger-v1-export.json").read_text()
+    path.write_text(export.replace("{", '{"schema": "another",', 1))
+    with pytest.raises(pufferdp.LedgerError, match="'schema' is given twice"):
+        read_export(path)
+
+
+@pytest.mark.parametrize("name", ["measurement-zcdp", "measurement-charged"])
+def test_what_a_measurement_returned_stands_there_once(tmp_path: Path, name: str) -> None:
+    content, path = json.loads((Path(__file__).parents[1] / "golden" / f"{name}.json").read_text()), tmp_path / "x.json"
+    path.write_text(json.dumps({"answer": content["answer"], "certificate": content}))
+    assert read_certificate(path) == content
+    path.write_text(json.dumps({"answer": _other(content["answer"]), "certificate": content}))
+    with pytest.raises(CertificateError, match=r"beside the certificate does not follow from it .*answer"):
         read_certificate(path)

@@ -6,13 +6,31 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pufferdp.basics.errors import InputError, ModelError, ParameterError
 from pufferdp.basics.places import check_place
 
 LARGEST_WHOLE: Final = 2**63
 """Whole numbers from here on fit into no database and no column."""
+
+
+class TwiceError(ValueError):
+    """A name that comes twice in one JSON object: readers differ in which of its values they take."""
+
+
+def parse_json(text: str) -> Any:
+    """The content of a JSON text from outside. Raises ValueError, or RecursionError where it is nested too deep."""
+    return json.loads(text, object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in content if names.count(name) > 1)
+        raise TwiceError(f"{twice[:60]!r} is given twice; every name may come once")
+    return content
 
 
 def read_json(path: str | os.PathLike[str], what: str) -> object:
@@ -28,7 +46,9 @@ def read_json(path: str | os.PathLike[str], what: str) -> object:
     except OSError as error:
         raise ModelError(f"{what} {str(path)!r} cannot be read: {error.strerror}", value=path) from None
     try:
-        return json.loads(text)
+        return parse_json(text)
+    except TwiceError as error:
+        raise ModelError(f"{what} {str(path)!r}: {error}", value=path) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise ModelError(f"{what} {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pufferdp.basics.errors import CertificateError
-from pufferdp.basics.files import canonical_json, found_text
+from pufferdp.basics.files import TwiceError, canonical_json, found_text, parse_json
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
 
@@ -176,11 +175,13 @@ def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
     """The content of a certificate file, and the signature beside it; None where there is none."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
-        raw = json.loads(embedded_certificate(text) if is_report(text) else text)
+        raw = parse_json(embedded_certificate(text) if is_report(text) else text)
     except FileNotFoundError:
         raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None
     except IsADirectoryError:
         raise CertificateError(f"certificate {str(path)!r} is a folder; name the JSON file in it", value=path) from None
+    except TwiceError as error:
+        raise CertificateError(f"certificate {str(path)!r}: {error}", value=path) from None
     except (ValueError, RecursionError):  # bad UTF-8 and bad JSON are ValueErrors, and so is a number that is too long
         raise CertificateError(f"certificate {str(path)!r} is not JSON", value=path) from None
     except OSError as error:

@@ -321,9 +321,9 @@ class Kind(ABC, Generic[P, S, C]):
         """Where an output does not follow from the certificate in it; nothing where the certificate is not whole."""
         try:
             self.certificate.model_validate(certificate)
-        except ValidationError:
+            claims = {key: claim for key, claim in self.beside(certificate).items() if key in output}
+        except (ValidationError, LookupError, TypeError):
             return []
-        claims = {key: claim for key, claim in self.beside(certificate).items() if key in output}
         return differences(claims, {key: output[key] for key in claims})
 
     def as_stated(self, solution: S, stated: Mapping[str, Any]) -> S:

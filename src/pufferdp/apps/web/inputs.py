@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from pufferdp.apps.web.charged import AnswerFolder
 from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.files import TwiceError, parse_json
 from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
 from pufferdp.models.base import Lengths, Model
@@ -134,7 +135,9 @@ def certificate_in(name: str, content: bytes) -> dict[str, Any]:
     """The content of a certificate; of a release its certificate, of a report the one that is embedded."""
     try:
         text = content.decode("utf-8-sig")
-        raw = json.loads(embedded_certificate(text) if is_report(text) else text)
+        raw = parse_json(embedded_certificate(text) if is_report(text) else text)
+    except TwiceError as error:
+        raise CertificateError(f"{name!r}: {error}") from None
     except (ValueError, RecursionError):
         raise CertificateError(
             f"{name!r} is neither a certificate nor a report that carries one; drop the .json or the .html file"

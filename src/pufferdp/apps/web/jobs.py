@@ -11,6 +11,7 @@ from pufferdp.apps.web import assessments, pictures, publications
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ModelError, PufferdpError
+from pufferdp.basics.files import TwiceError, parse_json
 from pufferdp.data.files import memory_columns
 from pufferdp.data.layout import Layout
 from pufferdp.data.memory import MemoryFile
@@ -61,7 +62,9 @@ def values(inputs: Inputs, progress: JobContext, *, data: str, column: str) -> d
 def model(inputs: Inputs, progress: JobContext, *, name: str, content: bytes) -> dict[str, Any]:
     """A model file, checked."""
     try:
-        raw = json.loads(content.decode("utf-8-sig"))
+        raw = parse_json(content.decode("utf-8-sig"))
+    except TwiceError as error:
+        raise ModelError(f"{name!r}: {error}", value=name) from None
     except (ValueError, RecursionError):
         raise ModelError(f"{name!r} is not JSON; a model file holds one JSON object", value=name) from None
     return describe(model_from_dict(raw))

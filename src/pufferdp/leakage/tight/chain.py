@@ -25,7 +25,8 @@ from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
-from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, series_leakage
+from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, of_steady, series_leakage, steady_series
+from pufferdp.leakage.tight.steady import MOST_SPENT
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
 _EXPLICIT: Final = 512
@@ -511,6 +512,9 @@ class _ManyStates:
         self.endless: ManyStates | None = None
         """The series without end, where it may begin with any kernel: one that begins with the first proves nothing."""
         self.share = self.long.width if self.long is not None else 1e-9
+        self.steady = None
+        if self.short and length is not None and length <= _EXPLICIT:
+            self.steady = steady_series(chain, length, place.adversary)
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -521,12 +525,18 @@ class _ManyStates:
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
+            if self.steady is not None and 0 < loss <= MOST_SPENT / self.steady.n:
+                return self.steady.quick(loss, self.share)
             return float(self._each(loss)[0].lower.max())
         return self.long.quick(loss)
 
     def _each(self, loss: float) -> tuple[SeriesLeakage, float]:
         """Every record; of a series that does not forget its first ones, and what group privacy says of the rest."""
         length = self.place.length
+        if self.steady is not None:
+            steady = of_steady(self.steady, loss, self.place.adversary, self.share)
+            if steady is not None:
+                return steady, float(steady.upper.max())
         some = min(length or _EXPLICIT, _EXPLICIT)
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:

@@ -21,11 +21,16 @@ from pufferdp.leakage.tight.many_series import LongLane
 from pufferdp.leakage.tight.odds import largest_log_odds, odds_sides
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, Bracket, Lasting, Outlook, Rows, scaled, slow_questions
 from pufferdp.leakage.tight.sides import solve
+from pufferdp.leakage.tight.steady import MOST_ENDS, MOST_SPENT, SteadySeries
 from pufferdp.leakage.tight.two_series import SideTables, side_tables
 
 WIDTH: Final = 1e-10
 """How narrow brackets are by default, as a share of the leakage."""
 _TINY: Final = 1e-250
+_RARE: Final = 1e-12
+"""Moves that are rarer are left to the general way, which follows their rounding."""
+_STEADY_ROOM: Final = 1e-11
+"""For rounding, beside the width."""
 _NEAR_START: Final = 256
 """Records behind the first one up to which its law is looked at, where it may be any."""
 _FEW: Final = 8
@@ -201,6 +206,38 @@ def series_leakage(
         return _of_two(both, losses, adversary, width, sides)
     found = _of_many(both, np.minimum(losses, MOST_LOSS), adversary, width, sides, largest)
     return found if (losses <= MOST_LOSS).all() else _with_cut_losses(found, losses)
+
+
+def steady_series(chain: Chain, n: int, adversary: str) -> SteadySeries | None:
+    """The same for equal losses, where a chain keeps its law and its pairs of values are few; None for others."""
+    k = chain.size
+    few = k * (k - 1) * n * (k + 1) <= MOST_ENDS
+    if k < 3 or n < 2 or chain.period > 1 or not (chain.stationary and chain.primitive and few):
+        return None
+    both = lanes(chain, n)
+    if not both.possible.all() or (both.after[both.after > 0] < _RARE).any():
+        return None
+    return SteadySeries(both.before[0], both.after[0], n, adversary == "bdp")
+
+
+def of_steady(series: SteadySeries, loss: float, adversary: str, width: float) -> SeriesLeakage | None:
+    """What it leaks about each record; None where losses are too large for it."""
+    if loss * series.n > MOST_SPENT or loss == 0:
+        return None
+    found = series.at(loss, width)
+    if found.upper.max() > found.lower.max() * (1 + 10 * width) + _STEADY_ROOM:
+        return None
+    return SeriesLeakage(
+        losses=np.full(series.n, loss),
+        lower=found.lower,
+        upper=found.upper,
+        likelier=found.likelier,
+        other=found.other,
+        adversary=adversary,
+        ends=(found.distance, found.state),
+        added=found.added,
+        mu=found.mu,
+    )
 
 
 def _with_cut_losses(found: SeriesLeakage, losses: Floats) -> SeriesLeakage:

@@ -166,6 +166,19 @@ class FlipKind(Kind[FlipProblem, FlipDesign, SeriesCertificate]):
             "ledger": self.row_claims(problem, solution, made),
         }
 
+    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+        """The channel and the promise."""
+        channel, guarantee = certificate["channel"], certificate["guarantee"]
+        rows = channel["matrix"]
+        return {
+            "rho": Near([rows[0][1], rows[1][0]] if len(rows) == 2 else rows),
+            **{key: Near(channel[key]) for key in ("loss", "expected_noise", "dp_loss")},
+            "length": Exact(channel["length"]),
+            "mechanism": Exact(certificate["mechanism"]["name"]),
+            **{key: Exact(guarantee[key]) for key in ("epsilon", "adversary")},
+            "labels": Exact(certificate["labels"]),
+        }
+
     def charge(self, problem: FlipProblem, solution: FlipDesign) -> Charge:
         """The DP loss of its channel; a stream counts as long as any chain may be."""
         about: dict[str, Any] = {

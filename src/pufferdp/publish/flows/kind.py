@@ -179,6 +179,11 @@ class FlowKind(Kind[FlowRequest, FlowCalibration, FlowCertificate]):
         """The flow, with a row and a column for each label."""
         return {name: certificate[name] for name in ("labels", "flow")}
 
+    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+        """The flow, what follows from it, and its noise."""
+        repeated = {key: Exact(certificate[key]) for key in ("flow", "labels", "repair", "estimates")}
+        return {**repeated, **{key: Exact(certificate["calibration"][key]) for key in ("sigma", "dobrushin")}}
+
     def as_stated(self, solution: FlowCalibration, stated: Mapping[str, Any]) -> FlowCalibration:
         """With the sigma of the certificate."""
         return replace(solution, noise=replace(solution.noise, sigma=stated["calibration"]["sigma"]))

@@ -211,6 +211,10 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         """What the measurement returned."""
         return {"answer": certificate["answer"]}
 
+    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+        """What the measurement returned."""
+        return {"answer": Exact(certificate["answer"])}
+
     def as_stated(self, solution: Carried, stated: Mapping[str, Any]) -> Carried:
         """With the promise of the certificate."""
         promise = stated["guarantee"]

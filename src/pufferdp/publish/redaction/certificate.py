@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -13,6 +13,9 @@ from pufferdp.leakage.redaction.design import RedactionProblem, runs_of
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import CertificatePart, LedgerPart, MechanismPart, SealedCertificate
 from pufferdp.publish.reading import columns_text
+
+LISTED: Final = 100_000
+"""Up to so many records every one has its list in the JSON; beyond, only the blocks that are not all 0."""
 
 
 class HidingPart(CertificatePart):

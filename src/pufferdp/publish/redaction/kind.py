@@ -43,6 +43,7 @@ from pufferdp.publish.kind import (
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing
 from pufferdp.publish.redaction.certificate import (
+    LISTED,
     EarlierPart,
     RedactionCertificate,
     knows_text,
@@ -235,6 +236,27 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         claims = super().warning_claims(made, model, must, never)
         private = model.fitted is not None and "dp_epsilon" in model.fitted
         return replace(claims, either=()) if private else claims
+
+    def beside(self, certificate: Mapping[str, Any]) -> Claims:
+        """The promise, what it costs, and how likely each value of each row is redacted."""
+        guarantee, blocks, data = certificate["guarantee"], certificate["blocks"], certificate["data"]
+        claims: dict[str, Claim] = {
+            "method": Exact(certificate["mechanism"]["name"]),
+            **{key: Exact(guarantee[key]) for key in ("epsilon", "adversary", "private", "known")},
+            **{key: Near(certificate[key]) for key in ("leakage", "utility")},
+            "records": Exact(data["records"]),
+            "mark": Exact(certificate["mark"]),
+            "blocks": Exact(blocks),
+        }
+        if data["rows"] > LISTED:
+            claims["redaction_probabilities"] = Exact(None)
+        elif blocks:
+            each = [[0.0] * len(blocks[0]["redaction_probabilities"][0])] * data["rows"]
+            for block in blocks:
+                first, rows = block["first"] - 1, block["redaction_probabilities"]
+                each[first : first + len(rows)] = rows
+            claims["redaction_probabilities"] = Exact(each)
+        return claims
 
     def charge(self, problem: RedactionRequest, solution: Designs) -> Charge:
         """What it leaks; an earlier redaction that was charged to the same data set is contained in it."""

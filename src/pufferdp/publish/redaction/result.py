@@ -16,13 +16,11 @@ from pufferdp.basics.arrays import read_only
 from pufferdp.basics.paged import Paged
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem
 from pufferdp.publish.noise import mark_thresholds
-from pufferdp.publish.redaction.certificate import RedactionCertificate
+from pufferdp.publish.redaction.certificate import LISTED, RedactionCertificate
 from pufferdp.publish.redaction.kind import read_designs
 
 MARK: Final = "*"
 """What stands for a redacted record, unless another word is given."""
-LISTED: Final = 100_000
-"""Up to so many records every one has its list in the JSON; beyond, only the blocks that are not all 0."""
 
 
 @dataclass(frozen=True, kw_only=True)

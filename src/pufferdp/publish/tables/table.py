@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import os
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.basics.extras import install_advice
+from pufferdp.basics.files import parse_json
 from pufferdp.data.rewrite import csv_to_parquet, parquet_rows
 
 Cell = str | int | float | None
@@ -81,7 +81,7 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
     name = str(path)
     try:
         if not name.lower().endswith((".csv", ".parquet")):
-            raw = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+            raw = parse_json(Path(path).read_text(encoding="utf-8-sig"))
             table = raw["table"]
             return ReleasedTable(tuple(table["columns"]), tuple(tuple(row) for row in table["rows"]))
         if name.lower().endswith(".parquet"):
