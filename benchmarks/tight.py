@@ -72,6 +72,8 @@ def run(report: Report) -> None:
         for who in WHO:
             # Six states: as of a career by month, where years go by in one of them.
             row(f"{states} states, stay {stay:g}, {who}", partial(inverse, sticky(states, stay), who), 2.0, 1)
+    for records in sized((72, 200), (12,)):
+        row(f"6 states, stay 0.97, n = {records}, bdp", partial(inverse, sticky(6, 0.97), "bdp", records), 2.0, 1)
 
     report.title("cost must not grow with n: n = 10^6 over n = 10^4")
     for name, table in (("2 states", ACTIVITY), ("4 states", some_chain(4)), ("51 states, uniform", uniform(0.95))):
