@@ -8,6 +8,7 @@ import pytest
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.additive.windows import WindowLeakage
 from pufferdp.leakage.curves import curve
+from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.chain_classes import MarkovClass
 from tests.leakage.tight import cases
@@ -47,6 +48,21 @@ def test_below_every_other_curve_on_many_chains(part):
     """A few hundred chains in the profile ``ci``, ten times as many in ``soak``."""
     for seed in range(part, examples(300), 10):
         check_order(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["pufferfish", "bdp"])
+def test_a_series_that_ends_before_its_chain_has_forgotten_leaks_no_more_than_one_without_end(who):
+    """Of 513 records of such a chain, and of more, group privacy was all that was said: .5 here."""
+    P = 0.99 * np.eye(3) + 0.01 * np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    worst = TightCurve(P, length=1000, adversary=who).leakage(0.0005)
+    shorter = TightCurve(P, length=512, adversary="pufferfish").leakage(0.0005)
+    assert shorter.upper < worst.lower <= worst.upper <= TightCurve(P, adversary=who)(0.0005) * (1 + 1e-9) < 0.23
+    # Nearly periodic: the closed form said less than group privacy.
+    turns = MarkovChain(
+        transition=[[0.0, 0.9958694846318731, 0.004130515368126928], [1.0, 0.0, 0.0], [0.0748, 0.9182, 0.007]]
+    )
+    assert curve("tight", turns, 1000, who)(0.00138) <= curve("odds", turns, 1000, who)(0.00138)
 
 
 def test_above_the_exact_leakage_of_any_count_and_equal_for_two_attracting_states():

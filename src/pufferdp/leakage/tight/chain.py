@@ -31,6 +31,8 @@ from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
 
 _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
+_FORGOTTEN: Final = 64
+"""Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
 _PHASES: Final = 256
 """Records times slots up to which a clock is worked out for each slot that its first record may have."""
 _STORED: Final = 1 << 22
@@ -164,9 +166,11 @@ class TightCurve:
         where the chain forgets slowly) leaks too much.
         """
         allowed = inputs.target(epsilon)
+        open_brackets = [part.search for _, _, part in self._parts if isinstance(part, _ManyStates) and part.search]
+        for search in open_brackets:  # what was asked before changes nothing
+            search.forget()
         candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
         loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
-        open_brackets = [part.search for _, _, part in self._parts if isinstance(part, _ManyStates) and part.search]
         while loss > 0 and (leaks := self(loss)) > allowed:
             loss, step = loss * (allowed / leaks) * (1 - step), min(1.0, 2 * step)
             for search in open_brackets:  # what had no quick proof will hardly have one at a slightly smaller loss
@@ -510,11 +514,17 @@ class _ManyStates:
         self.long = ManyStates(chain, place.known, length) if chain.primitive else None
         self.short = length is not None and (self.long is None or length <= 2 * self.long.first_depth)
         self.endless: ManyStates | None = None
-        """The series without end, where it may begin with any kernel: one that begins with the first proves nothing."""
+        """The series without end, where it may begin with any kernel: one that begins with the first proves nothing.
+        And where the series itself ends before the chain has forgotten."""
         self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
             self.steady = steady_series(chain, length, place.adversary)
+        forgets = self.long.first_depth if self.long is not None and chain.stationary and chain.period == 1 else 0
+        if length is not None and _EXPLICIT < length <= _FORGOTTEN * forgets:
+            # Too long to be worked out record by record, and too short for the chain to forget: one that goes on
+            # without end leaks no less, and is known exactly.
+            self.short, self.endless = False, ManyStates(chain, place.known, None)
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -574,7 +584,8 @@ class _ManyStates:
             endless.forget()
         found = endless.at(loss)
         upper = min(found.upper, length * loss)  # group privacy
-        if found.distance.max() > (length - 1) // 2:  # otherwise a record in the middle has as much around it
+        # Otherwise a record in the middle has as much around it.
+        if found.distance.max() > (length - 1) // 2 or (found.state == LASTING).any():
             reached = self.long.climb(loss)
             found = replace(found, lower=min(reached, upper))
         return replace(found, upper=upper)
