@@ -526,9 +526,9 @@ def check_beliefs(data: Mapping[str, Any], model: Model) -> None:
     """
     if data.get("beliefs") is not None:
         return
-    later = {f"data.{key}": data.get(key) is not None for key in ("holes", "step")}
-    later |= {"data.missing 'hole'": data["missing"] == "hole", "the step of a model": model.step is not None}
-    later[f"the model {model.file_type}"] = model.file_type in _LATER_MODELS
+    later = {f"the model {model.file_type}": model.file_type in _LATER_MODELS}
+    if data["missing"] == "hole" or beliefs(data, series_of(model) or ar1_of(model)):
+        later |= {"the step of a model": model.step is not None, "missing 'hole'": data["missing"] == "hole"}
     for name, there in later.items():
         if there:
             raise CertificateError(f"data.beliefs is missing, and {name} is of a version that states beliefs")
