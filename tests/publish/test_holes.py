@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -12,8 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pufferdp
-from pufferdp.basics.errors import DataError, NotApplicableError
+from pufferdp.basics.errors import DataError, NotApplicableError, ParameterError
+from pufferdp.models.ar1 import Ar1
 from pufferdp.models.chain import MarkovChain
+from pufferdp.models.clock import MarkovClock
+from pufferdp.models.hidden import HiddenMarkov
+from pufferdp.models.memory import MemoryChain
 from tests.oracles import algorithms, chains, flips, records, redaction
 from tests.strategies import examples, random_law, random_transition
 
@@ -293,3 +298,159 @@ def test_a_ledger_takes_holes_for_a_longer_series(tmp_path: Any) -> None:
     assert ledger.verify().valid
     assert ledger.dataset("week").leakage == pytest.approx(1, abs=1e-6)
     assert math.isfinite(made.certificate.noise.scale)
+
+
+# What a model calls impossible although each pair of neighbours is possible, and at one time of the day alone.
+
+SECOND_ORDER = MemoryChain(transition=[[[0.5, 0.5], [0.5, 0.5]], [[1, 0], [0.5, 0.5]]], states=["a", "b"])
+CYCLE = HiddenMarkov(
+    transition=[[0.1, 0.9, 0], [0, 0.1, 0.9], [0.9, 0, 0.1]], emission=[[1, 0], [1, 0], [0, 1]], states=["a", "b"]
+)
+HOURS = MarkovClock(transitions=[[[0.5, 0.5], [0, 1]], [[0.5, 0.5], [0.5, 0.5]]], step=1, period=2, states=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "says"),
+    [
+        (SECOND_ORDER, ["b", "a", "b"], "the data has 'b' after 'b', 'a', and with what went before"),
+        (SECOND_ORDER, ["b", "a", "a", "b"], None),
+        (SECOND_ORDER, ["b", None, "b", "b"], None),
+        (SECOND_ORDER, ["b", "a", None, "b"], None),
+        (SECOND_ORDER, [None, "b", "a", "b"], "the data has 'b' after 'b', 'a', and with what went before"),
+        (CYCLE, ["b", "a", "b"], "the data has 'b' after 'b', 'a', and"),
+        (CYCLE, ["b", "a", None, "b"], None),
+        (CYCLE, ["b", None, None, "b", "a", "b"], "the data has 'b' after 'b', 'a', and"),
+    ],
+)
+def test_histories_that_the_model_calls_impossible(
+    model: MemoryChain | HiddenMarkov, values: list[str | None], says: str | None
+) -> None:
+    frame = pl.DataFrame({"state": values, "who": ["p"] * len(values)})
+    options: dict[str, Any] = {"column": "state", "query": "histogram", "epsilon": 1, "missing": "hole"}
+    verbs = [
+        lambda: pufferdp.release(frame, model=model, **options),
+        lambda: pufferdp.release(frame, model=model, **options, by="who", per="who"),
+        lambda: pufferdp.release_fleet(frame, models={"p": model}, by="who", **options),
+    ]
+    for verb in verbs:
+        if says is None:
+            assert verb()
+        else:
+            with pytest.raises(DataError, match=says):
+                verb()
+
+
+def test_whether_a_hidden_series_is_possible_is_what_its_probability_says() -> None:
+    generator = np.random.default_rng(20)
+    for _ in range(60):
+        hidden, values, length = generator.integers(2, 4, size=3)
+        emission = np.where(generator.random((hidden, values)) < 0.4, 0.0, 1.0)
+        emission[emission.sum(axis=1) == 0] = 1
+        model = HiddenMarkov(
+            transition=random_transition(generator, int(hidden)), emission=emission / emission.sum(axis=1)[:, None]
+        )
+        gaps = generator.integers(1, 4, size=length + 1)
+        gaps[0] -= 1
+        impossible = False
+        for path in itertools.product(range(values), repeat=length + 1):
+            now = model.start_law
+            for record, apart in zip(path, gaps, strict=True):
+                now = (now @ np.linalg.matrix_power(model.transition, int(apart))) * model.emission[:, record]
+            impossible |= not now.any()
+            assert (model.ways.first_impossible(np.array(path), gaps) is None) == bool(now.any())
+        assert model.rules_out or not impossible
+
+
+@pytest.mark.parametrize(("first", "says"), [(0, "a move from 'b' to 'a' in 1 step at step 1 of 2"), (1, None)])
+def test_a_fleet_of_clocks_looks_at_the_time_of_a_move(first: int, says: str | None) -> None:
+    frame = pl.DataFrame({"when": [first, first + 1], "state": ["b", "a"], "who": ["p", "p"]})
+    options: dict[str, Any] = {"column": "state", "query": "histogram", "epsilon": 1, "order": "when", "by": "who"}
+    for verb in (
+        lambda: pufferdp.release_fleet(frame, models={"p": HOURS}, **options),
+        lambda: pufferdp.release(frame, model=HOURS, **options),
+    ):
+        if says is None:
+            assert verb()
+        else:
+            with pytest.raises(DataError, match=says):
+                verb()
+
+
+def test_a_fleet_refuses_what_does_not_look_like_people() -> None:
+    options = {**ASKED, "order": "when", "by": "who"}
+    del options["model"]
+    frame = people(1, 80, who=["even", "odd"] * 40)
+    models = {"even": CHAIN, "odd": CHAIN}
+    with pytest.raises(DataError, match="the values of 'who' alternate along 'when'"):
+        pufferdp.release_fleet(frame, models=models, **options)
+    assert pufferdp.release_fleet(frame, models=models, **options, independent=True).releases
+
+
+def test_hours_of_the_day_are_no_people() -> None:
+    # Twelve records each time, and every day again.
+    frame = people(1, 1440, who=[f"hour {t // 12 % 24}" for t in range(1440)])
+    with pytest.raises(DataError, match="the values of 'who' alternate along 'when'"):
+        pufferdp.release(frame, **ASKED, order="when", by="who")
+    in_turn = people(1, 1440, who=[f"person {t // 60}" for t in range(1440)])
+    assert pufferdp.release(in_turn, **ASKED, order="when", by="who")
+
+
+def test_numbers_of_people_who_do_not_look_like_people() -> None:
+    frame = pl.DataFrame({"when": range(80), "who": ["even", "odd"] * 40, "rate": [70.0, 71.0] * 40})
+    options: dict[str, Any] = {"model": Ar1(coefficient=0.9, sd=1.0, mean=70.0), "column": "rate", "clip": (60, 80)}
+    with pytest.raises(DataError, match="the values of 'who' alternate along 'when'"):
+        pufferdp.release(frame, **options, query="sum", epsilon=1, order="when", by="who")
+
+
+def test_a_gap_that_every_record_lies_behind() -> None:
+    stepped = MarkovChain(transition=ACTIVITY, states=["rest", "active"], step=5)
+    frame = pl.DataFrame({"when": range(0, 400, 5), "state": ["rest", "active"] * 40})
+    options: dict[str, Any] = {"column": "state", "order": "when", "epsilon": 1}
+    for verb in (
+        lambda model, **more: pufferdp.release(frame, model=model, query="histogram", **options, **more),
+        lambda model, **more: pufferdp.flip(frame, model=model, **options, **more),
+        lambda model, **more: pufferdp.redact(frame, model=model, private=[3], **options, **more),
+    ):
+        with pytest.raises(ParameterError, match=r"restart is 1 and the model's step is 5.0; every record comes more"):
+            verb(stepped, restart=1)
+        with pytest.raises(DataError, match="restart is 1 and cuts 80 records into 80 chains"):
+            verb(CHAIN, restart=1)
+        assert verb(CHAIN, restart=1, independent=True)
+        assert verb(CHAIN, restart=5)
+
+
+def test_a_clock_of_whole_numbers_can_be_verified() -> None:
+    frame = pl.DataFrame({"when": range(6), "state": ["a", "b", "b", "b", "a", "a"]})
+    clock = MarkovClock(transitions=[ACTIVITY, ACTIVITY[::-1]], step=1, period=2, states=["a", "b"])
+    made = pufferdp.release(frame, model=clock, column="state", order="when", query="count:a", epsilon=1)
+    assert pufferdp.verify(made.certificate.to_dict()).problems == ()
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(40))
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(1, 4), slots=st.integers(2, 3))
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+def test_clocks_with_holes(seed: int, states: int, length: int, slots: int, adversary: str) -> None:
+    generator = np.random.default_rng(seed)
+    tables = [random_transition(generator, states) for _ in range(slots)]
+    clock = MarkovClock(transitions=tables, step=1, period=slots, states=[f"s{n}" for n in range(states)])
+    phase = int(generator.integers(slots))
+    path = [int(generator.choice(states, p=clock.laws[phase]))]
+    while len(path) < length:
+        path.append(int(generator.choice(states, p=clock.tables[(phase + len(path) - 1) % slots][path[-1]])))
+    there = sorted(generator.choice(length, size=int(generator.integers(1, length + 1)), replace=False).tolist())
+    frame = pl.DataFrame({"when": [phase + t - 2 * slots for t in there], "state": [f"s{path[t]}" for t in there]})
+    made = pufferdp.release(
+        frame,
+        model=clock,
+        column="state",
+        order="when",
+        query="histogram",
+        epsilon=1,
+        adversary=adversary,
+        missing="hole",
+    ).certificate
+    losses = [1 / made.calibration.sigma if t in there else 0.0 for t in range(length)]
+    kernels = [clock.tables[(phase + t) % slots] for t in range(max(1, length - 1))]
+    for target in range(length):
+        assert algorithms.chain_leakage(kernels, clock.laws[phase], losses, target, adversary) <= 1 + 1e-7

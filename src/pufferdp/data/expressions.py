@@ -197,10 +197,10 @@ def moves(table: Table, frame: Frame, missing: bool) -> Frame:
 
 
 def slot_moves(table: Table, frame: Frame, missing: bool, period: Distance, slots: int) -> Frame:
-    """How often which state follows which, so many steps later, from each slot of a period on.
+    """How often which state follows which, so many steps later, from each slot of a period on, for each person.
 
-    Columns before, code, steps, slot (that of the record before) and count. At the start of a chain before is -1, steps
-    is 0 and the slot is that of the first record.
+    Columns before, code, steps, slot (that of the record before), count and person. At the start of a chain before is
+    -1, steps is 0 and the slot is that of the first record.
     """
     frame = linked(table, frame, missing).filter(nw.col("record") == 1)
     begins = nw.col("start") == 1
@@ -209,8 +209,9 @@ def slot_moves(table: Table, frame: Frame, missing: bool, period: Distance, slot
         steps=nw.when(begins).then(nw.lit(0, nw.Int64)).otherwise(nw.col("steps")),
         left_at=nw.when(begins).then(nw.col("order")).otherwise(nw.col("order_before")),
     ).with_columns(slot=_slot(table, nw.col("left_at"), period, slots))
-    keys = ["before", "code", "steps", "slot"]
-    return frame.group_by(*keys).agg(nw.len().cast(nw.Int64).alias("count")).select(*keys, "count")
+    keys, people = ["before", "code", "steps", "slot"], [] if table.layout.by is None else ["person"]
+    counted = frame.group_by(*keys, *people).agg(nw.len().cast(nw.Int64).alias("count"))
+    return counted.select(*keys, "count", *people)
 
 
 _MONDAY = Fraction(4 * 86_400_000_000)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pufferdp.basics.errors import DataError
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
-from pufferdp.data.layout import Coding, Columns, Layout, shorten
+from pufferdp.data.layout import Coding, Columns, Counts, Layout, shorten
 from pufferdp.data.matching import comparable, keys_of, person_of, shown
 from pufferdp.data.ranges import Ranges
-from pufferdp.data.series import open_series
+from pufferdp.data.series import Series, open_series
 from pufferdp.data.sources import Frame, Source, doubles, open_source, rows
 from pufferdp.data.tables import Table
 
@@ -75,6 +75,8 @@ class NumberSeries:
     """Series of numbers that go on behind every gap. How many there are, how long and which are missing is public."""
 
     table: Table
+    series: Series
+    counts: Counts
     lengths: tuple[tuple[int, int], ...]
     """(records of a series that are not missing, how many series have so many), sorted."""
     missing: int
@@ -120,6 +122,8 @@ def read_number_series(source: Source, layout: Layout) -> NumberSeries:
     numbers, distances = doubles(present.select("number", distance))
     return NumberSeries(
         table=table,
+        series=series,
+        counts=counts,
         lengths=counts.lengths,
         missing=counts.missing,
         holes=counts.holes,

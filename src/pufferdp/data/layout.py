@@ -238,7 +238,7 @@ class Layout:
                 )
         if self.step is not None:
             read_distance(self.step, "step")
-        if self.independent and self.by is None:
+        if self.independent and self.by is None and self.restart is None:
             raise DataError(
                 "independent is given, but no column tells people apart; name it with by=, or leave independent out"
             )

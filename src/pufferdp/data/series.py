@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -40,6 +41,8 @@ MOST_STATES = 10_000
 """More distinct values than this are numbers that need bins, not states."""
 _PLACES = 1024
 """Steps between the ends of many numbers, to see how they lie."""
+_TURNS = 3
+"""People who come back more often than this, on average, and never together, look like pieces of one series."""
 _ENDS = nw.col("order").min().alias("first_place"), nw.col("order").max().alias("last_place")
 
 
@@ -429,11 +432,47 @@ class Series:
         By slot of the record before, state before, state and steps. At the start of a chain the state before is -1,
         and the slot is that of the first record.
         """
+        found: Counter[tuple[int, int, int, int]] = Counter()
+        for counted in self.slot_moves_of_people(coding, period, slots).values():
+            found.update(counted)
+        return dict(found)
+
+    @reading()
+    def slot_moves_of_people(
+        self, coding: Coding, period: str | float, slots: int
+    ) -> dict[str, dict[tuple[int, int, int, int], int]]:
+        """The same by person ("" where nobody is told apart)."""
         frame, tally, *_ = self._tally(coding, None)
         long = read_distance(period, "period")
         check_distance(self.table, long)
-        found = rows(slot_moves(self.table, frame, tally.get(MISSING, 0) > 0, long, slots))
-        return {(int(slot), int(x), int(y), int(steps)): int(count) for x, y, steps, slot, count in found}
+        out: dict[str, dict[tuple[int, int, int, int], int]] = {}
+        for x, y, steps, slot, count, *person in rows(
+            slot_moves(self.table, frame, tally.get(MISSING, 0) > 0, long, slots)
+        ):
+            move = int(slot), int(x), int(y), int(steps)
+            out.setdefault(_name(person[0]) if person else "", {})[move] = int(count)
+        return out
+
+    @reading()
+    def timed_paths(self, coding: Coding) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
+        """Each chain with whose it is: its states, and how many steps each came after the one before. EXACT.
+
+        The first has the rows that are missing before it. This brings records to Python, as ``states`` does.
+        """
+        frame, tally, *_ = self._tally(coding, None)
+        missing = tally.get(MISSING, 0) > 0
+        links = linked(self.table, frame, missing).filter(nw.col("record") == 1)
+        first = nw.col("before").is_null()
+        lead = nw.when(first).then(nw.col("row_place") - 1).otherwise(0) if missing else nw.lit(0)
+        steps = nw.when(nw.col("start") == 1).then(lead.cast(nw.Int64)).otherwise(nw.col("steps"))
+        people = [] if self.table.layout.by is None else ["person"]
+        links = links.with_columns(apart=steps, first=first.cast(nw.Int64)).sort(*people, "order")
+        codes, apart, starts, firsts = integers(links.select("code", "apart", "start", "first"))
+        names = [_name(name) for (name,) in rows(_first_names(links))] if people else [""]
+        cuts = np.flatnonzero(starts)
+        whose = np.cumsum(firsts)[cuts] - 1
+        paths = zip(np.split(codes, cuts[1:]), np.split(apart, cuts[1:]), strict=True)
+        return ((names[person], *path) for person, path in zip(whose.tolist(), paths, strict=True))
 
     @reading()
     def usual_step(self) -> str | float | None:
@@ -511,8 +550,10 @@ class Series:
         if int(places) < records:
             return False
         changed = frame.with_columns(last=nw.col("person").shift(1).over(order_by="order"))
-        ((switches,),) = rows(changed.select((nw.col("last") != nw.col("person")).cast(nw.Int64).sum()))
-        return int(switches or 0) > records / 10
+        switched = (nw.col("last") != nw.col("person")).cast(nw.Int64).sum()
+        ((switches, people),) = rows(changed.select(switched.alias("switches"), nw.col("person").n_unique().alias("n")))
+        # Hours of the day come back each day, however many records each has; people who sit in turn do not.
+        return int(switches or 0) > min(records / 10, _TURNS * int(people))
 
     def _lengths(
         self, frame: Frame, missing: bool, pairs: list[list[int]] | None = None, pieces: bool = False

@@ -171,6 +171,9 @@ class MarkovClock(SeriesModel):
         checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
         k, set_field = tables.shape[1], object.__setattr__
         set_field(self, "transitions", read_only(np.stack(checked)))
+        # As a file is read, so that both have one digest.
+        set_field(self, "step", time_step(self.step))
+        set_field(self, "period", time_step(self.period))
         if self.start != "stationary":
             raise ModelError(
                 f'start is {self.start!r}; a clock begins at any of its slots, in the law that repeats: "stationary"',

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,83 @@ class HiddenSeries(SeriesModel):
     def possible(self, rows: Sequence[npt.NDArray[np.int64]]) -> bool:
         """Whether some path of hidden states gives these records."""
         return all(self.hidden.takes(row) for row in rows)
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether some series of records is impossible, though each may follow the one before it."""
+        return self.hidden.ways.rules_out
+
+
+class HiddenWays:
+    """Which hidden states can be behind the records so far: sets of them, as bits of a number."""
+
+    def __init__(self, moves: Mask, shown: Mask, starts: Mask) -> None:
+        self._moves = {1: moves}
+        self._shown = [_bits(column) for column in shown.T]
+        self._starts = _bits(starts)
+        self._size = len(moves)
+        self._found: dict[tuple[int, int, int], int] = {}
+
+    def begin(self, record: int, steps: int, anywhere: bool) -> int:
+        """The states behind a first record, so many steps after the start; ``anywhere``: of any stretch of a series."""
+        now = (1 << self._size) - 1 if anywhere else self._starts
+        return self._reached(now, steps) & self._shown[record]
+
+    def follow(self, now: int, record: int, steps: int) -> int:
+        """The states behind a record that comes so many steps after the one whose states are given."""
+        key = now, record, steps
+        if key not in self._found:
+            self._found[key] = self._reached(now, steps) & self._shown[record]
+        return self._found[key]
+
+    def first_impossible(
+        self, path: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], anywhere: bool = False
+    ) -> int | None:
+        """The first record of a path that cannot follow what came before it; None where all can."""
+        now = self.begin(int(path[0]), int(steps[0]), anywhere)
+        if not now:
+            return 0
+        for place, (record, apart) in enumerate(zip(path[1:].tolist(), steps[1:].tolist(), strict=True), start=1):
+            now = self.follow(now, record, apart)
+            if not now:
+                return place
+        return None
+
+    @cached_property
+    def rules_out(self) -> bool:
+        """Whether some series is impossible. Holes leave more possible, so series without holes decide."""
+        waiting = {self.begin(record, 0, False) for record in range(len(self._shown))}
+        seen: set[int] = set()
+        while waiting:
+            now = waiting.pop()
+            if not now or len(seen) > _MOST_SETS:
+                return True
+            seen.add(now)
+            waiting |= {self.follow(now, record, 1) for record in range(len(self._shown))} - seen
+        return False
+
+    def _reached(self, now: int, steps: int) -> int:
+        if not steps:
+            return now
+        after = self._after(steps)
+        return _bits(np.asarray(after[[h for h in range(self._size) if now >> h & 1]].any(axis=0)))
+
+    def _after(self, steps: int) -> Mask:
+        """Which state can follow which in so many steps."""
+        if steps not in self._moves:
+            half = self._after(steps // 2).astype(np.float64)
+            both = half @ half > 0
+            odd = both.astype(np.float64) @ self._moves[1].astype(np.float64) > 0
+            self._moves[steps] = odd if steps % 2 else both
+        return self._moves[steps]
+
+
+_MOST_SETS: Final = 4096
+"""Where so many sets of hidden states can be behind the records, some series is taken to be impossible."""
+
+
+def _bits(mask: Mask) -> int:
+    return sum(1 << int(place) for place in np.flatnonzero(mask))
 
 
 def hidden_of(model: Model) -> HiddenMarkov | None:
@@ -193,12 +270,15 @@ class HiddenMarkov(HiddenSeries):
 
     def takes(self, row: npt.NDArray[np.int64]) -> bool:
         """Whether this series of records has positive probability."""
-        shown, moves = self.emission > 0, self.transition > 0
-        now = np.ones(len(moves), dtype=bool) if self.any_start else self.start_law > 0
-        now = now & shown[:, row[0]]
-        for x in row[1:]:
-            now = moves[now].any(axis=0) & shown[:, x]
-        return bool(now.any())
+        steps = np.ones(len(row), dtype=np.int64)
+        steps[0] = 0
+        return self.ways.first_impossible(row, steps) is None
+
+    @cached_property
+    def ways(self) -> HiddenWays:
+        """Which hidden states can be behind records."""
+        starts = np.ones(len(self.transition), dtype=bool) if self.any_start else self.start_law > 0
+        return HiddenWays(self.transition > 0, self.emission > 0, np.asarray(starts))
 
     @property
     def supports(self) -> tuple[tuple[Mask, Mask], ...]:

@@ -513,11 +513,30 @@ def data_claims(
     claims["lengths"] = Exact([list(pair) for pair in lengths])
     if data["missing"] == "refuse":
         claims["dropped"] = Exact(0, words="data.dropped is {stated}, and missing values were refused")
+    check_beliefs(data, model)
     if data.get("beliefs") is not None:
         claims |= belief_claims(data, model, within_bins)
         if data["missing"] == "refuse":
             claims["holes"] = Exact(0, words="data.holes is {stated}, and missing records were refused")
     return claims
+
+
+def check_beliefs(data: Mapping[str, Any], model: Model) -> None:
+    """Refuse to take a certificate without beliefs for one of an earlier version, where it has what is of this one.
+
+    Otherwise beliefs could be left out with the sentence that states them.
+    """
+    if data.get("beliefs") is not None:
+        return
+    later = {f"the model {model.file_type}": model.file_type in _LATER_MODELS}
+    if data["missing"] == "hole" or beliefs(data, series_of(model) or ar1_of(model)):
+        later |= {"the step of a model": model.step is not None, "missing 'hole'": data["missing"] == "hole"}
+    for name, there in later.items():
+        if there:
+            raise CertificateError(f"data.beliefs is missing, and {name} is of a version that states beliefs")
+
+
+_LATER_MODELS: Final = ("markov_clock", "hidden_markov", "markov_memory", "ar1")
 
 
 def belief_claims(data: Mapping[str, Any], model: Model, within_bins: bool = False) -> dict[str, Claim | Claims]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
 from pufferdp.basics.progress import CHARGING, Progress, silent
-from pufferdp.data.layout import Layout, Place, check_pair_states
+from pufferdp.data.layout import Layout, Place, check_pair_states, read_distance
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
 from pufferdp.models.base import Model
@@ -97,8 +97,22 @@ class Reading:
             if place is not None:
                 layout[name] = str(place)
         check_reading(model, layout, self.missing, self.id)
+        self._check_restart(model)
         check_pair_states(self.column, model.labels)
         return self.layout
+
+    def _check_restart(self, model: Model) -> None:
+        """Refuse a gap that every record lies behind: none would depend on another, and the model says that they do."""
+        if self.restart is None or model.step is None:
+            return
+        gap, step = read_distance(self.restart, "restart"), read_distance(model.step, "step")
+        if gap.is_duration == step.is_duration and gap.amount < step.amount:
+            raise ParameterError(
+                f"restart is {self.restart} and the model's step is {model.step}; every record comes more than that "
+                "after the one before, so all would count as independent, and the model says that they are not: use "
+                "a gap longer than a step",
+                value=self.restart,
+            )
 
     def check_unit(self, unit: Unit | None) -> None:
         """Refuse a period that may lie in two chains: what leaks about it is worked out for one that goes on."""

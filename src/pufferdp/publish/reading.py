@@ -22,6 +22,7 @@ from pufferdp.models.base import LayoutOptions, Lengths, Model, RecordModel, rec
 from pufferdp.models.chain import MarkovChain, Move, SeriesModel, bin_names, chains_of, series_of
 from pufferdp.models.clock import MarkovClock, clock_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
+from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.queries import Query
 
 _NUMBERS: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
@@ -113,6 +114,8 @@ def _of_families(data: object, model: NumberModel, query: Query, layout: Layout,
 def _of_numbers(data: object, model: Ar1, query: Query, layout: Layout) -> Exact:
     assert query.clip is not None  # refused before, by the query
     read = read_number_series(data, layout)
+    check_people(model, read.series, read.counts.records)
+    check_restarts(layout, read.counts)
     return Exact(
         lengths=read.lengths,
         histogram=(),
@@ -158,7 +161,7 @@ def check_people(model: Model, series: Series, records: int) -> None:
     How many records each value has, and in which order they come, is public.
     """
     layout = series.layout
-    if layout.by is None or layout.independent or series_of(model) is None:
+    if layout.by is None or layout.independent or (series_of(model) is None and ar1_of(model) is None):
         return
     people, single = series.sizes()
     believe = f"where you believe that different values of {layout.by!r} are independent all the same, say so with "
@@ -187,23 +190,70 @@ def check_moves(model: Model, series: Series) -> None:
 
     Whoever sees a release knows that there is none; certificates say so.
     """
-    believed, clock = series_of(model), clock_of(model)
-    if clock is not None:
-        _check_slots(clock, series)
-    elif believed is not None and believed.rules_out:
-        moves = {move for moves in series.moves(coding_of(model)).values() for move in moves}
-        if series.layout.is_part and any(chain.given_start is not None for chain in believed.chains):
-            moves = {move for move in moves if move[0] >= 0}  # the start is for the first record of the whole series
-        refuse_moves(believed, moves)
+    believed = series_of(model)
+    if believed is not None and believed.rules_out:
+        check_moves_of_people({None: believed}, series, coding_of(model))
 
 
-def _check_slots(model: MarkovClock, series: Series) -> None:
-    """The same for a clock: what is possible depends on the time."""
+def check_moves_of_people(models: Mapping[str | None, SeriesModel], series: Series, coding: Coding) -> None:
+    """The same where each person has a model of their own; under None: the one model of everybody.
+
+    The states of the coding are those of all models together.
+    """
+    telling = {person: model for person, model in models.items() if model.rules_out}
+    clocks = {person: clock for person, model in telling.items() if (clock := clock_of(model)) is not None}
+    hidden = {person: model for person, model in telling.items() if hidden_of(model) is not None}
+    others = {person: telling[person] for person in telling.keys() - clocks.keys() - hidden.keys()}
+    for period, slots in {(clock.period, clock.steps) for clock in clocks.values()}:
+        for person, slot_moves in series.slot_moves_of_people(coding, period, slots).items():
+            clock = clocks.get(None, clocks.get(person))
+            if clock is not None and (clock.period, clock.steps) == (period, slots):
+                _refuse_slots(clock, slot_moves, coding)
+    if hidden:
+        for person, path, steps in series.timed_paths(coding):
+            model = hidden.get(None, hidden.get(person))
+            if model is not None:
+                _refuse_path(model, path, steps, coding, series.layout.is_part)
+    if others:
+        moves = series.moves(coding)
+        if None in others:  # one chain of a class for everybody
+            moves = {"": {move for own in moves.values() for move in own}}
+        for person, own in moves.items():
+            model = others.get(None, others.get(person))
+            if model is None:
+                continue
+            inside = series.layout.is_part and any(chain.given_start is not None for chain in model.chains)
+            # The start is for the first record of the whole series.
+            refuse_moves(model, {move for move in own if move[0] >= 0} if inside else own, coding)
+
+
+def _refuse_path(
+    model: SeriesModel, path: npt.NDArray[np.int64], steps: npt.NDArray[np.int64], coding: Coding, part: bool
+) -> None:
+    """Refuse a chain that no path of hidden states gives."""
+    hidden = hidden_of(model)
+    if hidden is None:
+        return
+    own = _places(model, coding)[path]
+    wrong = hidden.ways.first_impossible(own, steps, anywhere=part and hidden.hidden_chain.given_start is not None)
+    if wrong is None:
+        return
+    names = [repr(model.labels[x]) for x in own[max(0, wrong - 2) : wrong + 1].tolist()]
+    what = f"a chain that begins with {names[0]}" if not wrong else f"{names[-1]} after {', '.join(names[:-1])}"
+    what += f", {steps[wrong]} steps later" if wrong and steps[wrong] > 1 else ""
+    raise DataError(
+        f"the data has {what}, and with what went before the model calls that impossible: its promise says nothing "
+        "about such data; correct the data, or use a model that allows it",
+        value=model.labels[int(own[wrong])],
+    )
+
+
+def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]], coding: Coding) -> None:
+    """Refuse what a clock calls impossible: it depends on the time."""
     if not model.rules_out:
         return
-    labels = coding_of(model).labels
-    place = {n: model.labels.index(name) for n, name in enumerate(labels) if name in model.labels}
-    for slot, before, code, steps in sorted(series.slot_moves(coding_of(model), model.period, model.steps)):
+    place = {n: model.labels.index(name) for n, name in enumerate(coding.labels) if name in model.labels}
+    for slot, before, code, steps in sorted(moves):
         x, y = place.get(before, 0), place[code]
         if not model.allows_at(slot, x, y, steps):
             move = f"a move from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
@@ -248,6 +298,7 @@ def exact_of(
 ) -> Exact:
     """What an answer needs of the counts of a series; refuses those that do not go with the model."""
     check_start(model, counts)
+    check_restarts(layout, counts)
     check_groups(model, layout.by, counts.lengths)
     return Exact(
         lengths=counts.lengths,
@@ -413,6 +464,20 @@ def states_of(model: Model, coding: Coding, series: Series) -> States:
         return paths
     place = _places(model, coding)
     return [place[path] for path in paths]
+
+
+def check_restarts(layout: Layout, counts: Counts) -> None:
+    """Refuse a gap so short that it cuts a series into crumbs which all count as independent, unless vouched for.
+
+    Where the gaps lie is public.
+    """
+    if counts.restarts and not layout.independent and 2 * (counts.restarts + 1) > counts.records:
+        raise DataError(
+            f"restart is {layout.restart} and cuts {counts.records} records into {counts.restarts + 1} chains or more, "
+            "each taken for independent of the others; use a longer gap, or, where you believe that all the same, say "
+            "so with independent=True",
+            value=counts.restarts,
+        )
 
 
 def check_start(model: Model, counts: Counts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -23,7 +24,7 @@ from pufferdp.leakage.tight.series import leakage_of_losses
 from pufferdp.models.chain_classes import BinaryInterval, MarkovInterval
 from tests.leakage.tight import cases
 from tests.oracles import algorithms
-from tests.strategies import examples, networks, random_law, random_rows
+from tests.strategies import examples, networks, random_law, random_rows, random_transition
 
 ROOM = 1e-8
 EXACT = 1e-9
@@ -225,3 +226,17 @@ def test_what_never_occurs_does_not_count():
     assert largest_log_odds(table) == pytest.approx(math.log(0.7 * 0.6 / (0.3 * 0.4)))
     assert largest_log_odds([[1.0, 0.0], [0.0, 1.0]]) == math.inf
     assert largest_log_odds([[0.5, 0.5]]) == 0.0
+
+
+def test_kernels_that_follow_each_other_in_turn_are_those_of_every_phase() -> None:
+    """Equal kernels share work: what comes out is that of each phase by itself, zeros included."""
+    generator = np.random.default_rng(4)
+    for _ in range(40):
+        states, several, phases = (int(n) for n in generator.integers(1, 6, size=3))
+        tables = np.array([random_transition(generator, states) for _ in range(several)])
+        kernels = tables[generator.integers(0, several, size=phases)]
+        worst = []
+        for steps in range(1, 5):
+            ahead = [[kernels[(phase + d) % phases] for d in range(steps)] for phase in range(phases)]
+            worst.append(max(largest_log_odds(functools.reduce(np.matmul, each)) for each in ahead))
+        assert OddsCurve.of_chains([kernels], steps=4).log_odds == pytest.approx(worst, abs=1e-11)

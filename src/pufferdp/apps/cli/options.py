@@ -41,7 +41,7 @@ Restart = Annotated[
 ]
 Independent = Annotated[
     bool,
-    typer.Option("--independent", help="Believe that values of --by are independent that do not look like people."),
+    typer.Option("--independent", help="Believe that --by or --restart makes independent what does not look so."),
 ]
 
 

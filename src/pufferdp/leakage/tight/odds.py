@@ -121,10 +121,10 @@ class OddsCurve:
         if not len(transitions):
             raise ParameterError("the class has no chain; give one or more", value=transitions)
         kernels = [inputs.kernels_of(one) for one in transitions]
-        log_odds = tuple(max(_of_steps(one, m) for one in kernels) for m in range(1, steps + 1))
+        log_odds = tuple(max(each) for each in zip(*(_of_steps(one, steps) for one in kernels), strict=True))
         pairs = None
         if all(one.shape[-1] <= PAIRWISE for one in kernels):
-            logs = [log_quotients(kernel) for one in kernels for kernel in one]
+            logs = [log_quotients(kernel) for one in kernels for kernel in np.unique(one, axis=0)]
             pairs = PairOdds.of(logs) if len({one.shape for one in logs}) == 1 else None
         return cls(log_odds, _length(length), pairs)
 
@@ -231,15 +231,31 @@ def _length(value: int | None) -> int | None:
     return None if value is None else checks.length(value)
 
 
-def _of_steps(kernels: Floats, steps: int) -> float:
-    """Δ of so many steps at once, from the worst phase."""
-    found = 0.0
-    for phase in range(len(kernels)):
-        product = kernels[phase]
-        for d in range(1, steps):
-            product = product @ kernels[(phase + d) % len(kernels)]
-        found = max(found, largest_log_odds(product))
-    return found
+def _of_steps(kernels: Floats, most: int) -> list[float]:
+    """Δ of 1, 2, … steps at once, from the worst phase. Phases before which the same kernels lie are looked at once."""
+    phases = len(kernels)
+    _, which = np.unique(kernels.reshape(phases, -1), axis=0, return_inverse=True)
+    ahead = np.stack([np.roll(which.ravel(), -d) for d in range(most)], axis=1)
+    first = np.unique(ahead, axis=0, return_index=True)[1]
+    products, out = kernels[first], []
+    for d in range(1, most + 1):
+        out.append(max(_largest_log_odds_of(part) for part in np.array_split(products, _parts(products))))
+        products = products @ kernels[(first + d) % phases]
+    return out
+
+
+def _parts(products: Floats) -> int:
+    """In how many parts the quotients of all entries fit into a few tens of megabytes."""
+    return int(min(len(products), 1 + products.size * products.shape[-1] // 2**22))
+
+
+def _largest_log_odds_of(kernels: Floats) -> float:
+    """The largest Δ of several kernels. A column of zeros makes no quotients."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(kernels)
+        ratios = logs[:, :, None, :] - logs[:, None, :, :]
+    top = np.where(np.isnan(ratios), -np.inf, ratios).max(axis=3)
+    return float((top + np.swapaxes(top, 1, 2)).max())
 
 
 def log_quotients(kernel: Floats) -> Floats:

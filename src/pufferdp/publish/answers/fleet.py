@@ -32,7 +32,14 @@ from pufferdp.publish.answers.queries import Query, QueryKind
 from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication
-from pufferdp.publish.reading import Exact, coding_of, exact_of, refuse_impossible, refuse_moves
+from pufferdp.publish.reading import (
+    Exact,
+    check_moves_of_people,
+    check_people,
+    coding_of,
+    exact_of,
+    refuse_impossible,
+)
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
@@ -199,13 +206,13 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         series = open_series(self.data, layout)
         people = series.people(coding, clip=clip)
         _check_people(people, beliefs, str(self.each.reading.by))
-        if any(beliefs[person].rules_out for person in people):
-            for person, moves in series.moves(coding).items():
-                refuse_moves(beliefs[person], moves, coding)
-        return {
+        check_people(next(iter(beliefs.values())), series, sum(counts.records for counts in people.values()))
+        exact = {
             person: exact_of(beliefs[person], _own_counts(person, counts, coding, beliefs[person]), layout)
             for person, counts in people.items()
         }
+        check_moves_of_people({person: beliefs[person] for person in people}, series, coding)
+        return exact
 
     def problem(self, exact: dict[str, Exact]) -> Each:
         """A problem for each person with records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import DataError
 from pufferdp.data.families import NumberSeries, read_number_series
 from pufferdp.models.ar1 import Ar1
+from pufferdp.publish.fits.checks import LEAST_P, LEVEL, QUESTIONS, Check
 from pufferdp.publish.fits.kind import KIND, FitProblem
 from pufferdp.publish.kind import Made
 from pufferdp.publish.pipeline import Reading
@@ -27,10 +28,11 @@ _SPARE: Final = 1.03
 """The limit of the test is larger by this factor than in theory, which holds up to 1/n (see the simulations)."""
 
 
-def fit_ar1(data: object, reading: Reading, confidence: float | None) -> Ar1:
+def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[Ar1, Check]:
     """The process that explains the numbers best; with ``confidence`` an interval that contains the true coefficient.
 
-    How the interval is made, and how often it fails, is in docs/theory/ar1.md.
+    How the interval is made, and how often it fails, is in docs/theory/ar1.md. And whether the last number alone says
+    all that the next one depends on.
     """
     if confidence is not None:
         confidence = checks.probability(confidence, "confidence")
@@ -68,7 +70,44 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> Ar1:
     problem = FitProblem(dp_epsilon=None, confidence=confidence)
     fitted = KIND.certify(problem, 0.0, Made(data=facts)).to_dict()
     known = None if layout.order is None else read.table.distance(step)
-    return Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
+    model = Ar1(coefficient=best if interval is None else interval, mean=mean, sd=sd, step=known, fitted=fitted)
+    return model, check_second_order([(s.numbers, s.steps) for s in series])
+
+
+def check_second_order(series: Sequence[tuple[Floats, Floats]]) -> Check:
+    """Whether the number before the last one helps to foretell the next: series of numbers, and of steps before each.
+
+    Least squares on both numbers before, over all that follow two others at single steps, each series with a mean of
+    its own. Under AR(1) the t-statistic of the farther one is normal for many records, near a coefficient of 1 too.
+    """
+    from scipy.special import stdtr
+
+    check = Check(name="second-order", question=QUESTIONS["second-order"], advice=_ADVICE)
+    triples, means = [], 0
+    for numbers, steps in series:
+        last = np.flatnonzero((steps[1:-1] == 1) & (steps[2:] == 1)) + 2
+        if len(last) > 1:
+            own = np.stack([numbers[last], numbers[last - 1], numbers[last - 2]])
+            triples.append(own - own.mean(axis=1, keepdims=True))
+            means += 1
+    freedom = sum(own.shape[1] for own in triples) - means - 2
+    if freedom < LEAST_STEPS:
+        return replace(check, reason="too few numbers follow two others at single steps")
+    now, one, two = np.concatenate(triples, axis=1)
+    rest, after = two - one * (one @ two) / (one @ one), now - one * (one @ now) / (one @ one)
+    if rest @ rest <= 1e-18 * (two @ two):
+        return replace(check, reason="each number is the one before it times a constant")
+    slope = (rest @ after) / (rest @ rest)
+    noise = after - slope * rest
+    statistic = float(slope**2 * (rest @ rest) / max(float(noise @ noise) / freedom, 1e-300))
+    p_value = max(LEAST_P, 2 * float(stdtr(freedom, -math.sqrt(statistic))))
+    return replace(check, statistic=statistic, degrees_of_freedom=1, p_value=p_value, level=LEVEL)
+
+
+_ADVICE: Final = (
+    "the number before the last one matters, and a promise under this model may be too good: put the numbers into bins "
+    "and fit a chain of second order (--bins, --memory 2), or read them at a longer step"
+)
 
 
 @dataclass(frozen=True)

@@ -193,7 +193,7 @@ def fit(
             "ledger": ledger,
         }
         return _fit_numbers(
-            series.data, reading, confidence, {**given, "start": None if start == "stationary" else start}
+            series.data, reading, confidence, checks, {**given, "start": None if start == "stationary" else start}
         )
     return FitPublication(
         data=series.data,
@@ -214,13 +214,17 @@ def fit(
     ).publish()
 
 
-def _fit_numbers(data: object, reading: Reading, confidence: float | None, others: Mapping[str, object]) -> Fit:
+def _fit_numbers(
+    data: object, reading: Reading, confidence: float | None, checks: bool, others: Mapping[str, object]
+) -> Fit:
     """An AR(1) series; refuses what goes with chains alone."""
     for name, value in others.items():
         if value is not None:
             private = "a private fit is for chains of states alone, and " * (name in ("dp_epsilon", "ledger"))
             raise ParameterError(f"{name} is given; {private}an ar1 fit has no use for it: leave it out")
-    return Fit(model=fit_ar1(data, reading, confidence), left_out=(), unvisited=())
+    model, second_order = fit_ar1(data, reading, confidence)
+    made = (second_order,) if checks else ()
+    return Fit(model=model, left_out=(), unvisited=(), checks=made, checked=checks)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

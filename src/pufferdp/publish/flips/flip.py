@@ -41,7 +41,15 @@ from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading
-from pufferdp.publish.reading import check_moves, check_people, check_start, coding_of, histogram_of, refuse_moves
+from pufferdp.publish.reading import (
+    check_moves,
+    check_people,
+    check_restarts,
+    check_start,
+    coding_of,
+    histogram_of,
+    refuse_moves,
+)
 from pufferdp.publish.series import Series
 from pufferdp.publish.series_file import SeriesFile
 
@@ -338,6 +346,7 @@ class FlipRows(FlipPublication[tuple[Counts, FileRows | None]]):
         series = file.series if file is not None and once else open_series(self.data, layout)
         counts = series.counts(self.coding, ranges=True)
         check_start(self.model, counts)
+        check_restarts(layout, counts)
         histogram_of(self.model, counts)
         check_people(self.model, series, counts.records)
         check_moves(self.model, series)

@@ -38,6 +38,7 @@ from pufferdp.publish.kind import (
     Near,
     Stated,
     belief_claims,
+    check_beliefs,
     model_claims,
 )
 from pufferdp.publish.pipeline import Reading
@@ -190,6 +191,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
             name: Stated(made.data[name]) for name in ("column", "order", "by", "gap", "missing")
         }
         later: dict[str, Claim | Claims] = {}
+        check_beliefs(made.data, hiding.chain)
         if made.data.get("beliefs") is not None:
             later = {"step": Stated(made.data["step"])} if made.data.get("step") is not None else {}
             later |= belief_claims(made.data, hiding.chain)

@@ -36,7 +36,7 @@ from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
-from pufferdp.publish.reading import beliefs, check_moves, check_people
+from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
 from pufferdp.publish.redaction.methods import redaction_mechanism
@@ -357,8 +357,10 @@ class RedactionPublication(Publication[RedactionRequest, Designs, Placed, Redact
             series=open_series(self.data, layout, rows=ordered), coding=Coding(labels=chain.labels, bins=chain.bins)
         )
         columns = written_columns(self.data, layout, self.keep)
-        if layout.by is not None:
-            check_people(chain, placement.series, placement.series.counts(placement.coding).records)
+        if layout.by is not None or layout.restart is not None:
+            counts = placement.series.counts(placement.coding)
+            check_people(chain, placement.series, counts.records)
+            check_restarts(layout, counts)
         check_moves(chain, placement.series)
         marked = None
         if self.earlier is not None:
