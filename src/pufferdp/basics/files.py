@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import InputError, ModelError, ParameterError
 from pufferdp.basics.places import check_place
 
@@ -18,7 +19,7 @@ LARGEST_WHOLE: Final = 2**63
 def read_json(path: str | os.PathLike[str], what: str) -> object:
     """The content of a JSON file that a person wrote."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
+        text = Path(file_path(path, what)).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
     except FileNotFoundError:
         raise ModelError(f"{what} {str(path)!r} does not exist", value=path) from None
     except IsADirectoryError:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import rows_text
 from pufferdp.data.expressions import (
     MISSING,
     UNKNOWN,
@@ -260,8 +261,8 @@ class Series:
         ((lost,),) = rows(self.table.frame.select(nw.col("category").is_null().cast(nw.Int64).sum()))
         if lost:
             raise DataError(
-                f"the column {group!r} is missing in {lost} rows; every row must belong to a group: fill it in or drop "
-                "those rows",
+                f"the column {group!r} is missing in {rows_text(lost)}; every row must belong to a group: fill it in "
+                "or drop those rows",
                 value=group,
             )
 
@@ -389,13 +390,13 @@ class Series:
             )
         if nobody := sum(int(each.get("nobody") or 0) for _, each in totals):
             raise DataError(
-                f"the column {layout.by!r} is missing in {nobody} rows; "
+                f"the column {layout.by!r} is missing in {rows_text(nobody)}; "
                 "every row must belong to someone: fill it in or drop those rows"
             )
         if layout.missing == "refuse" and MISSING in tally:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
                 raise DataError(
-                    f"{layout.column!r} is missing in {tally[MISSING]} rows, first at {where}; "
+                    f"{layout.column!r} is missing in {rows_text(tally[MISSING])}, first at {where}; "
                     "where the chain goes on behind it, use missing='hole'"
                 )
         if UNKNOWN in tally:

@@ -102,8 +102,8 @@ def share_evenly(tables: int, period: str | float, step: str | float | None) -> 
 
 def rhythm_of(clock: str | int) -> tuple[int, str]:
     """Slots and period of a rhythm by name: hours of the day, days of the week, or equal slots of a day."""
-    if clock in _RHYTHMS:
-        return _RHYTHMS[str(clock)]
+    if isinstance(clock, str) and clock in _RHYTHMS:
+        return _RHYTHMS[clock]
     if not isinstance(clock, bool) and str(clock).isdigit() and 2 <= int(clock) <= MOST_STEPS:
         return int(clock), "24h"
     raise ParameterError(

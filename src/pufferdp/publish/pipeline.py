@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
-from pufferdp.basics.progress import CHARGING, Progress, silent
+from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
+from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Layout, Place, check_pair_states
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
@@ -216,8 +217,18 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     kind: ClassVar[AnyKind]
 
+    def _check_tools(self) -> None:
+        """Refuse what cannot draw or be told, before anything is charged."""
+        if not isinstance(self.sampler, Sampler):
+            raise ParameterError(
+                f"sampler is {a_kind(self.sampler)}; it must be a sampler, such as SeededSampler(7) for experiments",
+                value=self.sampler,
+            )
+        check_progress(self.progress)
+
     def publish(self) -> R:
         """Check, expect, read, solve, charge, draw and certify."""
+        self._check_tools()
         self.check()
         self.account.ask(self.expect)
         exact = self.read()

@@ -16,7 +16,7 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import Query, asks_table
 from pufferdp.publish.answers.release import Release
 from pufferdp.publish.answers.release import release as release_answer
-from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.answers.secrets import SecretsLike
 from pufferdp.publish.measurements.release import MeasurementRelease, release_measurement
 from pufferdp.publish.noise import Sampler
 from pufferdp.publish.series import Series
@@ -46,7 +46,7 @@ class Request(TypedDict, total=False):
     last: Place | None
     bins: Bins | None
     id: str | None
-    secrets: Secrets | None
+    secrets: SecretsLike | None
     clip: tuple[float, float] | None
     mechanism: str | None
     beta: float
@@ -104,7 +104,7 @@ def release(
     last: Place | None = None,
     bins: Bins | None = None,
     id: str | None = None,
-    secrets: Secrets | None = None,
+    secrets: SecretsLike | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
