@@ -50,14 +50,14 @@ def check_values(content: object, error: type[InputError], what: str, *, finite:
         elif isinstance(value, (list, tuple)):
             values += value
         elif isinstance(value, int) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
-            raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or mend it", value=value)
+            raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or correct it", value=value)
         elif finite and isinstance(value, float) and not math.isfinite(value):
             raise error(f"{what} holds {value}, which JSON has not; give a finite number", value=value)
         elif isinstance(value, str) and not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise error(f"{what} holds the text {ascii(value)[:60]}, which is no Unicode; mend it") from None
+                raise error(f"{what} holds the text {ascii(value)[:60]}, which is not Unicode; correct it") from None
 
 
 def found_text(value: object) -> str:

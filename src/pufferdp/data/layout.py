@@ -202,7 +202,7 @@ class Layout:
     """One independent chain for each value of this column, usually a person."""
     restart: str | float | None = None
     """What follows a larger gap than this is believed to be independent of what went before: ``"8h"``, or a number in
-    the order column's unit. Without it the chain goes on behind every gap."""
+    the order column's unit. Without it the chain goes on past every gap."""
     missing: str = "refuse"
     """``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read."""
     step: str | float | None = None
@@ -221,12 +221,12 @@ class Layout:
         if self.missing == "break":
             raise DataError(
                 "missing is 'break', which took what follows a missing value for independent of what went before, and "
-                "a series does not forget because a value was lost; use hole: the chain goes on behind it",
+                "a series does not forget because a value was lost; use hole: the chain goes on past it",
                 value=self.missing,
             )
         if self.missing not in ("refuse", "hole"):
             raise DataError(
-                f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on behind a missing value",
+                f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on past a missing value",
                 value=self.missing,
             )
         if self.restart is not None:
@@ -337,7 +337,10 @@ def check_columns(names: Sequence[str], columns: Columns) -> None:
 
 def _named_by(role: str) -> str:
     """Which parameter names the column of a role, where it is not the column itself."""
-    return "" if option(role) in ("column", role) and role != "order" else f" ({option(role)}=)"
+    name = option(role)
+    if name.isidentifier():
+        return "" if name == "column" else f" ({name}=)"
+    return f" {name.removeprefix('column').strip()}"
 
 
 def shorten(names: object, most: int = 10) -> str:

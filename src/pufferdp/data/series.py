@@ -397,7 +397,7 @@ class Series:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
                 raise DataError(
                     f"{layout.column!r} is missing in {rows_text(tally[MISSING])}, first at {where}; "
-                    "where the chain goes on behind it, use missing='hole'"
+                    "where the chain goes on past it, use missing='hole'"
                 )
         if UNKNOWN in tally:
             for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
@@ -491,7 +491,7 @@ class Series:
             )
         return DataError(
             f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
-            "missing between them; say that the chain goes on behind a hole with missing='hole', or, where you believe "
+            "missing between them; say that the chain goes on past a hole with missing='hole', or, where you believe "
             "that what follows so long a gap is independent of what went before, use restart=",
             value=apart,
         )

@@ -166,7 +166,7 @@ class MarkovClock(SeriesModel):
         tables = number_array(self.transitions, "transitions")
         if tables.ndim != 3 or not tables.size:
             shape = "×".join(str(n) for n in tables.shape) or "a single number"
-            raise ModelError(f"transitions is {shape}; it must be a list of square tables, one a slot")
+            raise ModelError(f"transitions is {shape}; it must be a list of square tables, one for each slot")
         share_evenly(len(tables), self.period, self.step)
         checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
         k, set_field = tables.shape[1], object.__setattr__

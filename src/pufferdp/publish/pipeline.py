@@ -55,7 +55,7 @@ class Reading:
     first: Place | None = None
     """Read a stretch of the order column, from this place on; the series goes on before it."""
     last: Place | None = None
-    """Read up to this place; the series goes on behind it."""
+    """Read up to this place; the series goes on past it."""
     model: Model | None = None
     """What the data is read for: its step says where rows are missing."""
 
@@ -219,7 +219,7 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     def _check_tools(self) -> None:
         """Refuse what cannot draw or be told, before anything is charged."""
-        if not isinstance(self.sampler, Sampler):
+        if not hasattr(self.sampler, "warning"):
             raise ParameterError(
                 f"sampler is {a_kind(self.sampler)}; it must be a sampler, such as SeededSampler(7) for experiments",
                 value=self.sampler,

@@ -50,7 +50,7 @@ def page_of(subject: object, comparison: Comparison | None = None) -> Page:
         return certificate_page(subject, comparison)
     maker = page_maker(type(subject))
     if maker is None:
-        raise ParameterError(f"there is no report of {a_kind(subject)}; hand over a plan, a release or a certificate")
+        raise ParameterError(f"there is no report of {a_kind(subject)}; give a plan, a release or a certificate")
     page = maker(subject) if comparison is None else maker(subject, comparison)
     assert isinstance(page, Page)
     return page

@@ -199,7 +199,7 @@ def redact(
         order: the column that says what follows what; without it the rows follow each other.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
+            number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"`` (a missing value is a record that is never shown).
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: refused, and ``last`` too: a redaction is of a whole series, and a stretch is cut from what it writes.
