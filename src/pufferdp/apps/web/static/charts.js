@@ -63,7 +63,7 @@ export async function draw(node, spec) {
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
   const wide = Math.max(280, Math.min(node.clientWidth || 640, 860));
   const fitted = (part) => titled(clipped(part), wide, typeof part.height === "number" ? part.height : HIGH);
-  const sized = "concat" in spec ? titled(spec, wide, HIGH) : { ...fitted(spec), width: wide, autosize: { type: "fit-x", contains: "padding" } };
+  const sized = "concat" in spec ? titled(spec, wide, HIGH) : { ...fitted(spec), width: wide, padding: { left: 5, top: 5, bottom: 5, right: wide < NARROW ? 28 : 5 }, autosize: { type: "fit-x", contains: "padding" } };
   if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...fitted(part), width: wide - 110 }));
   const axis = { ...spec.config?.axis, gridOpacity: 0.6, labelFontSize: 12, titleFontSize: 12, labelBound: 8 };
   const legend = { ...spec.config?.legend, labelFontSize: 12, ...(wide < NARROW ? { columns: 1, labelLimit: wide - 60 } : {}) };
