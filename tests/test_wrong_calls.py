@@ -93,6 +93,55 @@ CALLS = {
     "a model that is none to save": lambda: pufferdp.save_model("x", "y.json"),
     "a belief that is none": lambda: pufferdp.robustness(CHAIN, 5, epsilon=1),
     "a number for a stream": lambda: pufferdp.stream_budget(CHAIN, "much"),
+    "true for epsilon": lambda: release(epsilon=True),
+    "a series for epsilon": lambda: release(epsilon=pd.Series([1.0, 2.0])),
+    "text for a belief": lambda: release(FRAME, column="state", independent="yes"),
+    "a set for clip": lambda: release([0.5, 1.5], query="sum", clip={1, 2}),
+    "a number for per": lambda: release(FRAME, column="state", order="time", per=3),
+    "text for split": lambda: release(query=["histogram", "count:rest"], split="1,2"),
+    "a number for secrets": lambda: release(adversary="pufferfish", secrets=3),
+    "a seed for a sampler": lambda: release(sampler=5),
+    "true for progress": lambda: release(progress=True),
+    "a release for data": lambda: release(release(), column="state"),
+    "a generator for data": lambda: release(value for value in VALUES),
+    "an address for data": lambda: release("https://example.com/week.csv", column="state"),
+    "a number for a model file": lambda: pufferdp.load_model(3),
+    "nothing for a model file": lambda: pufferdp.load_model(None),
+    "nowhere to save a model": lambda: pufferdp.save_model(CHAIN, None),
+    "nowhere to save a release": lambda: release().save(None),
+    "a number for a report": lambda: pufferdp.write_report(release(), 3),
+    "a number for a certificate file": lambda: pufferdp.read_certificate(3),
+    "a number for a secrets file": lambda: pufferdp.load_secrets(3),
+    "several queries for a plan": lambda: pufferdp.plan(CHAIN, ["histogram", "sum"], epsilon=1, length=5),
+    "a number for the query of a leakage": lambda: pufferdp.leakage_of(CHAIN, length=5, dp_epsilon=1, query=3),
+    "a number of columns to keep": lambda: pufferdp.redact(
+        FRAME, column="state", order="time", model=CHAIN, private=3, epsilon=1, keep=3
+    ),
+    "an earlier redaction that is not there": lambda: pufferdp.redact(
+        FRAME, column="state", order="time", model=CHAIN, private=3, epsilon=1, after="x.json", published=FRAME
+    ),
+    "no certificate of a flipped series": lambda: pufferdp.estimate([FRAME], None),
+    "a release for a flipped series": lambda: pufferdp.estimate([FRAME], release()),
+    "a list for a clock": lambda: pufferdp.fit(FRAME, column="state", order="time", clock=[1]),
+    "a number of states": lambda: pufferdp.fit(VALUES, states=2),
+    "one name for states": lambda: pufferdp.fit(VALUES, states="rest"),
+    "a list of models for a fleet": lambda: pufferdp.release_fleet(
+        FRAME, models=[CHAIN], column="state", by="time", query="histogram", epsilon=1
+    ),
+    "one model for a fleet": lambda: pufferdp.release_fleet(
+        FRAME, models=CHAIN, column="state", by="time", query="histogram", epsilon=1
+    ),
+    "a fleet of nobody": lambda: pufferdp.release_fleet(
+        FRAME, models={"a": CHAIN}, column="state", query="histogram", epsilon=1
+    ),
+    "text for flips": lambda: pufferdp.attack_file(FRAME, model=CHAIN, column="state", rho="x"),
+    "names for state numbers": lambda: pufferdp.attack_series(VALUES, None, model=CHAIN, channel=[0.2]),
+    "numbers for a class": lambda: pufferdp.MarkovClass([1, 2]),
+    "nothing for a network": lambda: pufferdp.BayesianNetwork(nodes=None),
+    "a kind of query that there is not": lambda: pufferdp.Query(kind="average"),
+    "a function query without its function": lambda: pufferdp.Query(kind="function"),
+    "nothing for the place of a ledger": lambda: pufferdp.Ledger(None),
+    "a ledger that is not there": lambda: pufferdp.Ledger("books.db"),
 }
 
 
@@ -109,3 +158,19 @@ def test_a_wrong_call_is_answered_in_a_sentence(call, tmp_path, monkeypatch):
 
 def test_there_are_forty():
     assert len(CALLS) >= 40
+
+
+def test_a_query_by_the_name_of_its_kind_is_the_same():
+    assert pufferdp.Query(kind="count", state="rest") == pufferdp.Query.parse("count:rest")
+
+
+def test_the_one_thing_a_chain_or_a_class_needs_goes_without_its_name():
+    assert pufferdp.MarkovClass([MarkovChain([[0.9, 0.1], [0.3, 0.7]])]).labels == ("0", "1")
+
+
+def test_nothing_is_charged_where_nobody_can_draw(tmp_path):
+    with pufferdp.Ledger(tmp_path / "books.db", create=True) as ledger:
+        ledger.create("week", model=CHAIN, budget=2.0)
+        with pytest.raises(PufferdpError, match="sampler"):
+            release(ledger=ledger, dataset="week", sampler=5)
+        assert ledger.dataset("week").to_dict()["spent_dp"] == 0

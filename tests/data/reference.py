@@ -41,7 +41,7 @@ def answer(
 ) -> Answer | None:
     """Count the rows; None where there is no record left.
 
-    A chain goes on behind a missing value, and with ``step`` behind a row that is not there: orders are one apart.
+    A chain goes on past a missing value, and with ``step`` behind a row that is not there: orders are one apart.
     """
     chains: list[list[int]] = []
     pieces: list[list[int]] = []

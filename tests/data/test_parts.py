@@ -57,7 +57,7 @@ def test_a_partition_may_be_the_state(tmp_path: Path) -> None:
 def test_a_partition_that_is_missing_has_no_person(tmp_path: Path) -> None:
     write(tmp_path / "who=1" / "p.parquet", state=["a"])
     write(tmp_path / "who=__HIVE_DEFAULT_PARTITION__" / "p.parquet", state=["a"])
-    with pytest.raises(DataError, match="'who' is missing in 1 rows"):
+    with pytest.raises(DataError, match="'who' is missing in 1 row"):
         count(tmp_path, Layout(column="state", by="who"))
 
 
@@ -77,7 +77,7 @@ def test_files_whose_types_or_columns_differ(tmp_path: Path, ending: str) -> Non
     counts = count(str(tmp_path / f"*.{ending}"), Layout(column="state", order="time"))
     assert counts.transitions == ((0, 1), (1, 0))
     write(tmp_path / f"c.{ending}", time=[7])
-    with pytest.raises(DataError, match="'state' is missing in 1 rows"):
+    with pytest.raises(DataError, match="'state' is missing in 1 row"):
         count(str(tmp_path / f"*.{ending}"), Layout(column="state", order="time"))
 
 

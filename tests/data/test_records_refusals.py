@@ -51,7 +51,7 @@ def family(who: Sequence[Any] = FAMILY, state: Sequence[Any] = ("a", "b", "a")) 
         ),
         (
             family(["ben", None, "anna"]),
-            "the id column 'who' is missing in 1 rows; every row must say which record it is: "
+            "the id column 'who' is missing in 1 row; every row must say which record it is: "
             "fill it in or drop those rows",
         ),
         (
@@ -78,7 +78,7 @@ def test_rows(tmp_path: Path, backend: str, table: pa.Table, expected: str) -> N
 def test_unknown_column(tmp_path: Path, backend: str) -> None:
     source = BACKENDS[backend](family(), tmp_path)
     assert refused(source, id="whom") == (
-        "there is no id 'whom'; the columns are who, state, other; did you mean 'who'?"
+        "there is no column 'whom' (id=); the columns are who, state, other; did you mean 'who'?"
     )
     assert refused(source, column="states") == (
         "there is no column 'states'; the columns are who, state, other; did you mean 'state'?"
@@ -122,7 +122,7 @@ def test_names_that_are_none(name: Any) -> None:
 def test_missing_id_however_it_is_held(ids: list[Any]) -> None:
     table = pl.DataFrame({"who": ids, "state": ["a", "b"]}, strict=False)
     for source in (table, table.lazy(), table.to_pandas(), table.to_arrow()):
-        assert "the id column 'who' is missing in 1 rows" in refused(source, records=("1", "2"))
+        assert "the id column 'who' is missing in 1 row" in refused(source, records=("1", "2"))
 
 
 def test_the_same_id_written_in_two_ways(tmp_path: Path) -> None:
@@ -159,9 +159,7 @@ def test_long_values_are_cut() -> None:
 
 def test_types_without_names() -> None:
     moments = pl.DataFrame({"who": FAMILY, "state": ["a", "b", "a"]}).with_columns(when=pl.date(2024, 1, 1))
-    assert refused(moments, id="when") == (
-        "the column 'when' holds values of type Date; ids must be text, numbers or true and false"
-    )
+    assert refused(moments, id="when") == ("the column 'when' holds dates; ids must be text, numbers or true and false")
     assert "states must be text, numbers or true and false" in refused(moments, column="when")
 
 

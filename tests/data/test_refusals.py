@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 
@@ -93,7 +94,7 @@ def test_empty_parquet(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", [42, None, ["a", "b"], pl.Series(["a"])])
 def test_not_a_frame(source: object) -> None:
-    assert f"{type(source).__qualname__}; it must be a path" in refused(source)
+    assert f"the data is {a_kind(source)}; it must be a path" in refused(source)
 
 
 def test_relation_without_order() -> None:
@@ -105,8 +106,8 @@ def test_relation_without_order() -> None:
     ("layout", "expected"),
     [
         (Layout(column="stat"), "there is no column 'stat'; the columns are state, time; did you mean 'state'?"),
-        (Layout(column="state", order="xyz"), "there is no order 'xyz'; the columns are state, time"),
-        (Layout(column="state", by="xyz"), "there is no by 'xyz'"),
+        (Layout(column="state", order="xyz"), "there is no column 'xyz' (order=); the columns are state, time"),
+        (Layout(column="state", by="xyz"), "there is no column 'xyz' (by=)"),
     ],
 )
 def test_unknown_column(tmp_path: Path, layout: Layout, expected: str) -> None:
@@ -131,7 +132,7 @@ def test_states_of_another_type() -> None:
 def test_missing_value() -> None:
     message = refused(frame(state=["a", None, "b", None]))
     assert message == (
-        "'state' is missing in 2 rows, first at row 2; where the chain goes on behind it, use missing='hole'"
+        "'state' is missing in 2 rows, first at row 2; where the chain goes on past it, use missing='hole'"
     )
 
 
@@ -143,9 +144,9 @@ def test_missing_value_in_order() -> None:
 @pytest.mark.parametrize("nan", [None, float("nan")])
 def test_missing_number(nan: float | None) -> None:
     table = frame(state=[0.5, nan])
-    assert "missing in 1 rows" in refused(table, coding=BINS)
-    assert "missing in 1 rows" in refused(table.to_pandas(), coding=BINS)
-    assert "missing in 1 rows" in refused(table.to_arrow(), coding=BINS)
+    assert "missing in 1 row" in refused(table, coding=BINS)
+    assert "missing in 1 row" in refused(table.to_pandas(), coding=BINS)
+    assert "missing in 1 row" in refused(table.to_arrow(), coding=BINS)
 
 
 def test_all_missing() -> None:
@@ -157,7 +158,7 @@ def test_missing_order_and_person() -> None:
     table = frame(state=["a", "b"], time=[1, None], who=["x", None])
     layout = Layout(column="state", order="time", missing="hole")
     assert "'time' is missing or infinite in 1 rows" in refused(table, layout)
-    assert "'who' is missing in 1 rows" in refused(table, Layout(column="state", by="who", missing="hole"))
+    assert "'who' is missing in 1 row" in refused(table, Layout(column="state", by="who", missing="hole"))
 
 
 def test_a_missing_value_is_no_new_beginning() -> None:

@@ -156,7 +156,7 @@ def test_ties_are_refused(engine: Engine) -> None:
 
 def test_missing_people_and_times_are_refused(engine: Engine) -> None:
     source = engine.source([(None, 3, "rest"), ("b", 3, "rest")], "zone", "text")
-    with pytest.raises(DataError, match=r"'who.am.i' is missing in 1 rows"):
+    with pytest.raises(DataError, match=r"'who.am.i' is missing in 1 row"):
         open_series(source, layout("zone", None)).counts(Coding(labels=LABELS))
 
 

@@ -1,4 +1,4 @@
-"""Series with holes: the chain goes on behind what is missing, and no verb may promise less than that leaks."""
+"""Series with holes: the chain goes on past what is missing, and no verb may promise less than that leaks."""
 
 from __future__ import annotations
 

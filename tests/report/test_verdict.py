@@ -122,3 +122,14 @@ def test_a_bound_for_any_algorithm_is_not_worded_as_what_this_noise_leaks(query:
     assert ("the same noise leaks" in words) == known
     assert ("the bound for any algorithm is" in words) == (not known)
     assert ("How much of it this noise leaks is not computed here." in words) == (not known)
+
+
+def test_a_flow_says_which_error_is_of_each_share_and_which_of_all():
+    chain = pufferdp.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=["rest", "active"])
+    done = pufferdp.flow(["rest", "rest", "active"] * 40, model=chain, eta=0.01, tau=0.3)
+    content = done.certificate.to_dict()
+    assert content["accuracy"]["alpha"] < content["expected_l1_error"]  # of one share, and of all four
+    assert not re.search(r"(?<!\S)--[a-z]", str(done))
+    text = " ".join(report_html(done).split())
+    assert "every share errs by less than" in text
+    assert "errors of all shares together are below" not in text

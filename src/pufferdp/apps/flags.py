@@ -11,7 +11,11 @@ from typing import Final
 _OPTIONS: Final = {"first": "from", "last": "to", "add": "sum"}
 """Options that have another name than the parameter."""
 _VERBS: Final = {"plan_flow()": "pufferdp plan --query flow", " flow()": " pufferdp flow"}
-_METHODS: Final = {"text(verbose=True)": "--verbose", "to_dict()": "--json"}
+_METHODS: Final = {
+    "Ledger(place, create=True)": "pufferdp ledger create",
+    "text(verbose=True)": "--verbose",
+    "to_dict()": "--json",
+}
 _VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]|(?P<plain>[\w+-]+(?:\.[\w+-]+)*)"
 _PARAMETER: Final = re.compile(
     rf"(?<![^\s(])(?P<name>[a-z]\w*)=(?:{_VALUE})?(?![\w='(\[])(?P<more>, (?=[a-z]\w*=[^\s,]))?"

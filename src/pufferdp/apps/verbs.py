@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -12,26 +13,27 @@ from typer.core import TyperCommand
 
 from pufferdp.basics.errors import ParameterError
 
-VERBS: Final = (
-    "plan",
-    "release",
-    "flip",
-    "estimate",
-    "redact",
-    "flow",
-    "verify",
-    "sign",
-    "leakage",
-    "robustness",
-    "attack",
-    "audit",
-    "fit",
-    "reproduce",
-    "serve",
-    "demo",
-    "ledger",
-)
-"""Each is a module of the folder ``cli``, with a function or, of several verbs, an application of the same name."""
+VERBS: Final = {
+    "plan": "Say how accurate a release will be, before any data is read.",
+    "release": "Release an answer or a table, with its certificate.",
+    "flip": "Sanitise a series record by record.",
+    "estimate": "Estimate shares and transitions from flipped series.",
+    "redact": "Publish a series, and hide some of its records.",
+    "flow": "Release how a process moves between states.",
+    "verify": "Recompute a certificate and say whether it holds.",
+    "sign": "Sign a certificate that holds.",
+    "leakage": "Say what DP leaks when records are correlated.",
+    "robustness": "Say what a promise is worth if the model is wrong.",
+    "attack": "Attack a sanitised series and count the hits.",
+    "audit": "Test a mechanism: does it leak more than it claims?",
+    "fit": "Estimate a model from data.",
+    "reproduce": "Recompute the tables and figures of the papers.",
+    "serve": "Open the local page.",
+    "demo": "Take a tour on a simulated week.",
+    "ledger": "Keep the budget of a data set.",
+}
+"""What each does, for the list of all. Each is a module of the folder ``cli``, with a function or, of several verbs,
+an application of the same name."""
 _SHELLS: Final = ("bash", "zsh", "fish")
 COMPLETE: Final = "_PUFFERDP_COMPLETE"
 """What a shell sets that asks how a word may go on."""
@@ -39,11 +41,43 @@ _MODULES: Final = {"sign": "verify"}
 """Verbs that share a module with another."""
 
 
-class OneQuery(TyperCommand):
+_TAKES: Final = {
+    "COLUMN": "column order by id truth keep",
+    "FILE": "model models secrets belief out figure report certificate key table signer losses profile noise_chain "
+    "series sign source after published rule tilted",
+    "FOLDER": "data",
+    "DURATION": "restart every window",
+    "PLACE": "first last ledger",
+    "NAME": "dataset adversary mechanism privacy method channel identity",
+    "WORD": "missing start unit mark",
+    "HASH": "head charge",
+    "QUERY": "query queries",
+    "A B": "clip",
+    "A,B,…": "lengths split states groups people rho bins stream",
+    "WHAT": "per private secret clock drift",
+    "TEXT": "note",
+}
+"""What stands behind an option in the help, by its parameter; a number where nothing else is said."""
+_WORDS: Final = {name: word for word, names in _TAKES.items() for name in names.split()}
+
+
+class Verb(TyperCommand):
     """A verb that refuses a second --query where it answers one: it would be dropped in silence.
 
     Of other options the last counts, as everywhere: aliases and scripts rely on that.
     """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for param in self.params:
+            if param.metavar is None and param.param_type_name == "option" and not getattr(param, "is_flag", False):
+                param.metavar = _WORDS.get(str(param.name), "NUMBER")
+
+    def get_help(self, ctx: Any) -> str:
+        """The help, without the types that some versions of typer write behind an argument."""
+        return re.sub(
+            r" <(list\[)?str\]?>", "", re.sub(r"\{(\w+)\}", lambda name: name[1].upper(), super().get_help(ctx))
+        )
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Count the queries, then read the options."""
@@ -81,10 +115,10 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
             app.command(name=verb, help=words)(_nothing)
         elif isinstance(command, typer.Typer):
             for registered in command.registered_commands:
-                registered.cls = OneQuery
-            app.add_typer(command, name=verb)
+                registered.cls = Verb
+            app.add_typer(command, name=verb, short_help=VERBS[str(verb)])
         else:
-            app.command(cls=OneQuery)(command)
+            app.command(cls=Verb, short_help=VERBS[str(verb)])(command)
     return app
 
 

@@ -216,7 +216,7 @@ def leakage_of(
     if query is not None and model.real_valued:
         raise ParameterError("the leakage of real-valued records is bounded by curves alone: leave query= out")
     if query is not None:
-        parsed_query = Query.parse(query) if isinstance(query, str) else query
+        parsed_query = Query.of(query)
         problem = _problem(model, parsed_query, records, given, adversary)
         try:
             leak = ExactLeakage(problem)

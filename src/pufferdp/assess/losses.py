@@ -115,7 +115,7 @@ def leakage_of_losses(
     adversary: str = "bdp",
     progress: Progress | None = None,
 ) -> LossesReport:
-    """What algorithms with these DP losses, one a record, leak about each record of a series.
+    """What algorithms with these DP losses, one for each record, leak about each record of a series.
 
     Args:
         model: a chain, or a class of chains.

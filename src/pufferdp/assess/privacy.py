@@ -20,6 +20,7 @@ import numpy as np
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, ParameterError
+from pufferdp.basics.words import a_kind
 from pufferdp.leakage.tight.approximate import PrivacyProfile
 
 DISTANCES: Final = {
@@ -93,7 +94,7 @@ def dp_promise(privacy: object, d_in: float | None = None) -> DpPromise:
             epsilon_at = getattr(privacy, gives, None)
             return _of_accountant(privacy, delta_at, epsilon_at if callable(epsilon_at) else None)
     raise ParameterError(
-        f"privacy is a {type(privacy).__name__}; it must be a pair (epsilon, delta), ZCdp(rho), a PrivacyProfile, an "
+        f"privacy is {a_kind(privacy)}; it must be a pair (epsilon, delta), ZCdp(rho), a PrivacyProfile, an "
         "OpenDP measurement, or an accountant or PLD of dp_accounting",
         value=privacy,
     )

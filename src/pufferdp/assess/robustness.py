@@ -30,7 +30,7 @@ from pufferdp.models.base import Model, RecordModel, records_of
 from pufferdp.models.chain import MarkovChain, SeriesModel, series_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.hidden import hidden_of
-from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
 
 _MOST_WORK: Final = 2**32
 """Records times squared states: about two minutes."""
@@ -83,7 +83,12 @@ class Robustness(Paged):
 
 
 def robustness(
-    model: ModelLike, belief: ModelLike, *, epsilon: float, length: int | None = None, secrets: Secrets | None = None
+    model: ModelLike,
+    belief: ModelLike,
+    *,
+    epsilon: float,
+    length: int | None = None,
+    secrets: SecretsLike | None = None,
 ) -> Robustness:
     """What is left of a promise to ``model`` against ``belief``.
 
@@ -114,8 +119,9 @@ def robustness(
             )
         if ours is None:
             return _any_groups(model, theirs, promised)
-        if secrets is not None:
-            return _own_secrets(ours, theirs, secrets, promised)
+        own = as_secrets(secrets)
+        if own is not None:
+            return _own_secrets(ours, theirs, own, promised)
         divergence = max((_table(ours, candidate) for candidate in theirs.beliefs), key=lambda d: d.value)
         record, names = ours.records[divergence.record - 1], ours.domains[divergence.record - 1]
     nothing = divergence.value == 0

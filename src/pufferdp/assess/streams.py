@@ -321,9 +321,11 @@ def _losses(epsilons: float | Sequence[float] | Floats, length: int | None) -> F
     try:
         given = np.atleast_1d(np.asarray(epsilons, dtype=float))
     except (TypeError, ValueError):
-        raise ParameterError(f"stream is {epsilons!r}; it must be DP losses, one a step", value=epsilons) from None
+        raise ParameterError(
+            f"stream is {epsilons!r}; it must be DP losses, one for each step", value=epsilons
+        ) from None
     if given.ndim != 1 or len(given) == 0:
-        raise ParameterError(f"stream has {given.size} losses; it must be one a step", value=epsilons)
+        raise ParameterError(f"stream has {given.size} losses; it must be one for each step", value=epsilons)
     bad = given[~((given >= 0) & (given <= checks.LARGEST))]
     if len(bad):
         raise ParameterError(f"stream has a loss of {bad[0]:g}; it must be a finite number, 0 or more", value=epsilons)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Final, SupportsFloat, SupportsIndex
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, SupportsFloat, SupportsIndex
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.words import a_kind, quoted_value
 
 LARGEST: Final = 1e100
 """Numbers are clipped to no more than this: sums and noise for 2^53 records then still fit a double."""
@@ -32,11 +34,34 @@ def adversary(value: object) -> Adversary:
 
 
 def any_number(name: str, value: SupportsFloat | SupportsIndex | str) -> float:
-    """A number as a double, whatever it is."""
+    """A number as a double, whatever it is; true and false are none."""
     try:
+        if type(value).__name__ in ("bool", "bool_"):  # Python's and numpy's, which is not loaded for it
+            raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} is {value!r}; it must be a number", value=value) from None
+        raise ParameterError(f"{name} is {quoted_value(value)}; it must be a number", value=value) from None
+
+
+def flag(value: object, name: str) -> bool:
+    """True or False; text such as 'no' would be taken for yes."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise ParameterError(f"{name} is {quoted_value(value)}; it must be True or False", value=value)
+    return bool(value)
+
+
+def file_path(path: object, name: str) -> str | os.PathLike[str]:
+    """The path of a file, as text or as a Path."""
+    if isinstance(path, (str, os.PathLike)):
+        return path
+    raise ParameterError(f"{name} is {a_kind(path)}; it must be the path of a file", value=path)
+
+
+def several(value: object, name: str, what: str) -> list[Any]:
+    """A list of things, or anything that can be made one; text is a thing by itself."""
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)):
+        return list(value)
+    raise ParameterError(f"{name} is {quoted_value(value)}; it must be {what}", value=value)
 
 
 def _checkable(name: str, number: float, value: object) -> float:
@@ -118,9 +143,9 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
 
 def clip_pair(value: object) -> tuple[float, float]:
     """A clipping range as it is given: two numbers."""
-    pair = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    pair = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, set, frozenset)) else []
     if len(pair) != 2:
-        raise ParameterError(f"clip is {value!r}; it must be two numbers, the lower one first", value=value)
+        raise ParameterError(f"clip is {quoted_value(value)}; it must be two numbers, the lower one first", value=value)
     return clip_range(*pair)
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import InputError, ModelError, ParameterError
 from pufferdp.basics.places import check_place
 
@@ -36,7 +37,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_json(path: str | os.PathLike[str], what: str) -> object:
     """The content of a JSON file that a person wrote."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
+        text = Path(file_path(path, what)).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
     except FileNotFoundError:
         raise ModelError(f"{what} {str(path)!r} does not exist", value=path) from None
     except IsADirectoryError:
@@ -69,14 +70,14 @@ def check_values(content: object, error: type[InputError], what: str, *, finite:
         elif isinstance(value, (list, tuple)):
             values += value
         elif isinstance(value, int) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
-            raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or mend it", value=value)
+            raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or correct it", value=value)
         elif finite and isinstance(value, float) and not math.isfinite(value):
             raise error(f"{what} holds {value}, which JSON has not; give a finite number", value=value)
         elif isinstance(value, str) and not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise error(f"{what} holds the text {ascii(value)[:60]}, which is no Unicode; mend it") from None
+                raise error(f"{what} holds the text {ascii(value)[:60]}, which is not Unicode; correct it") from None
 
 
 def found_text(value: object) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TypeVar
 
+from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.scratch import scratch
 
@@ -111,7 +112,7 @@ def check_place(
         ledger: the file of the ledger; neither it nor what lies beside it is ever replaced.
         device: whether it may be a device, such as /dev/null.
     """
-    text = os.fspath(path)
+    text = os.fspath(file_path(path, name))
     try:
         place = _place(text, name, endings, overwrite, device)
         _refuse_sources(place, sources or {}, ledger)

@@ -40,3 +40,20 @@ def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0)
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(head), "  ".join("-" * w for w in widths), *(line(r) for r in rows)])
+
+
+def a_kind(value: object) -> str:
+    """What a value is, as a sentence has it: ``an int``, ``a DataFrame``, ``None``."""
+    kind = type(value).__name__
+    return "None" if value is None else f"{'an' if kind[0] in 'aeiouAEIO' or kind == 'ndarray' else 'a'} {kind}"
+
+
+def quoted_value(value: object, most: int = 60) -> str:
+    """A value as Python writes it, on one line and cut where it is long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def rows_text(count: int) -> str:
+    """So many rows: ``1 row``, ``2,016 rows``."""
+    return f"{count:,} row{'s' * (count != 1)}"

@@ -375,7 +375,7 @@ class _Links:
         if steps > 1 and layout.missing != "hole":
             raise DataError(
                 f"the record at {where} comes {steps} of the model's steps of {layout.step} after the one before: rows "
-                "are missing between them; say that the chain goes on behind a hole with missing='hole'",
+                "are missing between them; say that the chain goes on past a hole with missing='hole'",
                 value=layout.step,
             )
         return steps
@@ -415,7 +415,7 @@ class _Coder:
             n = int(np.argmax(codes == _MISSING))
             raise DataError(
                 f"{self._layout.column!r} is missing on line {passed.line + (n if lines is None else lines[n]) + 1}; "
-                "where the chain goes on behind it, use missing='hole'"
+                "where the chain goes on past it, use missing='hole'"
             )
         return codes
 

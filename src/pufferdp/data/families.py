@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import rows_text
 from pufferdp.data.expressions import UNKNOWN, in_order
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Coding, Columns, Counts, Layout, shorten
@@ -155,7 +156,7 @@ def _numbers(frame: Frame, column: str, by: str | None) -> Frame:
         raise DataError("the data has no rows; at least one family is needed")
     if lacking:
         raise DataError(
-            f"{column!r} is missing in {lacking} rows; every record needs its number: fill it in, "
+            f"{column!r} is missing in {rows_text(lacking)}; every record needs its number: fill it in, "
             "or leave the whole family out"
         )
     strange = frame.filter(nw.col("number").is_null() | ~nw.col("number").is_finite())
@@ -165,7 +166,7 @@ def _numbers(frame: Frame, column: str, by: str | None) -> Frame:
         ((nobody,),) = rows(frame.select(nw.col("person").is_null().cast(nw.Int64).sum().alias("nobody")))
         if nobody:
             raise DataError(
-                f"the column {by!r} is missing in {nobody} rows; every row must belong to a family: fill it in"
+                f"the column {by!r} is missing in {rows_text(nobody)}; every row must belong to a family: fill it in"
             )
     return frame
 
@@ -178,7 +179,8 @@ def _check_ids(frame: Frame, id: str, by: str | None, records: Sequence[str]) ->
     ((missing,),) = rows(frame.select(nw.col("id").is_null().cast(nw.Int64).sum().alias("missing")))
     if missing:
         raise DataError(
-            f"the id column {id!r} is missing in {missing} rows; every row must say which record it is: fill it in"
+            f"the id column {id!r} is missing in {rows_text(missing)}; every row must say which record it is: "
+            "fill it in"
         )
     keys = keys_of(records, text=compared.text, what="records")
     which: nw.Expr = nw.lit(UNKNOWN, nw.Int64)

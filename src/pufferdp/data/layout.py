@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import a_kind
 from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
 from pufferdp.models.base import PAIR_MARK
 
@@ -75,7 +76,7 @@ def distance_text(distance: object, name: str = "restart") -> str | float:
         return distance_text(plain, name) if isinstance(plain, timedelta) else plain
     if isinstance(distance, bool) or not isinstance(distance, (str, int, float)):
         raise DataError(
-            f"{name} is a {type(distance).__name__}; it must be a duration such as '8h', a timedelta, or a number in "
+            f"{name} is {a_kind(distance)}; it must be a duration such as '8h', a timedelta, or a number in "
             "the order column's unit",
             value=distance,
         )
@@ -94,7 +95,7 @@ def place_of(name: str, place: object) -> Place | None:
     plain = item() if callable(item) else place
     if plain is not None and (isinstance(plain, bool) or not isinstance(plain, (str, int, float, date))):
         raise DataError(
-            f"{name} is a {type(place).__name__}; it must be a number, a date or a time, or text of one", value=place
+            f"{name} is {a_kind(place)}; it must be a number, a date or a time, or text of one", value=place
         )
     return plain
 
@@ -152,7 +153,7 @@ def column_name(column: str | Sequence[str]) -> str:
     if isinstance(column, str):
         return column
     if not isinstance(column, (list, tuple)):
-        raise DataError(f"column is a {type(column).__name__}; it must be the name of a column", value=column)
+        raise DataError(f"column is {a_kind(column)}; it must be the name of a column", value=column)
     names = list(column)
     if len(names) != 2 or not all(isinstance(name, str) and name and "," not in name for name in names):
         raise DataError(f"column is {names!r}; it must be a name, or two names without a comma", value=column)
@@ -201,7 +202,7 @@ class Layout:
     """One independent chain for each value of this column, usually a person."""
     restart: str | float | None = None
     """What follows a larger gap than this is believed to be independent of what went before: ``"8h"``, or a number in
-    the order column's unit. Without it the chain goes on behind every gap."""
+    the order column's unit. Without it the chain goes on past every gap."""
     missing: str = "refuse"
     """``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read."""
     step: str | float | None = None
@@ -220,12 +221,12 @@ class Layout:
         if self.missing == "break":
             raise DataError(
                 "missing is 'break', which took what follows a missing value for independent of what went before, and "
-                "a series does not forget because a value was lost; use hole: the chain goes on behind it",
+                "a series does not forget because a value was lost; use hole: the chain goes on past it",
                 value=self.missing,
             )
         if self.missing not in ("refuse", "hole"):
             raise DataError(
-                f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on behind a missing value",
+                f"missing is {self.missing!r}; it must be refuse, or hole: the chain goes on past a missing value",
                 value=self.missing,
             )
         if self.restart is not None:
@@ -331,7 +332,15 @@ def check_columns(names: Sequence[str], columns: Columns) -> None:
             close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
             known = shorten(list(names))
-            raise DataError(f"there is no {option(role)} {name!r}; the columns are {known}{hint}", value=name)
+            raise DataError(f"there is no column {name!r}{_named_by(role)}; the columns are {known}{hint}", value=name)
+
+
+def _named_by(role: str) -> str:
+    """Which parameter names the column of a role, where it is not the column itself."""
+    name = option(role)
+    if name.isidentifier():
+        return "" if name == "column" else f" ({name}=)"
+    return f" {name.removeprefix('column').strip()}"
 
 
 def shorten(names: object, most: int = 10) -> str:

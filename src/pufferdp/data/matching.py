@@ -75,6 +75,8 @@ def person_of(kind: Any, role: str = "person") -> nw.Expr:
 def words(kind: Any) -> str:
     """What a column of this type holds."""
     names = {"String": "text", "Object": "Python objects", "Boolean": "true and false", "Time": "times without a date"}
+    if isinstance(kind, (nw.Datetime, nw.Date)):
+        return "times" if isinstance(kind, nw.Datetime) else "dates"
     return names.get(str(kind), f"values of type {kind}")
 
 

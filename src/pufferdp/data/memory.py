@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.scratch import scratch
+from pufferdp.basics.words import a_kind
 from pufferdp.data.parts import Parts
 
 PARQUET: Final = ".parquet"
@@ -78,7 +79,7 @@ def table_of(data: object, column: object) -> tuple[object, str | None]:
     What is in Python's lists is read as the same text in a file would be. Everything else is left as it is.
     """
     to_frame, ndim = getattr(data, "to_frame", None), getattr(data, "ndim", None)
-    if callable(to_frame) and not hasattr(data, "columns"):  # a series of pandas or polars
+    if callable(to_frame) and hasattr(data, "dtype") and not hasattr(data, "columns"):  # a series of pandas or polars
         name = column if isinstance(column, str) else getattr(data, "name", None) or _VALUES
         return to_frame(name), str(name)
     if isinstance(data, Mapping):
@@ -86,10 +87,12 @@ def table_of(data: object, column: object) -> tuple[object, str | None]:
     if isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data):
         names = list(data[0])
         return _from_columns({str(name): [row.get(name) for row in data] for name in names}), None
-    if isinstance(data, (list, tuple)) or (ndim is not None and not hasattr(data, "columns")):
+    if isinstance(data, (list, tuple, range)) or (ndim is not None and not hasattr(data, "columns")):
         name = column if isinstance(column, str) else _VALUES
         values = _listed(data, "the data")
         return _from_columns({name: values, "record" if name != "record" else "row": range(1, len(values) + 1)}), name
+    if isinstance(data, Iterator):
+        raise DataError(f"the data is {a_kind(data)}, which can be read once only: make a list of it", value=type(data))
     return data, None
 
 
@@ -111,7 +114,7 @@ def _listed(values: Any, what: str) -> list[object]:
     """Values as a file would have them: nothing where one is missing."""
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if isinstance(values, (str, bytes)) or (not isinstance(values, Sequence) and not hasattr(values, "tolist")):
-        raise DataError(f"{what} is a {type(values).__name__}; it must be a list of values", value=type(values))
+        raise DataError(f"{what} is {a_kind(values)}; it must be a list of values", value=type(values))
     plain = values.astype(str).tolist() if kind == "M" else values.tolist() if hasattr(values, "tolist") else values
     if any(isinstance(value, (list, tuple, dict, set)) for value in plain):
         raise DataError(f"{what} has lists in it; it must be a list of single values", value=type(values))

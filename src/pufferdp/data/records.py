@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import rows_text
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Columns, shorten
 from pufferdp.data.matching import comparable, keys_of, quoted, shown
@@ -117,7 +118,7 @@ def _rows_of(ids: _Cells, id: str, records: Sequence[str]) -> list[int]:
     missing = sum(value is None for value in ids.values)
     if missing:
         raise DataError(
-            f"the id column {id!r} is missing in {missing} rows; every row must say which record it is: "
+            f"the id column {id!r} is missing in {rows_text(missing)}; every row must say which record it is: "
             "fill it in or drop those rows"
         )
     keys = keys_of(records, text=ids.text, what="records")
@@ -153,7 +154,7 @@ def _codes(
     missing = [name for name, value in zip(records, states.values, strict=True) if value is None]
     if missing:
         raise DataError(
-            f"{column!r} is missing in {len(missing)} rows, first for record {quoted(missing[0])}; "
+            f"{column!r} is missing in {rows_text(len(missing))}, first for record {quoted(missing[0])}; "
             "every record needs a state: fill it in",
             value=missing[0],
         )

@@ -160,7 +160,7 @@ class Placement:
         table = self.series.table
         frame = coded(table, self.coding)
         if self.plain:
-            # A chain starts where there is nothing before, and goes on behind missing values.
+            # A chain starts where there is nothing before, and goes on past missing values.
             return frame.with_columns(place=nw.col("order"), start=nw.lit(0, nw.Int64), steps=nw.lit(1, nw.Int64))
         keys = ["order"] if table.layout.by is None else ["person", "order"]
         place = nw.col("code").cum_count().over(order_by=keys)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import rows_text
 from pufferdp.data.expressions import (
     MISSING,
     UNKNOWN,
@@ -263,8 +264,8 @@ class Series:
         ((lost,),) = rows(self.table.frame.select(nw.col("category").is_null().cast(nw.Int64).sum()))
         if lost:
             raise DataError(
-                f"the column {group!r} is missing in {lost} rows; every row must belong to a group: fill it in or drop "
-                "those rows",
+                f"the column {group!r} is missing in {rows_text(lost)}; every row must belong to a group: fill it in "
+                "or drop those rows",
                 value=group,
             )
 
@@ -392,14 +393,14 @@ class Series:
             )
         if nobody := sum(int(each.get("nobody") or 0) for _, each in totals):
             raise DataError(
-                f"the column {layout.by!r} is missing in {nobody} rows; "
+                f"the column {layout.by!r} is missing in {rows_text(nobody)}; "
                 "every row must belong to someone: fill it in or drop those rows"
             )
         if layout.missing == "refuse" and MISSING in tally:
             for _, where in self._first(frame.filter(nw.col("code") == MISSING)):
                 raise DataError(
-                    f"{layout.column!r} is missing in {tally[MISSING]} rows, first at {where}; "
-                    "where the chain goes on behind it, use missing='hole'"
+                    f"{layout.column!r} is missing in {rows_text(tally[MISSING])}, first at {where}; "
+                    "where the chain goes on past it, use missing='hole'"
                 )
         if UNKNOWN in tally:
             for value, where in self._first(frame.filter(nw.col("code") == UNKNOWN)):
@@ -529,7 +530,7 @@ class Series:
             )
         return DataError(
             f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
-            "missing between them; say that the chain goes on behind a hole with missing='hole', or, where you believe "
+            "missing between them; say that the chain goes on past a hole with missing='hole', or, where you believe "
             "that what follows so long a gap is independent of what went before, use restart=",
             value=apart,
         )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import a_kind
 from pufferdp.data import databases, files, spark
 from pufferdp.data.layout import Columns, check_columns
 from pufferdp.data.memory import MemoryFile
@@ -40,6 +41,8 @@ def open_source(source: Source, columns: Columns) -> Frame:
     frame: Frame
     if isinstance(source, str) and databases.is_database(source):
         frame = nw.from_native(databases.open_database(source, columns))
+    elif isinstance(source, str) and "://" in source:
+        raise DataError(f"{source[:200]!r} is an address; download the file and give its path", value=source)
     elif isinstance(source, (str, os.PathLike)):
         frame = nw.from_native(files.open_files(Path(source), columns))
     elif isinstance(source, MemoryFile):
@@ -95,8 +98,7 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         frame: Any = nw.from_native(source)
         names = frame.collect_schema().names()
     except (TypeError, nw.exceptions.NarwhalsError):
-        kind = f"{type(source).__module__}.{type(source).__qualname__}"
-        raise DataError(f"the data is a {kind}; it must be {_ACCEPTED}", value=type(source)) from None
+        raise DataError(f"the data is {a_kind(source)}; it must be {_ACCEPTED}", value=type(source)) from None
     implementation = frame.implementation
     check_columns(names, columns)
     if (columns.numbered or columns.rows) and (implementation.is_duckdb() or spark.is_spark(frame)):

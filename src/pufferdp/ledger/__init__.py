@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pufferdp.basics.errors import ParameterError
+from pufferdp.basics.words import a_kind
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -31,7 +32,7 @@ def open_ledger(place: Ledger | str | os.PathLike[str] | None, dataset: str | No
         yield place
     elif not isinstance(place, (str, os.PathLike)):
         raise ParameterError(
-            f"ledger is a {type(place).__name__}; it must be a Ledger, the path of its file, or its URL", value=place
+            f"ledger is {a_kind(place)}; it must be a Ledger, the path of its file, or its URL", value=place
         )
     else:
         with Ledger(place) as ledger:

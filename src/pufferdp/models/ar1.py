@@ -104,7 +104,7 @@ class Ar1(Model):
             )
         if layout["restart"] is not None:
             raise ParameterError(
-                f"restart is {layout['restart']!r}; the noise of an ar1 series is enough for one that goes on behind "
+                f"restart is {layout['restart']!r}; the noise of an ar1 series is enough for one that goes on past "
                 "every gap, and hardly depends on its length: leave it out",
                 value=layout["restart"],
             )

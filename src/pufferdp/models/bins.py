@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.words import a_kind
 from pufferdp.models.base import Model
 from pufferdp.models.chain import bin_edges, series_of
 
@@ -26,8 +27,7 @@ def bins_text(bins: Bins | None) -> str | None:
         return ",".join(format(float(edge), ".17g") for edge in bins)
     except (TypeError, ValueError):
         raise ParameterError(
-            f"bins is {type(bins).__name__}; it must be rising edges such as [0, 200, 400], or text such as "
-            "'width:200'",
+            f"bins is {a_kind(bins)}; it must be rising edges such as [0, 200, 400], or text such as 'width:200'",
             value=bins,
         ) from None
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.basics.words import quoted_value
 from pufferdp.models.base import LayoutOptions, Lengths, Model
 from pufferdp.models.files.json import File, Row
 
@@ -275,7 +276,7 @@ class MarkovChain(SeriesModel):
 
     file_type: ClassVar[str | None] = "markov_chain"
 
-    transition: Matrix
+    transition: Matrix = field(kw_only=False)
     """Row x holds the probabilities of the next state after state x."""
     start: Start = "stationary"
     """``"stationary"``, ``"any"`` (the guarantee holds for every start) or the law of the first record."""
@@ -495,7 +496,9 @@ def number_array(value: object, name: str) -> npt.NDArray[np.float64]:
             raise ValueError
         return np.array(raw, dtype=float)
     except (TypeError, ValueError):
-        raise ModelError(f"{name} must be a table of numbers, every row equally long", value=value) from None
+        if isinstance(value, (list, tuple)) and any(isinstance(row, (list, tuple)) for row in value):
+            raise ModelError(f"{name} must be a table of numbers, every row equally long", value=value) from None
+        raise ModelError(f"{name} is {quoted_value(value)}; it must be made of numbers", value=value) from None
 
 
 def state_names(value: object, k: int) -> tuple[str, ...] | None:

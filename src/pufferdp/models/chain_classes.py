@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Matrix, Vector
 from pufferdp.basics.errors import ModelError
+from pufferdp.basics.words import quoted_value
 from pufferdp.models.chain import (
     ChainFile,
     MarkovChain,
@@ -38,11 +39,15 @@ class MarkovClass(SeriesModel):
 
     file_type: ClassVar[str | None] = "markov_class"
 
-    models: tuple[MarkovChain, ...]
+    models: tuple[MarkovChain, ...] = field(kw_only=False)
     """The beliefs; the guarantee holds for each."""
 
     def __post_init__(self) -> None:
-        models = tuple(self.models)
+        given: object = self.models
+        listed = (given,) if isinstance(given, MarkovChain) else given
+        models = tuple(listed) if isinstance(listed, Iterable) else (listed,)
+        if not all(isinstance(model, MarkovChain) for model in models):
+            raise ModelError(f"models is {quoted_value(self.models)}; it must be a list of chains", value=self.models)
         if not models:
             raise ModelError("models is empty; a class needs at least one chain")
         first = models[0]

@@ -102,8 +102,8 @@ def share_evenly(tables: int, period: str | float, step: str | float | None) -> 
 
 def rhythm_of(clock: str | int) -> tuple[int, str]:
     """Slots and period of a rhythm by name: hours of the day, days of the week, or equal slots of a day."""
-    if clock in _RHYTHMS:
-        return _RHYTHMS[str(clock)]
+    if isinstance(clock, str) and clock in _RHYTHMS:
+        return _RHYTHMS[clock]
     if not isinstance(clock, bool) and str(clock).isdigit() and 2 <= int(clock) <= MOST_STEPS:
         return int(clock), "24h"
     raise ParameterError(
@@ -166,7 +166,7 @@ class MarkovClock(SeriesModel):
         tables = number_array(self.transitions, "transitions")
         if tables.ndim != 3 or not tables.size:
             shape = "×".join(str(n) for n in tables.shape) or "a single number"
-            raise ModelError(f"transitions is {shape}; it must be a list of square tables, one a slot")
+            raise ModelError(f"transitions is {shape}; it must be a list of square tables, one for each slot")
         share_evenly(len(tables), self.period, self.step)
         checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
         k, set_field = tables.shape[1], object.__setattr__

@@ -168,7 +168,7 @@ class Gaussian(NumberModel):
     ) -> None:
         centre = number_array(mean, "mean")
         if centre.ndim != 1 or centre.size == 0 or not np.isfinite(centre).all():
-            raise ModelError("mean must be a list of finite numbers, one a record", value=mean)
+            raise ModelError("mean must be a list of finite numbers, one for each record", value=mean)
         if np.abs(centre).max() > LARGEST:
             raise ModelError(f"mean has a number beyond {LARGEST:g}; measure the records in another unit", value=mean)
         fields = {

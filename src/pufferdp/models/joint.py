@@ -196,11 +196,13 @@ def _listed(outcomes: object, states: tuple[str, ...]) -> Outcomes:
     length = None
     for n, outcome in enumerate(outcomes, start=1):
         if isinstance(outcome, str) or not isinstance(outcome, (Sequence, np.ndarray)) or len(outcome) == 0:
-            raise ModelError(f"outcome {n} is {outcome!r}; it must be a list of values, one a record", value=outcome)
+            raise ModelError(
+                f"outcome {n} is {outcome!r}; it must be a list of values, one for each record", value=outcome
+            )
         length = len(outcome) if length is None else length
         if len(outcome) != length:
             raise ModelError(
-                f"outcome {n} has {len(outcome)} values and outcome 1 has {length}; every outcome has one a record",
+                f"outcome {n} has {len(outcome)} values and outcome 1 has {length}; there must be one for each record",
                 value=outcome,
             )
         texts = [value_text(v) for v in outcome]

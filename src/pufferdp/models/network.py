@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import ModelError
+from pufferdp.basics.words import quoted_value
 from pufferdp.models.base import (
     Evidence,
     Law,
@@ -97,6 +98,8 @@ class BayesianNetwork(RecordModel):
     """Where the model was estimated from, if it was."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.nodes, Iterable):
+            raise ModelError(f"nodes is {quoted_value(self.nodes)}; it must be a list of nodes", value=self.nodes)
         nodes = tuple(self.nodes)
         if not nodes:
             raise ModelError("nodes is empty; a network needs at least one node")

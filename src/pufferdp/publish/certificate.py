@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import TwiceError, canonical_json, found_text, parse_json
 from pufferdp.basics.paged import Paged
@@ -174,7 +175,7 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
     """The content of a certificate file, and the signature beside it; None where there is none."""
     try:
-        text = Path(path).read_text(encoding="utf-8-sig")
+        text = Path(file_path(path, "certificate")).read_text(encoding="utf-8-sig")
         raw = parse_json(embedded_certificate(text) if is_report(text) else text)
     except FileNotFoundError:
         raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None
@@ -193,7 +194,9 @@ def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
         schema = raw.get("schema") if isinstance(raw, dict) else None
         schema_text = "no schema" if schema is None else f"schema {found_text(schema)}"
         known = " or ".join(repr(name) for name in schemas if name)
-        raise CertificateError(f"{str(path)!r} is not a certificate: it has {schema_text}, not {known}", value=path)
+        raise CertificateError(
+            f"{str(path)!r} is not a certificate: it has {schema_text}; a certificate has {known}", value=path
+        )
     return raw, signature
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pufferdp.basics.errors import CertificateError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.interrupts import held
-from pufferdp.basics.progress import CHARGING, Progress, silent
+from pufferdp.basics.progress import CHARGING, Progress, check_progress, silent
+from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Layout, Place, check_pair_states, read_distance
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger import charge_release, open_ledger
@@ -54,7 +55,7 @@ class Reading:
     first: Place | None = None
     """Read a stretch of the order column, from this place on; the series goes on before it."""
     last: Place | None = None
-    """Read up to this place; the series goes on behind it."""
+    """Read up to this place; the series goes on past it."""
     model: Model | None = None
     """What the data is read for: its step says where rows are missing."""
 
@@ -244,8 +245,18 @@ class Publication(ABC, Generic[P, S, E, R]):
 
     kind: ClassVar[AnyKind]
 
+    def _check_tools(self) -> None:
+        """Refuse what cannot draw or be told, before anything is charged."""
+        if not hasattr(self.sampler, "warning"):
+            raise ParameterError(
+                f"sampler is {a_kind(self.sampler)}; it must be a sampler, such as SeededSampler(7) for experiments",
+                value=self.sampler,
+            )
+        check_progress(self.progress)
+
     def publish(self) -> R:
         """Check, expect, read, solve, charge, draw and certify."""
+        self._check_tools()
         self.check()
         self.account.ask(self.expect)
         exact = self.read()

@@ -16,7 +16,7 @@ from pufferdp.models.units import Unit
 from pufferdp.publish.answers.queries import Query, asks_table
 from pufferdp.publish.answers.release import Release
 from pufferdp.publish.answers.release import release as release_answer
-from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.answers.secrets import SecretsLike
 from pufferdp.publish.noise import Sampler
 from pufferdp.publish.series import Series
 
@@ -46,7 +46,7 @@ class Request(TypedDict, total=False):
     last: Place | None
     bins: Bins | None
     id: str | None
-    secrets: Secrets | None
+    secrets: SecretsLike | None
     clip: tuple[float, float] | None
     mechanism: str | None
     beta: float
@@ -104,7 +104,7 @@ def release(
     last: Place | None = None,
     bins: Bins | None = None,
     id: str | None = None,
-    secrets: Secrets | None = None,
+    secrets: SecretsLike | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
@@ -139,7 +139,7 @@ def release(
         order: the column to sort by; without it a file is taken in row order.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
+            number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from datetime import timedelta
 from typing import Any
 
+from pufferdp.basics.checks import flag
 from pufferdp.basics.errors import DataError, ParameterError
 from pufferdp.data.layout import Place, column_name, distance_text, place_of
 from pufferdp.data.memory import table_of
@@ -65,6 +66,7 @@ class Series:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+        flag(self.independent, "independent")
         self.reading().check_layout()
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import check_values
 from pufferdp.basics.paged import Paged
+from pufferdp.basics.words import a_kind
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import SealedCertificate, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
@@ -94,7 +95,7 @@ def _content(certificate: object) -> tuple[dict[str, Any], object]:
         content = held.to_dict() if isinstance(held, SealedCertificate) else None
     if not isinstance(content, dict):
         raise CertificateError(
-            f"the certificate is a {type(certificate).__name__}; it must be a certificate, a release that has one, its "
+            f"the certificate is {a_kind(certificate)}; it must be a certificate, a release that has one, its "
             "content as a dict, or the path of its file",
             value=type(certificate),
         )

@@ -8,7 +8,7 @@ from typing import Any
 from pufferdp.assess.comparison import Comparison
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.paged import page_maker
-from pufferdp.basics.words import number, table
+from pufferdp.basics.words import a_kind, number, table
 from pufferdp.publish.certificate import (
     FLOW_SCHEMA,
     MEASUREMENT_SCHEMA,
@@ -50,9 +50,7 @@ def page_of(subject: object, comparison: Comparison | None = None) -> Page:
         return certificate_page(subject, comparison)
     maker = page_maker(type(subject))
     if maker is None:
-        raise ParameterError(
-            f"there is no report of a {type(subject).__name__}; hand over a plan, a release or a certificate"
-        )
+        raise ParameterError(f"there is no report of {a_kind(subject)}; give a plan, a release or a certificate")
     page = maker(subject) if comparison is None else maker(subject, comparison)
     assert isinstance(page, Page)
     return page

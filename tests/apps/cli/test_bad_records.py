@@ -111,7 +111,7 @@ TABLES = [
     model("outcome too short", joint(([0, 1, 1], 0.5), ([0, 1], 0.5)), "outcome 2 has 2", "outcome 1 has 3"),
     model("outcome of an unknown value", joint(([0, 1], 0.5), ([0, 2], 0.5)), "outcome 2", "'2'", "0, 1"),
     model("outcome negative", joint(([0, 0], 1.5), ([1, 1], -0.5)), "entry 2", "-0.5", "between 0 and 1"),
-    model("outcome empty", joint(([], 1.0)), "outcome 1", "one a record"),
+    model("outcome empty", joint(([], 1.0)), "outcome 1", "one for each record"),
     model("no outcomes", joint(), "outcomes is empty", "every outcome"),
     model("outcome is a list", {**JOINT, "outcomes": [[0, 1]]}, "outcomes.0 is [0, 1]", "braces"),
     model("probability is text", joint(([0], "all")), "outcomes.0.probability", "all", "a number"),

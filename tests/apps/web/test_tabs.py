@@ -350,6 +350,7 @@ def test_every_room_fits_and_axe_finds_nothing(page: Any, width: int, height: in
         wide, inner = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         assert wide <= inner, tab
         assert page.evaluate(CUT_OFF, tab) == [], tab
+        assert page.evaluate(CUT_WORDS, tab) == [], tab
         where = None if tab == "plan" else {"include": [f"#{tab}"]}  # the frame of the page once
         options = {"resultTypes": ["violations"]}
         found = axe.run(page, context=where, options=options).response["violations"]
@@ -366,6 +367,13 @@ CUT_OFF = """(tab) => {
     .map((node) => node.outerHTML.slice(0, 80));
 }"""
 """What sticks out of the window on the right and cannot be scrolled to."""
+CUT_WORDS = """(tab) => [...document.querySelectorAll(`#${tab} .chart svg`)].flatMap((svg) => {
+  const room = svg.getBoundingClientRect();
+  const out = (at) => at.width && (at.right > room.right + 2 || at.left < room.left - 2 || at.top < room.top - 2);
+  const words = [...svg.querySelectorAll("text")];
+  return words.filter((text) => out(text.getBoundingClientRect())).map((text) => text.textContent);
+})"""
+"""Words of charts that stick out of them."""
 
 
 def test_a_table_is_released_and_charged(page: Any, served: Served, pictures: Path) -> None:

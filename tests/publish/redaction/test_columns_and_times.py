@@ -101,7 +101,7 @@ def test_a_place_of_the_hidden_hour_is_not_in_the_file(file: Path, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("keep", "said"),
-    [(["lattitude"], "there is no column to keep 'lattitude'.*did you mean 'latitude'"), ([""], "name of a column")],
+    [(["lattitude"], "there is no column 'lattitude' to keep.*did you mean 'latitude'"), ([""], "name of a column")],
 )
 def test_columns_that_are_not_there_are_refused(keep: list[str], said: str, file: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=said):

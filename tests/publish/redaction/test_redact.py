@@ -137,7 +137,7 @@ def test_the_chain_goes_on_behind_a_missing_value(tmp_path: Path) -> None:
     values = series()
     values[25] = ""  # row 26
     data, out = write(tmp_path / "d.csv", values), tmp_path / "o.csv"
-    with pytest.raises(DataError, match="missing in 1 rows, first at row 26"):
+    with pytest.raises(DataError, match="missing in 1 row, first at row 26"):
         redact(data, out=out)
     result = redact(data, out=out, private=[27, 10], missing="hole")
     assert [tuple(span) for span in result.certificate.data.chains] == [(1, 60)]  # type: ignore[union-attr]

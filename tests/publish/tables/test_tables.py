@@ -220,7 +220,7 @@ REFUSED: list[tuple[dict[str, Any], type[PufferdpError], str]] = [
     ({"per": "person", "by": None}, QueryError, "needs the column that tells people apart"),
     ({"per": "day,hour"}, QueryError, "per is 'day, hour'"),
     ({"per": "ward,n"}, QueryError, "it must be person or a column"),
-    ({"per": "nothing"}, DataError, "there is no per 'nothing'"),
+    ({"per": "nothing"}, DataError, "there is no column 'nothing' .per=.;"),
     ({"per": "x"}, DataError, "column and per are both 'x'"),
     ({"per": "day", "order": None, "by": None}, ParameterError, "needs the column that says when"),
     ({"per": "day", "groups": "a"}, QueryError, "neither per person nor per column"),

@@ -33,7 +33,7 @@ def audit(
     confidence: Annotated[str, typer.Option("--confidence", help="Confidence of the lower bound.")] = "0.95",
     seconds: Annotated[str, typer.Option("--seconds", help="Time in all, roughly.")] = "60",
     calls: Annotated[str, typer.Option("--calls", help="Data sets put through the mechanism, at most.")] = "1000000",
-    record: Annotated[str | None, typer.Option("--record", help="Go for this record only, from 1.")] = None,
+    record: Annotated[str | None, typer.Option("--record", help="Attack this record only, counted from 1.")] = None,
     clip: options.Clip = None,
     seed: Annotated[str, typer.Option("--seed", help="Of the data drawn, and of built-in noise.")] = "0",
     figure: options.FigureFile = None,

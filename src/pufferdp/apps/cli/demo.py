@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pufferdp.apps.cli import options
+from pufferdp.apps.flags import methods
 from pufferdp.apps.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _text(folder: Path, planned: Plan, done: Release, valid: bool, figures: str)
 
 1. Before: how accurate will it be, and by which mechanism?
 
-{planned}
+{methods(str(planned))}
 
 {planned.chart()}
 

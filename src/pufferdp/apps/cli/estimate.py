@@ -20,7 +20,7 @@ def estimate(
     certificate: Annotated[
         list[str], typer.Option("--certificate", help="Certificate of each file, in the same order; verified first.")
     ],
-    confidence: Annotated[str, typer.Option("--confidence", help="Of each range, by itself.")] = "0.95",
+    confidence: Annotated[str, typer.Option("--confidence", help="Confidence of each range by itself.")] = "0.95",
     series: Annotated[
         str | None,
         typer.Option("--series", help="Write what the model makes of every record to this .csv file."),

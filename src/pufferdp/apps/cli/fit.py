@@ -31,14 +31,16 @@ def fit(
     ] = None,
     clock: Annotated[
         str | None,
-        typer.Option("--clock", help="One table a slot: hour (of the day), day (of the week), or slots in a day."),
+        typer.Option(
+            "--clock", help="One table for each slot: hour (of the day), day (of the week), or slots in a day."
+        ),
     ] = None,
     ar1: Annotated[
         bool, typer.Option("--ar1", help="Fit a series of real numbers, each drawn towards the one before.")
     ] = False,
     prior: Annotated[
         str | None,
-        typer.Option("--prior", help="Add this to every transition count: states never left have a row then, too."),
+        typer.Option("--prior", help="Add this to every transition count, so that states never left have a row too."),
     ] = None,
     memory: Annotated[
         int, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")

@@ -36,12 +36,14 @@ By = Annotated[str | None, typer.Option("--by", help="Column that tells people a
 Restart = Annotated[
     str | None,
     typer.Option(
-        "--restart", help="Believe that what follows a longer gap than this is independent: 8h, or a number of --order."
+        "--restart", help="Treat what follows a longer gap as independent: 8h, or a number in the unit of --order."
     ),
 ]
 Independent = Annotated[
     bool,
-    typer.Option("--independent", help="Believe that --by or --restart makes independent what does not look so."),
+    typer.Option(
+        "--independent", help="Treat what --by or --restart separates as independent, even if it does not look so."
+    ),
 ]
 
 
@@ -59,14 +61,16 @@ Gap = Annotated[str | None, typer.Option("--gap", hidden=True, callback=_refuse_
 First = Annotated[
     str | None,
     typer.Option(
-        "--from", help="Read only from this place of --order on: a number, a date or a time. The series goes on before."
+        "--from", help="Read from this place of --order on: a number, a date or a time. The series goes on before it."
     ),
 ]
 Last = Annotated[
     str | None,
-    typer.Option("--to", help="Read only up to this place of --order, itself included; a date is the whole day."),
+    typer.Option("--to", help="Read up to and including this place of --order; a date is the whole day."),
 ]
-Missing = Annotated[str, typer.Option("--missing", help="refuse, or hole: the chain goes on behind a missing value.")]
+Missing = Annotated[
+    str, typer.Option("--missing", help="Missing values: refuse them, or hole: the chain goes on past them.")
+]
 Queries = Annotated[
     list[str],
     typer.Option(
@@ -80,14 +84,17 @@ Per = Annotated[
     typer.Option("--per", help="A row for each person of --by, value of a public column, day, hour or week."),
 ]
 Split = Annotated[
-    str | None, typer.Option("--split", help="How several queries share the DP loss: 2,1,1. Equally by default.")
+    str | None, typer.Option("--split", help="How several queries share the DP loss: 2,1,1; equally by default.")
 ]
 Bins = Annotated[
     str | None, typer.Option("--bins", help="Edges that turn numbers into states: 0,200,400 or width:200.")
 ]
 Clip = Annotated[tuple[str, str] | None, typer.Option("--clip", help="Range of the numbers of a sum or mean.")]
 SecretsFile = Annotated[
-    str | None, typer.Option("--secrets", help="Secrets of your own and their pairs (JSON); by default every record.")
+    str | None,
+    typer.Option(
+        "--secrets", help="A file (JSON) with secrets of your own and their pairs; by default every record is one."
+    ),
 ]
 Epsilon = Annotated[str, typer.Option("--epsilon", help="The promise: odds shift by at most e^epsilon.")]
 AdversaryName = Annotated[
@@ -111,13 +118,14 @@ Tau = Annotated[str, typer.Option("--tau", help="The promise: total variation be
 PrivacyName = Annotated[
     str, typer.Option("--privacy", help="What is hidden: orbit (the chain), record (one step) or joint (each).")
 ]
-Sum = Annotated[bool, typer.Option("--sum", help="Noise for both parts of joint added up, as in the poster.")]
+Sum = Annotated[bool, typer.Option("--sum", help="Add up the noise for both parts of joint, as the poster does.")]
 CentreOnly = Annotated[
-    bool, typer.Option("--centre-only", help="Promise records for data made by the model alone, not by its orbit.")
+    bool,
+    typer.Option("--centre-only", help="Protect records of data made by the model itself, not by its whole orbit."),
 ]
 Delta = Annotated[
     str | None,
-    typer.Option("--delta", help="Add this to every probability of the promise: lets Gaussian noise take part."),
+    typer.Option("--delta", help="The delta of an (epsilon, delta) promise: lets Gaussian noise compete."),
 ]
 Beta = Annotated[str, typer.Option("--beta", help="Accuracy is shown at probability 1-beta.")]
 LedgerPlace = Annotated[
@@ -126,15 +134,15 @@ LedgerPlace = Annotated[
 DatasetName = Annotated[str | None, typer.Option("--dataset", help="Data set of the ledger.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
 MechanismName = Annotated[
-    str | None, typer.Option("--mechanism", help="A line of the plan by name; the best by default.")
+    str | None, typer.Option("--mechanism", help="A mechanism by its name in the plan; the best by default.")
 ]
-Seed = Annotated[str | None, typer.Option("--seed", help="For experiments only: chance anyone can repeat. Unsafe.")]
+Seed = Annotated[str | None, typer.Option("--seed", help="For experiments only: noise that anyone can repeat. Unsafe.")]
 FigureFile = Annotated[str | None, typer.Option("--figure", help="Write a figure to this .png, .svg or .pdf file.")]
 ReportFile = Annotated[
-    str | None, typer.Option("--report", help="Write a report for people to this .html file, the certificate inside.")
+    str | None, typer.Option("--report", help="Write a report to this .html file, with the certificate inside.")
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files that are there already; never an input or the ledger.")
+    bool, typer.Option("--overwrite", help="Replace files that already exist; never an input or the ledger.")
 ]
 
 

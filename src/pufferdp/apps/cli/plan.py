@@ -65,11 +65,11 @@ def plan(
     overwrite: options.Overwrite = False,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", help="Also what does not apply, and why, and what the noise rests on."),
+        typer.Option("--verbose", help="Also show what does not apply and why, and what sets the noise."),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say beforehand how accurate a release will be, by every mechanism, and which is best."""
+    """Say how accurate a release will be with each mechanism, and which is best, before any data is read."""
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.answers.plan import plan as make_plan
     from pufferdp.publish.answers.queries import asks_table

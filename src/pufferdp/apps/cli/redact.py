@@ -77,7 +77,7 @@ def redact(
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Publish a series but for what gives private records away; the rest stays as it is."""
+    """Publish a series without what gives private records away; the rest stays as it is."""
     from pufferdp.data.layout import Layout
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.certificate import read_certificate

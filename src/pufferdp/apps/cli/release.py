@@ -105,7 +105,7 @@ def release(
     seed: options.Seed = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Release an answer with the noise that keeps the promise, and its certificate; with --models one a person.
+    """Release an answer with the noise that keeps the promise, and its certificate; with --models, one for each person.
 
     Several --query, or --per, make a table: one promise for all its rows and columns.
     """

@@ -21,7 +21,7 @@ def reproduce(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compute a paper's table or figure again, with our numbers beside the paper's."""
+    """Recompute a paper's table or figure, with our numbers beside the paper's."""
     from pathlib import Path
 
     from pufferdp.apps.papers import EXPERIMENTS, experiment, listing, to_dict

@@ -21,7 +21,7 @@ def serve(
     browse: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the local page: plan, leakage, redaction and ledger, on this machine only."""
+    """Show the local page: plan, release, redact, flip, audit and keep the ledger, on this machine only."""
     from pufferdp.basics import checks
 
     number = checks.length(port, "port", least=0)

@@ -17,6 +17,7 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import quoted_value
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.channels.many_states import randomised_response
@@ -275,15 +276,25 @@ def attack_series(
     """Attack one sanitised series, in state numbers. Without the truth, success is what the model expects."""
     model = as_model(model)
     chain, table = one_chain(model), channel_of(channel, model)
-    rows = np.atleast_2d(outputs)
+    rows = _codes("outputs", outputs, table)
     if rows.size == 0:
         raise DataError("there is no record to attack")
     if learned is not None and truth is None:
         raise ParameterError("the learned attacker learns from the truth; name its column with truth=, or leave it out")
     progress = progress or silent
     return _report(
-        chain, table, rows, None if truth is None else np.atleast_2d(truth), None, learned, attackers, progress
+        chain, table, rows, None if truth is None else _codes("truth", truth, table), None, learned, attackers, progress
     )
+
+
+def _codes(name: str, series: Codes, channel: Matrix) -> Codes:
+    """A series in state numbers, as one row."""
+    rows = np.atleast_2d(np.asarray(series))
+    if rows.size and (rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= len(channel)):
+        raise DataError(
+            f"{name} is {quoted_value(series)}; it must be the numbers of states, from 0 to {len(channel) - 1}"
+        )
+    return rows
 
 
 def attack_file(
@@ -328,7 +339,10 @@ def one_chain(model: Model) -> MarkovChain:
 def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
     """A channel from flips (two probabilities), one probability of a change (all others alike), or a matrix."""
     k = one_chain(model).size
-    given = np.asarray(rho, dtype=float)
+    try:
+        given = np.atleast_1d(np.asarray(rho, dtype=float))
+    except (TypeError, ValueError):
+        raise ParameterError(f"rho is {quoted_value(rho)}; it must be probabilities of a flip", value=rho) from None
     if given.ndim == 2:
         if len(given) != k:
             raise ParameterError(f"the channel has {len(given)} rows; the model has {k} states")

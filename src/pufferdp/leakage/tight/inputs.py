@@ -205,9 +205,11 @@ def losses(value: npt.ArrayLike, records: int | None = None, name: str = "losses
     try:
         found = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be numbers, one a record; found {value!r}", value=value) from None
+        raise ParameterError(f"{name} must be numbers, one for each record; found {value!r}", value=value) from None
     if found.ndim != 1 or len(found) == 0:
-        raise ParameterError(f"{name} has the shape {found.shape}; it must be a list, one number a record", value=value)
+        raise ParameterError(
+            f"{name} has the shape {found.shape}; it must be a list, one number for each record", value=value
+        )
     bad = np.flatnonzero(~((found >= 0) & (found <= LARGEST)))
     if len(bad):
         at, number = int(bad[0]), float(found[bad[0]])

@@ -458,7 +458,9 @@ class TreeOdds:
         for scope, table in zip(self._scopes, weights, strict=True):
             if table.ndim != len(scope):
                 names = ", ".join(repr(v) for v in scope)
-                raise ModelError(f"the table of {names} has {table.ndim} axes; it needs one a record", value=scope)
+                raise ModelError(
+                    f"the table of {names} has {table.ndim} axes; it needs one for each record", value=scope
+                )
         self._order = self._checked()
         self._odds = self._log_odds(weights)
 

@@ -169,7 +169,7 @@ def leakage_of_losses(
     each: bool = True,
     width: float = WIDTH,
 ) -> SeriesLeakage:
-    """What any algorithm with these DP losses, one a record, leaks about each record of a chain.
+    """What any algorithm with these DP losses, one for each record, leaks about each record of a chain.
 
     >>> activity = [[0.882, 0.118], [0.305, 0.695]]
     >>> found = leakage_of_losses(activity, [0.1, 0.0, 0.3, 0.2, 0.0, 0.1], start=[0.9, 0.1])

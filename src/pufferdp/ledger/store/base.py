@@ -112,7 +112,9 @@ class Store(ABC):
         with self._turn:
             connection = self.connection
             if not self._ready(connection) and not create:
-                raise LedgerError(f"{self.place!r} holds no ledger; make one with ledger create", value=self.place)
+                raise LedgerError(
+                    f"{self.place!r} holds no ledger; make one with Ledger(place, create=True)", value=self.place
+                )
             version = self._version() if self._ready(connection) else -1
             if version != len(schema.MIGRATIONS):
                 self._migrate()

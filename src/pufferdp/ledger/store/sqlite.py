@@ -61,7 +61,7 @@ class SqliteStore(Store):
         if path.is_dir():
             raise LedgerError(f"ledger {place!r} is a folder; name a file in it", value=place)
         if not create and not path.exists():
-            raise LedgerError(f"ledger {place!r} does not exist; make it with ledger create", value=place)
+            raise LedgerError(f"ledger {place!r} does not exist; make it with Ledger(place, create=True)", value=place)
         if not path.parent.is_dir():
             raise LedgerError(f"ledger is {place!r}, but there is no folder {str(path.parent)!r}", value=place)
         if create and not path.exists() and _size(self._path + "-wal"):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.files import canonical_json, check_values, found_text, read_json, write_whole
+from pufferdp.basics.words import a_kind
 from pufferdp.models.base import Model, model_type, type_names
 
 Row = list[float]
@@ -63,14 +64,9 @@ def as_model(model: object, name: str = "model") -> Model:
     if isinstance(fitted, Model):
         return fitted
     raise ModelError(
-        f"{name} is {_a(model)}; it must be a model, the path of a model file, its content as a dict, or a fit",
+        f"{name} is {a_kind(model)}; it must be a model, the path of a model file, its content as a dict, or a fit",
         value=model,
     )
-
-
-def _a(value: object) -> str:
-    kind = type(value).__name__
-    return "None" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def model_from_dict(raw: object, folder: str | os.PathLike[str] | None = None) -> Model:

@@ -16,13 +16,14 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import DataError, ModelError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Coding, Counts, Place
 from pufferdp.data.series import open_series
 from pufferdp.leakage.quilts.fleet import worst_of_each
 from pufferdp.leakage.tight.fleet import losses_of_each
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import SeriesModel, chain_of, series_of
-from pufferdp.models.files.json import model_digest
+from pufferdp.models.files.json import ModelLike, as_model, model_digest
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem
 from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord, problem_curve
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
@@ -65,7 +66,7 @@ class Fleet(Paged):
 def release_fleet(
     data: object,
     *,
-    models: Mapping[str, Model],
+    models: Mapping[str, ModelLike],
     column: str | None = None,
     by: str | None = None,
     query: Query | str,
@@ -97,7 +98,7 @@ def release_fleet(
         adversary: ``bdp`` (knows any set of records), ``pufferfish`` (none) or ``dp`` (all others).
         order: the column to sort by; without it a file is taken in row order.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
+            number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included.
@@ -112,7 +113,7 @@ def release_fleet(
         dataset: everybody's data set is called so in the ledger, then a slash and the person.
         progress: called with a few words before each step.
     """
-    parsed_query = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    parsed_query = Query.of(query, clip=clip)
     account, noise = Account(ledger, dataset), sampler or SystemSampler()
     series = Series.of(
         data,
@@ -125,12 +126,19 @@ def release_fleet(
         first=first,
         last=last,
     )
-    if not models:
+    if not isinstance(models, Mapping):
+        raise ParameterError(
+            f"models is {a_kind(models)}; it must be a dict with a model for each person", value=type(models)
+        )
+    believed = {str(person): as_model(model, f"the model of {person!r}") for person, model in models.items()}
+    if series.by is None:
+        raise ParameterError("by is missing; a fleet needs the column that tells people apart: by=")
+    if not believed:
         raise ParameterError("there is no model; a fleet needs one for each person")
     each = AnswerPublication(
         data=series.data,
-        model=next(iter(models.values())),
-        reading=series.reading(next(iter(models.values()))),
+        model=next(iter(believed.values())),
+        reading=series.reading(next(iter(believed.values()))),
         query=parsed_query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
@@ -140,7 +148,7 @@ def release_fleet(
         sampler=noise,
     )
     return FleetPublication(
-        data=series.data, models=models, each=each, account=account, sampler=noise, progress=progress or silent
+        data=series.data, models=believed, each=each, account=account, sampler=noise, progress=progress or silent
     ).publish()
 
 

@@ -43,7 +43,7 @@ class Grid:
     """The answer at no step, for a sum of numbers."""
 
     def answers(self, outcomes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The answer in steps on each outcome (a row of state numbers, one a record)."""
+        """The answer in steps on each outcome (a row of state numbers, one for each record)."""
         return np.asarray(sum(steps[outcomes[:, i]] for i, steps in enumerate(self.steps)))
 
 

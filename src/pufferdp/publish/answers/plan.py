@@ -11,6 +11,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
+from pufferdp.basics.words import a_kind
 from pufferdp.leakage.curves import small_loss_slopes
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.leakage.units.secrets import StretchSecret
@@ -23,7 +24,7 @@ from pufferdp.publish.answers.mechanisms.baselines import PerRecord, problem_cur
 from pufferdp.publish.answers.problem import HOLES, PART, Calibration, Mechanism, Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.answers.remembered import Remembered
-from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.answers.secrets import SecretsLike, as_secrets
 from pufferdp.publish.noise import Accuracy
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def plan(
     adversary: str = "bdp",
     beta: float = 0.05,
     clip: tuple[float, float] | None = None,
-    secrets: Secrets | None = None,
+    secrets: SecretsLike | None = None,
     delta: float = 0.0,
     part: bool = False,
     holes: bool = False,
@@ -240,7 +241,7 @@ def plan(
             stretch against never; or ``all:FROM..TO``, what all records of the stretch hold.
         progress: called with a few words before each mechanism.
     """
-    asked = Query.parse(query, clip=clip) if isinstance(query, str) else query
+    asked = Query.of(query, clip=clip)
     if series is None:
         model = as_model(model)
         counted = count_lengths(model, length, lengths)
@@ -255,7 +256,7 @@ def plan(
         lengths=counted,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
-        secrets=secrets,
+        secrets=as_secrets(secrets),
         delta=delta,
         part=part,
         holes=holes,
@@ -272,7 +273,7 @@ def _count_series(series: Series, model: ModelLike, query: Query) -> tuple[Model
 
     if not isinstance(series, Series):
         raise ParameterError(
-            f"series is a {type(series).__name__}; it must be a Series: pufferdp.Series(data, column=…)", value=series
+            f"series is {a_kind(series)}; it must be a Series: pufferdp.Series(data, column=…)", value=series
         )
     believed = series.model(model)
     reading = series.reading(believed)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import QueryError
+from pufferdp.basics.words import quoted_value
 from pufferdp.models.base import Model
 from pufferdp.publish.noise import NoiseKind
 
@@ -47,6 +48,12 @@ class Query:
     """The same as ``declared`` in L2, which Gaussian noise goes by; never more than it, and without it the same."""
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "kind", QueryKind(self.kind))
+        except ValueError:
+            raise QueryError(
+                f"kind is {quoted_value(self.kind)}; it must be one of {', '.join(QueryKind)}", value=self.kind
+            ) from None
         if (self.kind is QueryKind.COUNT) != (self.state is not None):
             raise QueryError("a count names its state, as in count:active, and no other query does")
         if self.clip is not None:
@@ -76,6 +83,18 @@ class Query:
                 f"query is {text!r}; it must be one of count:STATE, histogram, frequency, sum, mean, flow", value=text
             )
         return cls(kind=QueryKind(name), state=state or None, clip=clip)
+
+    @classmethod
+    def of(cls, query: object, *, clip: tuple[float, float] | None = None) -> Query:
+        """The query that is meant: itself, or the one of this name."""
+        if isinstance(query, str):
+            return cls.parse(query, clip=clip)
+        if isinstance(query, Query):
+            return query
+        more = "; several are a table: plan_table()" if isinstance(query, (list, tuple)) else ""
+        raise QueryError(
+            f"query is {quoted_value(query)}; it must be the name of a query, or a Query{more}", value=query
+        )
 
     @classmethod
     def of_function(

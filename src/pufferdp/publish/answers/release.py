@@ -25,7 +25,7 @@ from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exac
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, state_values
-from pufferdp.publish.answers.secrets import Secrets
+from pufferdp.publish.answers.secrets import Secrets, SecretsLike, as_secrets
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
@@ -83,7 +83,7 @@ def release(
     query: Query | str,
     epsilon: float,
     adversary: str = "bdp",
-    secrets: Secrets | None = None,
+    secrets: SecretsLike | None = None,
     clip: tuple[float, float] | None = None,
     mechanism: str | None = None,
     beta: float = 0.05,
@@ -121,7 +121,7 @@ def release(
         query=Query.parse(query, clip=clip) if isinstance(query, str) else query,
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
-        secrets=secrets,
+        secrets=as_secrets(secrets),
         mechanism=mechanism,
         beta=beta,
         delta=delta,

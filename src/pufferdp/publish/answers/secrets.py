@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from pufferdp.basics.errors import ModelError
 from pufferdp.basics.files import found_text, read_json
+from pufferdp.basics.words import a_kind
 from pufferdp.models.base import value_text
 
 Condition = Mapping[str, "str | Sequence[str]"]
@@ -206,6 +207,24 @@ def load_secrets(path: str | os.PathLike[str]) -> Secrets:
         return Secrets.from_dict(raw)
     except ModelError as error:
         raise ModelError(f"{path}: {error}", value=error.value) from None
+
+
+SecretsLike = Secrets | str | os.PathLike[str] | dict[str, Any]
+"""Secrets, the path of their file, or its content."""
+
+
+def as_secrets(secrets: object) -> Secrets | None:
+    """The secrets that are meant; None where every record is one."""
+    if secrets is None or isinstance(secrets, Secrets):
+        return secrets
+    if isinstance(secrets, (str, os.PathLike)):
+        return load_secrets(secrets)
+    if isinstance(secrets, dict):
+        return Secrets.from_dict(secrets)
+    raise ModelError(
+        f"secrets is {a_kind(secrets)}; it must be Secrets, the path of a secrets file, or its content as a dict",
+        value=secrets,
+    )
 
 
 def _states(secret: str, record: str, given: object) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import quoted_value
 from pufferdp.data.layout import Coding, Counts, Place, check_pair_states, column_pair
 from pufferdp.data.series import Series as OpenSeries
 from pufferdp.data.series import open_series
@@ -149,7 +150,7 @@ def fit(
         order: the column to sort by.
         by: the column that tells people apart.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
+            number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read only the records from this place of ``order`` on, itself included: a number, a date or a time.
@@ -287,6 +288,11 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                     "to the next: leave out one of both",
                     value=value,
                 )
+        if self.states is not None and (isinstance(self.states, str) or not isinstance(self.states, Iterable)):
+            raise ParameterError(
+                f"states is {quoted_value(self.states)}; it must be a list of names, such as ['rest', 'active']",
+                value=self.states,
+            )
         if self.states is not None and self.bins is not None:
             raise ParameterError("states and bins are both given; bins make the states: leave one of them out")
         if self.dp_epsilon is not None:
@@ -451,7 +457,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             indices = states_with_rows(np.maximum(moves, 0))
         if not len(indices) or (confidence is not None and not private and not moves.any()):
             raise DataError(
-                f"no state of {self.reading.column!r} is ever left for a state that is left again; a chain needs at "
+                f"no state of {self.reading.column!r} leads to a state that is left again; a chain needs at "
                 "least one move from which it can go on"
             )
         moves = moves[np.ix_(indices, indices)]

@@ -25,6 +25,7 @@ from pufferdp.basics.arrays import Floats, Matrix
 from pufferdp.basics.errors import CertificateError, DataError, NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.rewrite import key_columns
 from pufferdp.data.series import open_series
@@ -182,6 +183,15 @@ def estimate(
     sources = list(data) if isinstance(data, (list, tuple)) else [data]
     if isinstance(certificate, (SeriesCertificate, dict, str, os.PathLike)):
         certificate = [certificate]
+    elif not isinstance(certificate, (list, tuple)):
+        held = getattr(certificate, "certificate", certificate)  # a flip has one
+        if not isinstance(held, SeriesCertificate):
+            raise CertificateError(
+                f"certificate is {a_kind(certificate)}; it must be the certificate of a flipped series, its content, "
+                "the path of its file, or a list of them",
+                value=type(certificate),
+            )
+        certificate = [held]
     stated = list(certificate)
     if len(sources) != len(stated) or not sources:
         raise ParameterError(

@@ -120,7 +120,7 @@ def flip(
         order: the column to sort by; it says where chains are cut, and is written beside the states.
         by: the column that tells people apart: one independent chain each; written beside the states.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
+            number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"``: a missing value is a record of the chain that is not read.
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: read, flip and write only the records from this place of ``order`` on, itself included.

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from pufferdp.basics.errors import MechanismError, NotApplicableError, ParameterError
+from pufferdp.basics.words import a_kind
 from pufferdp.leakage.curves import Curve
 from pufferdp.leakage.tight.approximate import Approximate, PrivacyProfile, approximate_leakage, least_epsilon
 from pufferdp.models.base import Model
@@ -70,7 +71,7 @@ def stated_loss(measurement: Any) -> StatedLoss:
         ask = measurement.map
     except AttributeError:
         raise ParameterError(
-            f"measurement is a {type(measurement).__name__}; it must be an OpenDP measurement, such as space >> "
+            f"measurement is {a_kind(measurement)}; it must be an OpenDP measurement, such as space >> "
             "dp.t.then_sum() >> dp.m.then_laplace(scale=2.0)"
         ) from None
     if metric not in MOVES:
@@ -220,6 +221,6 @@ def _plain(output: Any) -> Output:
     if isinstance(output, dict):
         return {str(key): _plain(part) for key, part in output.items()}
     raise MechanismError(
-        f"the measurement returns a {type(output).__name__}, and a certificate holds finite numbers, texts, lists and "
+        f"the measurement returns {a_kind(output)}, and a certificate holds finite numbers, texts, lists and "
         "dictionaries of them: let it return these, and ask a queryable yourself"
     )

@@ -16,8 +16,9 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
-from pufferdp.basics.errors import DeliveryError, NotApplicableError, ParameterError
+from pufferdp.basics.errors import CertificateError, DeliveryError, NotApplicableError, ParameterError
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import a_kind
 from pufferdp.data.layout import Coding, Layout, Place
 from pufferdp.data.rewrite import (
     FLOW_ENDINGS,
@@ -34,6 +35,7 @@ from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, r
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike, as_model, model_digest
+from pufferdp.publish.certificate import read_certificate
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
@@ -169,7 +171,7 @@ def redact(
     last: Place | None = None,
     bins: Bins | None = None,
     mark: str = MARK,
-    after: RedactionCertificate | dict[str, Any] | None = None,
+    after: RedactionCertificate | dict[str, Any] | str | os.PathLike[str] | None = None,
     published: object = None,
     sampler: Sampler | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -197,7 +199,7 @@ def redact(
         order: the column that says what follows what; without it the rows follow each other.
         by: the column that tells people apart: one independent chain each.
         restart: what follows a longer gap in ``order`` is believed to be independent of what went before: ``"8h"`` or a
-            number in its unit. Without it the chain goes on behind every gap.
+            number in its unit. Without it the chain goes on past every gap.
         missing: ``"refuse"``, or ``"hole"`` (a missing value is a record that is never shown).
         independent: that the values of ``by`` are independent, although they do not look like people.
         first: refused, and ``last`` too: a redaction is of a whole series, and a stretch is cut from what it writes.
@@ -230,7 +232,7 @@ def redact(
         model=believed,
         reading=series.reading(believed),
         private=PrivateRecords.parse(private),
-        keep=(keep,) if isinstance(keep, str) else tuple(keep),
+        keep=(keep,) if isinstance(keep, str) else tuple(checks.several(keep, "keep", "the names of columns")),
         known=tuple(checks.length(p, "known row") for p in known),
         whole=whole,
         epsilon=epsilon,
@@ -239,7 +241,7 @@ def redact(
         overwrite=overwrite,
         method=method,
         mark=mark,
-        after=after if isinstance(after, dict) or after is None else after.to_dict(),
+        after=None if after is None else _earlier_content(after),
         published=published,
         account=Account(ledger, dataset),
         sampler=sampler or SystemSampler(),
@@ -259,6 +261,22 @@ class Placed:
     """What is written."""
     marked: set[int] | None = None
     """The rows that an earlier redaction marked."""
+
+
+def _earlier_content(after: object) -> dict[str, Any]:
+    """The certificate of an earlier redaction as it is written."""
+    if isinstance(after, dict):
+        return after
+    if isinstance(after, (str, os.PathLike)):
+        return read_certificate(after)
+    held = getattr(after, "certificate", after)  # a redaction has one
+    if isinstance(held, RedactionCertificate):
+        return held.to_dict()
+    raise CertificateError(
+        f"after is {a_kind(after)}; it must be the certificate of an earlier redaction, its content, or the path of "
+        "its file",
+        value=type(after),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

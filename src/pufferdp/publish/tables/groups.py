@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError, QueryError
 from pufferdp.data.layout import shorten
 from pufferdp.data.series import KeyedRecords, natural_order
@@ -24,6 +25,7 @@ PERIODS: Final = {"hour": 3_600, "day": 86_400, "week": 604_800}
 """Calendar periods and their seconds; weeks begin on Mondays."""
 MOST_GROUPS: Final = 2_000_000
 """More groups than this are refused: a stray date makes very many periods."""
+_PER: Final = "a word or a list of them: person, day, hour, week, or a public column"
 _MONDAY: Final = 4 * 86_400
 """The first Monday after 1970 began, in seconds."""
 _COLUMN: Final = "column:"
@@ -60,7 +62,7 @@ class Grouping:
 
         ``by`` is the column that tells people apart. ``groups`` are names with commas, or a file with one in a line.
         """
-        words = [] if per is None else [per] if isinstance(per, str) else list(per)
+        words = [] if per is None else [per] if isinstance(per, str) else checks.several(per, "per", _PER)
         words = [word.strip() for text in words for word in text.split(",")]
         words = ["person" if word == by else word for word in words]
         grouping = cls.of_words(words)

@@ -18,6 +18,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.words import quoted_value
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, Lowest
 from pufferdp.models.base import Lengths, Model
@@ -155,15 +156,19 @@ def check_model(model: Model) -> None:
         raise NotApplicableError(_NO_SERIES)
 
 
-def shares_of(weights: Sequence[float], questions: int) -> tuple[float, ...]:
+def shares_of(weights: Sequence[float] | str, questions: int) -> tuple[float, ...]:
     """The shares of questions with these weights; all the same where there are none."""
-    numbers = tuple(float(weight) for weight in weights) or (1.0,) * questions
+    if isinstance(weights, str):
+        weights = checks.several(weights, "split", "numbers, one for each query, such as [2, 1, 1]")
+    numbers = tuple(checks.any_number("split", weight) for weight in weights) or (1.0,) * questions
     if len(numbers) != questions:
         raise ParameterError(
             f"split has {len(numbers)} numbers for {questions} queries; it must have one for each", value=weights
         )
     if not all(math.isfinite(weight) and weight > 0 for weight in numbers):
-        raise ParameterError("split must be numbers above 0, one for each query, such as 2,1,1", value=weights)
+        raise ParameterError(
+            f"split is {quoted_value(list(weights))}; it must be numbers above 0, one for each query", value=weights
+        )
     whole = math.fsum(numbers)
     return tuple(weight / whole for weight in numbers)
 

@@ -137,7 +137,14 @@ def _verdict(audit: AuditReport) -> str:
         )
     held = f"Nothing was found against the claim of {_beside(claimed, audit.dp_delta)}"
     if audit.lower <= claimed:
-        return f"{held}, and no attack got more than that."
+        more = audit.exact is not None and audit.exact > claimed * (1 + 1e-9)
+        found = "no attack got more than that"
+        if not more:
+            return f"{held}, and {found}."
+        return (
+            f"{held}, and {found}. But the records are correlated, and what is known of the mechanism says more: the "
+            f"adversary can learn exactly {number(audit.exact)}."
+        )
     return (
         f"{held}: DP bounds what one record adds for someone who knows all others. But the records are correlated, and "
         f"someone who knows the model learns more: at least {number(audit.lower)}."

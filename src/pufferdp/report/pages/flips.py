@@ -249,8 +249,8 @@ def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
     epsilon, much = design["epsilon"], "exactly" if plain.exact else "at most"
     bars = (
         ("DP claims", epsilon),
-        (f"DP leaks, {much}", plain.leakage),
-        (f"this series leaks, {much}", design["loss"]),
+        (f"DP, {much}", plain.leakage),
+        (f"this series, {much}", design["loss"]),
     )
     noise = f"{100 * plain.expected_noise:.4g} %"
     rows = (
@@ -272,7 +272,7 @@ def _otherwise(design: dict[str, Any], plain: PlainFlips) -> Section:
     )
     figure = Figure(
         make=lambda: _leakage_bars([(name, value) for name, value in bars if math.isfinite(value)]),
-        caption="What plain randomised response claims, what it leaks, and what this series leaks.",
+        caption=f"What plain randomised response claims, and what it and this series leak, {much}.",
     )
     return Section(title=OTHERWISE, blocks=(Words((words,)), table, figure, Words((OTHER,))))
 

@@ -93,7 +93,7 @@ def _plan_notes(plan: dict[str, Any]) -> tuple[str, ...]:
         f"On average the flow moves by at most {number(ours['orbit'])} with the chain and {number(ours['record'])} "
         f"with one record; the poster takes {number(poster['orbit'])} and {number(poster['record'])}.",
         *(f"{c['mechanism']}: {c['reason']}." for c in plan["candidates"] if c["reason"]),
-        "Errors are sums over all shares of the released flow, simulated under the model.",
+        "Expected errors are added up over all shares, error bounds are for each; simulated under the model.",
     ]
     if plan["guess"] is not None:
         notes.append(f"Publishing the model's own flow, without looking at the data, errs by {number(plan['guess'])}.")
@@ -109,9 +109,9 @@ def flow_page(certificate: dict[str, Any], comparison: None = None, guess: float
     """A released flow, from its certificate; ``guess`` is the error of the model's own flow, where it is known."""
     g, data, accuracy = certificate["guarantee"], certificate["data"], certificate["accuracy"]
     errors = (
-        f"With probability {1 - accuracy['beta']:.4g} the errors of all shares together are below "
-        f"{number(accuracy['alpha'])}; they are expected to be {number(certificate['expected_l1_error'])}, by "
-        "simulation under the model."
+        f"With probability {1 - accuracy['beta']:.4g} every share errs by less than {number(accuracy['alpha'])}; the "
+        f"errors of all shares together are expected to be {number(certificate['expected_l1_error'])}, by simulation "
+        "under the model."
     )
     calibration = certificate["calibration"]
     words = (*promise_sentences(certificate), _not_promised(certificate), *_guess_sentences(certificate, guess))
@@ -164,7 +164,7 @@ def _guess_sentences(certificate: dict[str, Any], guess: float | None) -> tuple[
     error = certificate["expected_l1_error"]
     if guess is None or guess >= error:
         return ()
-    more = "" if certificate["guarantee"]["privacy"] == "record" else ", or --privacy record,"
+    more = "" if certificate["guarantee"]["privacy"] == "record" else ", or record privacy alone,"
     return (
         f"If the model is right, its own flow, published without looking at the data, errs less: by "
         f"{number(guess)} in all shares together, where this release errs by {number(error)}. A wider tau or a "

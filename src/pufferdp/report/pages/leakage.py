@@ -294,7 +294,7 @@ def _approximate_answer(report: LeakageReport, value: str) -> str:
         return (
             f"Spend a DP epsilon of {value} with a DP delta of {up_to(report.dp_delta, down=True)} in all, with any DP "
             f"library: towards this adversary that makes an epsilon of {number(report.given)} with a delta of "
-            f"{up_to(report.delta)}. --dp-delta is the algorithm's delta, --delta the one towards the adversary."
+            f"{up_to(report.delta)}. The first delta is the algorithm's, the second the one towards the adversary."
         )
     about = "a record" if report.unit is None else report.unit.words
     chosen = f" Of {report.privacy} this pair serves best." if report.privacy else ""

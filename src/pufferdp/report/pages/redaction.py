@@ -90,7 +90,9 @@ def _opening(content: dict[str, Any]) -> tuple[str, ...]:
     if content["adversary"] == "pufferfish" and not known:
         most = content["leakage_to"]["bdp"]
         much = "everything" if most is None else f"up to {number(most)}"
-        sentences.append(f"Somebody who already knows other records may learn {much}; --adversary bdp bounds that.")
+        sentences.append(
+            f"Somebody who already knows other records may learn {much}; a promise for the adversary bdp bounds that."
+        )
     if content["columns"] is not None:
         sentences.append(f"Writes the {columns_text(content['columns'])}.")
     if content["kept"]:

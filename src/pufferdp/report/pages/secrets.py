@@ -56,7 +56,7 @@ def _sentences(report: SecretReport) -> tuple[str, ...]:
     else:
         sentences.append(
             "For somebody who may know records it is what leaks about all records of the stretch together: a bound. "
-            "With --adversary pufferfish it is worked out for the event itself."
+            "For the adversary pufferfish it is worked out for the event itself."
         )
     sentences.append("DP here is pure, and one record changes its value.")
     return tuple(sentences)

@@ -63,7 +63,7 @@ def _vouched(vouched: Mapping[str, Any]) -> list[Block]:
 
 
 def _answer(vouched: Mapping[str, Any]) -> Table:
-    """Each number with all its digits, beside the nearest possible one."""
+    """Each number with all its digits, beside its estimate."""
     answers, nearest = (_listed(vouched.get(name)) for name in ("answer", "estimate"))
     labels = vouched.get("labels") or []
     names = labels if len(labels) == len(answers) else [str(n + 1) for n in range(len(answers))]
@@ -73,7 +73,7 @@ def _answer(vouched: Mapping[str, Any]) -> Table:
     )
     below = f"… and {len(rows) - MOST_ROWS:,} more" if len(rows) > MOST_ROWS else ""
     return Table(
-        caption="What it vouches for", head=("label", "answer", "nearest possible"), rows=rows[:MOST_ROWS], below=below
+        caption="What it vouches for", head=("label", "answer", "estimate"), rows=rows[:MOST_ROWS], below=below
     )
 
 

@@ -28,6 +28,29 @@ const quiet = { level: nothing, error: nothing, warn: nothing, info: nothing, de
 // Lines end where the axis does.
 const clipped = (part) => ({ ...part, layer: part.layer?.map((layer) => (typeof layer.mark === "object" && layer.mark.type !== "text" ? { ...layer, mark: { ...layer.mark, clip: true } } : layer)) });
 
+// Titles break into lines where they are longer than their side of the chart: Vega would cut them off.
+const LETTER = 6.6, HIGH = 180, NARROW = 480;
+function lines(text, room) {
+  const most = Math.max(12, Math.floor(room / LETTER));
+  if (typeof text !== "string" || text.length <= most) return text;
+  const out = [""];
+  for (const word of text.split(" ")) {
+    const last = out.length - 1;
+    if (out[last] && out[last].length + 1 + word.length > most) out.push(word);
+    else out[last] += (out[last] ? " " : "") + word;
+  }
+  return out;
+}
+function titled(part, wide, high) {
+  const axis = (channel, room) => (channel?.title ? { ...channel, title: lines(channel.title, room) } : channel);
+  const out = { ...part };
+  if (typeof part.title === "string") out.title = lines(part.title, 0.88 * wide);
+  else if (part.title?.text) out.title = { ...part.title, text: lines(part.title.text, 0.88 * wide) };
+  if (part.encoding?.x || part.encoding?.y) out.encoding = { ...part.encoding, ...(part.encoding.x ? { x: axis(part.encoding.x, wide - 110) } : {}), ...(part.encoding.y ? { y: axis(part.encoding.y, high) } : {}) };
+  if (part.layer) out.layer = part.layer.map((layer) => titled(layer, wide, high));
+  return out;
+}
+
 const views = new WeakMap(), turns = new WeakMap();
 
 export async function draw(node, spec) {
@@ -39,10 +62,11 @@ export async function draw(node, spec) {
   if (turns.get(node) !== turn) return; // a newer chart is on its way
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
   const wide = Math.max(280, Math.min(node.clientWidth || 640, 860));
-  const sized = "concat" in spec ? { ...spec } : { ...clipped(spec), width: wide, autosize: { type: "fit-x", contains: "padding" } };
-  if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...clipped(part), width: wide - 110 }));
-  const axis = { ...spec.config?.axis, gridOpacity: 0.6, labelFontSize: 12, titleFontSize: 12 };
-  const legend = { ...spec.config?.legend, labelFontSize: 12 };
+  const fitted = (part) => titled(clipped(part), wide, typeof part.height === "number" ? part.height : HIGH);
+  const sized = "concat" in spec ? titled(spec, wide, HIGH) : { ...fitted(spec), width: wide, padding: { left: 5, top: 5, bottom: 5, right: wide < NARROW ? 28 : 5 }, autosize: { type: "fit-x", contains: "padding" } };
+  if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...fitted(part), width: wide - 110 }));
+  const axis = { ...spec.config?.axis, gridOpacity: 0.6, labelFontSize: 12, titleFontSize: 12, labelBound: 8 };
+  const legend = { ...spec.config?.legend, labelFontSize: 12, ...(wide < NARROW ? { columns: 1, labelLimit: wide - 60 } : {}) };
   const config = { ...spec.config, axis, legend, ...(few ? { axisXDiscrete: { labelAngle: 0 } } : {}) };
   const compiled = vegaLite.compile({ ...sized, config, background: "transparent" }, { logger: quiet }).spec;
   const view = new vega.View(vega.parse(compiled, null, { ast: true }), {

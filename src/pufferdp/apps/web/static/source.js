@@ -3,7 +3,7 @@
 import { ask, upload } from "./calls.js";
 import { busy, CANCELLED, clear, dropZone, el, error, field, fieldError, fill, note, number, select } from "./dom.js";
 
-const EXAMPLE = { key: "week", name: "week.csv", label: "Example: one wearer's week (simulated)", columns: ["time", "activity"], column: "activity", order: "time", model: "wearer" };
+const EXAMPLE = { key: "week", name: "week.csv", label: "Example: a simulated week", columns: ["time", "activity"], column: "activity", order: "time", model: "wearer" };
 const WEARER = { key: "wearer", name: "wearer.json", label: "The example's model (wearer.json)", states: ["resting", "light", "active"], numbers: true, chained: true, redactable: true };
 const FIT = "fit";
 const MANY = 20;
@@ -65,8 +65,8 @@ export class Source {
     this.order = select([], undefined, again);
     this.by = select([], undefined, again);
     this.restart = el("input", { type: "text", placeholder: "8h", on: { change: again } });
-    this.independent = select([["no", "stop where they do not look like people"], ["yes", "independent, whatever they look like"]], "no", again);
-    this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on behind it"]], "refuse", again);
+    this.independent = select([["no", "only if they look like people"], ["yes", "yes, whatever they look like"]], "no", again);
+    this.missing = select([["refuse", "stop and tell me"], ["hole", "the series goes on past it"]], "refuse", again);
     this.models = select([], this.believed, (key) => this.believe(key));
     this.bins = el("input", { type: "text", placeholder: "0,50,100,200", on: { change: again } });
     this.confidence = select([["", "one chain, the likeliest"], ["0.95", "all chains that fit, with 95 % confidence"]], "", again);

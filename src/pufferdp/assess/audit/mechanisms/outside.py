@@ -18,6 +18,7 @@ from pufferdp.assess.audit.mechanisms.function import Function, GuardedFunction,
 from pufferdp.assess.privacy import is_opendp, opendp_loss
 from pufferdp.basics.errors import MechanismError, ParameterError
 from pufferdp.basics.progress import Progress
+from pufferdp.basics.words import a_kind
 
 QueryLike = str | Callable[[Any], Any] | None
 """A query that is answered before an object adds its noise: count:STATE, sum, mean, or a function."""
@@ -38,7 +39,7 @@ def load_thing(thing: Any, query: QueryLike = None, batched: bool = False, d_in:
         return Loaded(lambda row: thing.randomise(_plain(answer(row))), _diffprivlib_loss(thing))
     if not callable(thing):
         raise ParameterError(
-            f"a {type(thing).__name__} cannot be run; give a function, an OpenDP measurement, a diffprivlib mechanism "
+            f"the mechanism is {a_kind(thing)}; it must be a function, an OpenDP measurement, a diffprivlib mechanism "
             "or a text such as python:FILE:FUNCTION"
         )
     loss = getattr(thing, "dp_loss", None)

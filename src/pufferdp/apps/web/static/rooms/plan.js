@@ -7,7 +7,7 @@ import { busy, clear, codeBox, downloads, el, error, field, fieldError, fill, ke
 import { Source } from "../source.js";
 
 export const ADVERSARIES = [
-  ["bdp", "may know any other records (strongest)"],
+  ["bdp", "may know any other records"],
   ["pufferfish", "knows no record"],
   ["dp", "knows all other records"],
 ];

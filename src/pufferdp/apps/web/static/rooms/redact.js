@@ -193,7 +193,7 @@ export async function make(panel, shared) {
       const many = found.private.length > 1 ? "each hidden record" : "the hidden record";
       clear(
         headline,
-        el("p", { className: "verdict" }, el("strong", { text: `${number(100 * found.utility)} %` }), ` of ${number(found.records)} records are released. About ${many}, at most `, el("strong", { text: safe(found.leakage) }), " leaks."),
+        el("p", { className: "verdict" }, el("strong", { text: `${number(100 * found.utility)} %` }), ` of ${number(found.records)} records are released. The leakage about ${many} is at most `, el("strong", { text: safe(found.leakage) }), "."),
         el("p", { className: "promise", text: `Method: ${found.method}. The odds between two values of a hidden record shift by a factor of at most e^${number(found.epsilon)} = ${number(Math.exp(found.epsilon))}.` + (found.leakage_to.bdp === null ? " Someone who knows other records would learn it." : ` Someone who knows any other records would learn at most ${safe(found.leakage_to.bdp)}.`) }),
       );
       await draw(chart, found.chart);
