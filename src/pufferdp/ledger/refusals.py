@@ -26,16 +26,6 @@ def refuse_other_width(name: str, state: State, charge: Charge) -> None:
         )
 
 
-def two_budgets(whole: str, part: str) -> RefusedError:
-    """Records that would be charged on two budgets, neither of which says what they have spent."""
-    return RefusedError(
-        f"by its name data set {part!r} is a part of {whole!r}, and the same records would be charged on two budgets, "
-        f"so that neither says what a record has spent: charge {whole!r} alone, where release per='person' has a row "
-        f"for each person, or choose a name that does not begin with {whole + '/'!r}",
-        value=part,
-    )
-
-
 def refuse_other_model(
     name: str, definition: dict[str, Any], state: State, model: str | None, adversary: str | None
 ) -> None:
@@ -239,11 +229,11 @@ class Room:
     mechanism: str | None
 
 
-def room_for(rule: Rule, then: State, spent: float) -> Room:
-    """What is left beside what was spent, read for the state that there would be."""
-    left = max(0.0, rule.allowed(then) - spent)
+def room_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Room:
+    """What is left beside what was spent, read for the state that there would be; no more than ``most``."""
+    left = min(max(0.0, rule.allowed(then) - spent), most)
     promise = _largest_promise(rule.curve_at(then), left) if 0 < left <= LARGEST else None
-    if promise is not None and not spent and not then.added:
+    if promise is not None and not spent and not then.added and left < most:
         promise = rule.budget, promise[1]  # all of it, and not a little less
     return Room(left, *(promise or (None, None)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 from pufferdp.basics import checks
@@ -17,6 +18,7 @@ from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.family import Family, all_names
 from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.refusals import refuse_delta, refuse_other_ranges, refuse_other_secrets, refuse_other_width
@@ -112,6 +114,7 @@ class _Check:
             except (PufferdpError, ValueError, RecursionError) as error:
                 self.problems.append(f"model {sha[:12]}… cannot be read: {error}")
         names = []
+        self.family = Family(session, partial(_found, session), names=all_names(session))
         sql = "SELECT name, definition, state FROM ledger_datasets ORDER BY name"
         for name, definition, state in list(session.rows(sql)):
             names.append(name)
@@ -175,8 +178,9 @@ class _Check:
             self.problems.append(f"data set {name!r}: its rows add up to other totals than those that are kept")
         self._sums(session, name, sums)
         self.releases += state.releases
-        if state.releases > fits:
-            self._total(name, raw, state)
+        shared = self.family.shared(name)
+        if shared is not None or state.releases > fits:
+            self._total(name, raw, state if shared is None else shared.state)
 
     def _sums(self, session: Session, name: str, sums: RecordSums) -> None:
         """The sums of single records must be those that follow from the rows."""
@@ -258,6 +262,13 @@ class _Check:
             )
         else:
             self.problems += [f"data set {name!r}: {text}" for text in problems]
+
+
+def _found(session: Session, name: str) -> tuple[dict[str, Any], State] | None:
+    """A data set for its family."""
+    for definition, state in session.rows("SELECT definition, state FROM ledger_datasets WHERE name = ?", name):
+        return json.loads(definition), State.from_json(state)
+    return None
 
 
 class Recheck(Protocol):
