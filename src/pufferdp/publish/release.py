@@ -213,6 +213,8 @@ def release(
     for name, value in {"id": series.id, **for_answers}.items():
         if value:
             raise ParameterError(
-                f"{name} goes with one query of all records together, not with a table: leave it out", value=value
+                f"{name} goes with one query of all records together, not with a table{_NOT_FOR_TABLES.get(name, '')}: "
+                "leave it out",
+                value=value,
             )
     return release_table(series, query=query, per=per, groups=groups, split=split, room=room, **request)
