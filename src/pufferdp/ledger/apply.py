@@ -139,8 +139,9 @@ def refuse_shared(
         if not (then.spent <= definition["budget"] if rule is None else rule.in_budget(then)):
             before = family.before().shared(name)
             state, sums = (account.state, account.sums(session)) if before is None else (before.state, before.sums)
-            largest = max((charge for _, charge in charges), key=lambda charge: charge.dp_loss)
-            raise over_budget(name, definition, state, then, largest, rule, sums)
+            charged, largest = max(charges, key=lambda pair: (pair[0] == name, pair[1].dp_loss))
+            made_for = None if charged == name or (found := look(charged)) is None else found.rule
+            raise over_budget(name, definition, state, then, largest, rule, sums, made_for)
 
 
 def found_in(account: Account | None) -> tuple[dict[str, Any], State] | None:

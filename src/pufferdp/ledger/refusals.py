@@ -137,6 +137,7 @@ def over_budget(
     charge: Charge,
     rule: Rule | None,
     sums: RecordSums,
+    made_for: Rule | None = None,
 ) -> BudgetError:
     """What is left on the records that were read, and what would fit.
 
@@ -148,6 +149,7 @@ def over_budget(
         charge: what does not fit.
         rule: None before there is a model.
         sums: of single records, before the charge.
+        made_for: the rule of the data set that is charged, where it is another one of the same records.
     """
     budget = definition["budget"]
     spent, place = state.spent, ""
@@ -201,7 +203,7 @@ def over_budget(
     lipschitz = charge.facts.get("lipschitz")
     if isinstance(lipschitz, (int, float)):
         parts.append(f"noise of scale {up(lipschitz / left)} would fit")
-    fits = fitting(rule, charge, left)
+    fits = fitting(made_for or rule, charge, left)
     if fits is not None:
         epsilon, mechanism = fits
         alone = f"as with epsilon={epsilon:.10g}, mechanism='{mechanism}'"
