@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
+from pufferdp.basics.files import canonical_json
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
 from pufferdp.ledger import hash_chain
@@ -102,6 +103,7 @@ class _Check:
         self.problems: list[str] = []
         self.unchecked: list[str] = []
         self.recomputed: set[tuple[str | None, str | None, str]] = set()
+        self.rules: dict[tuple[Any, ...], Rule] = {}
 
     def everything(self, session: Session) -> None:
         models = self._contents(session, "ledger_models", "model")
@@ -212,13 +214,16 @@ class _Check:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
         believed, unit = self.models[state.model], raw.get("unit")
-        rule = Rule(
-            believed,
-            checks.adversary(raw["adversary"]),
-            raw["budget"],
-            raw.get("delta") or 0.0,
-            None if unit is None else Unit.of(unit["name"], believed),
-        )
+        key = state.model, raw["adversary"], raw["budget"], raw.get("delta"), canonical_json(unit)
+        if key not in self.rules:
+            self.rules[key] = Rule(
+                believed,
+                checks.adversary(raw["adversary"]),
+                raw["budget"],
+                raw.get("delta") or 0.0,
+                None if unit is None else Unit.of(unit["name"], believed),
+            )
+        rule = self.rules[key]
         if rule.unit is not None and rule.unit.to_dict() != unit:
             self.problems.append(f"data set {name!r}: a {rule.unit.noun} has {rule.unit.records:,} records")
         if not rule.in_budget(state):
