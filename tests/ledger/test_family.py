@@ -239,3 +239,18 @@ def test_forty_people_as_a_table_and_as_a_fleet_and_everybody_s_histogram(tmp_pa
             asked = ledger.dataset("sleep", read_of(who, first=0, last=4)).to_dict()["asked"]
             assert asked["dp_loss"] == pytest.approx(both + own, rel=1e-9)
         assert ledger.verify().valid
+
+
+def test_in_every_store(place: str) -> None:
+    with Ledger(place, create=True) as ledger:
+        ledger.create("sleep", model=WHOLE, budget=1.0)
+        for who in MODELS:
+            ledger.create(f"sleep/{who}", model=MODELS[who], budget=9.0)
+        ledger.charge("sleep", dp(0.1, read_of("ann", "bob")))
+        fleet = [(f"sleep/{who}", dp(loss, read_of(who))) for who, loss in (("ann", 0.01), ("bob", 0.5))]
+        with pytest.raises(BudgetError, match="data set 'sleep' has leaked"):
+            ledger.charge_many(fleet)
+        ledger.charge_many(fleet[:1])
+        assert ledger.dataset("sleep/ann").spent_dp == pytest.approx(0.11)
+        assert [ledger.dataset(name).releases for name in ledger.names()] == [1, 1, 0]
+        assert ledger.verify().valid
