@@ -12,6 +12,7 @@ from pufferdp.basics.files import canonical_json
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.family import Family, wholes_of
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_flow, refuse_other_kind
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.refusals import (
@@ -22,7 +23,6 @@ from pufferdp.ledger.refusals import (
     refuse_other_secrets,
     refuse_other_spelling,
     refuse_other_width,
-    two_budgets,
 )
 from pufferdp.ledger.store.base import Row, Session
 from pufferdp.ledger.sums_table import TableSums
@@ -30,8 +30,6 @@ from pufferdp.ledger.totals import Rule, State
 
 _ENTRY: Final = "INSERT INTO ledger_entries (dataset, position, created, problem, hash) VALUES (?, ?, ?, ?, ?)"
 _IDENTITY: Final = "INSERT INTO ledger_identities (dataset, position, identity) VALUES (?, ?, ?)"
-_FEW: Final = 10
-"""Whether parts were charged is asked for so many data sets at once; the parts of a fleet have none."""
 _STATE: Final = "UPDATE ledger_datasets SET state = ? WHERE name = ?"
 
 
@@ -80,7 +78,7 @@ def apply_charges(
     charges: Sequence[tuple[str, Charge]],
     identities: Sequence[str],
     find: Callable[[str], Account],
-    charged: Callable[[str], bool],
+    look: Callable[[str], Account | None],
     stored: set[str],
 ) -> list[Receipt]:
     """Charge all of them, or none.
@@ -90,20 +88,15 @@ def apply_charges(
         charges: pairs of a data set's name and a charge.
         identities: of the charges, one for each.
         find: a data set by name, kept from others until the transaction ends.
-        charged: whether a data set is there and has rows; it is kept from others, too.
+        look: a data set that may not be there, as it stands.
         stored: digests of problems that are in the ledger; those that are written here are added.
     """
     # In one order, so that two fleets cannot wait for each other.
     names = {name for name, _ in charges}
-    wholes = {whole for name in names for whole in _wholes(name)} - names
-    accounts = {}
-    for name in sorted(names | wholes):
-        if name in names:
-            accounts[name] = find(name)
-        elif charged(name):
-            raise two_budgets(name, next(part for part in sorted(names) if name in _wholes(part)))
-    if len(names) <= _FEW:
-        refuse_charged_parts(session, names)
+    # Whoever charges a part keeps the whole too: so the parts of a data set that is kept stand still.
+    wholes = {whole for name in names for whole in wholes_of(name)} - names
+    accounts = {name: find(name) for name in sorted(names | {whole for whole in wholes if look(whole) is not None})}
+    refuse_shared(session, charges, lambda name: accounts.get(name) or look(name))
     created, rows, receipts = now(), list[Row](), list[Receipt]()
     for (name, charge), identity in zip(charges, identities, strict=True):
         account = accounts[name]
@@ -130,23 +123,32 @@ def apply_charges(
             stored.add(charge.problem)
     session.many(_ENTRY, rows)
     session.many(_IDENTITY, [(receipt.dataset, receipt.position, receipt.identity) for receipt in receipts])
-    session.many(_STATE, [(account.state.to_json(), name) for name, account in accounts.items()])
+    session.many(_STATE, [(accounts[name].state.to_json(), name) for name in sorted(names)])
     return receipts
 
 
-def _wholes(name: str) -> list[str]:
-    """The data sets that one is a part of by its name: of a/b/c these are a and a/b."""
-    return [name[:at] for at, sign in enumerate(str(name)) if sign == "/" and at]
+def refuse_shared(
+    session: Session, charges: Sequence[tuple[str, Charge]], look: Callable[[str], Account | None]
+) -> None:
+    """Refuse charges that pass the budget of any data set that has the same records by its name."""
+    family = Family(session, lambda name: found_in(look(name)), charges)
+    family.refuse_mixed()
+    for name in family.touched():
+        shared, account = family.shared(name), look(name)
+        if shared is None or account is None:
+            continue
+        definition, then, rule = account.definition, shared.state, account.rule
+        if not (then.spent <= definition["budget"] if rule is None else rule.in_budget(then)):
+            before = family.before().shared(name)
+            state, sums = (account.state, account.sums(session)) if before is None else (before.state, before.sums)
+            charged, largest = max(charges, key=lambda pair: (pair[0] == name, pair[1].dp_loss))
+            made_for = None if charged == name or (found := look(charged)) is None else found.rule
+            raise over_budget(name, definition, state, then, largest, rule, sums, made_for)
 
 
-def refuse_charged_parts(session: Session, names: set[str]) -> None:
-    """Refuse data sets of which parts, such as the people of a fleet, have charges of their own."""
-    for name in sorted(names):
-        begins = f"{name}/"
-        sql = "SELECT name, state FROM ledger_datasets WHERE substr(name, 1, ?) = ? ORDER BY name"
-        for part, state in session.rows(sql, len(begins), begins):
-            if part not in names and State.from_json(state).position:
-                raise two_budgets(name, part)
+def found_in(account: Account | None) -> tuple[dict[str, Any], State] | None:
+    """A data set as its family sees it."""
+    return None if account is None else (account.definition, account.state)
 
 
 def adopt(session: Session, name: str, state: State, model: str) -> Receipt:

@@ -10,7 +10,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.paged import Paged
-from pufferdp.ledger.budget_calendar import Calendar
+from pufferdp.ledger.budget_calendar import NAMED, Calendar
 from pufferdp.ledger.flow_budget import FlowBudget, tau_left
 from pufferdp.ledger.totals import Rule, State, left_over
 from pufferdp.models.base import Model
@@ -87,6 +87,10 @@ class DataSet(Paged):
     """The DP loss that one more release on them may have."""
     unit: Unit | None = None
     """The period that the budget is about; None: single records."""
+    others: tuple[str, ...] = ()
+    """Other data sets of the same records whose charges count here: those that it is a part of, and its parts."""
+    others_releases: int = 0
+    """How many releases of theirs count."""
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp ledger show --json`` prints."""
@@ -120,8 +124,16 @@ class DataSet(Paged):
             "position": self.position,
             "head": self.head,
             **({} if self.unit is None else {"period": self.unit.to_dict()}),
+            **({"others": self._others()} if self.others else {}),
             **self._delta_parts(),
             **self._range_parts(),
+        }
+
+    def _others(self) -> dict[str, Any]:
+        return {
+            "datasets": len(self.others),
+            "names": list(self.others[:NAMED]),
+            "releases": self.others_releases,
         }
 
     def _delta_parts(self) -> dict[str, Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pufferdp.data.ranges import Moment, Ranges, moment_text
-from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, add_up
-from pufferdp.ledger.store.base import Session
+from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, RecordSums, Steps, add_up
+from pufferdp.ledger.store.base import Row, Session
 from pufferdp.ledger.stretch_words import ends_of
-from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut
+from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut, sums_rows
 from pufferdp.ledger.totals import State
 
 MOST: Final = 1000
@@ -66,8 +67,13 @@ class Calendar:
     """The largest sum of the records that were asked about."""
 
     @classmethod
-    def of(cls, session: Session, dataset: str, state: State, asked: Ranges | None = None) -> Calendar | None:
-        """As it stands; None where everything was charged on every record and nothing was asked."""
+    def of(
+        cls, session: Session, dataset: str, state: State, asked: Ranges | None = None, sums: RecordSums | None = None
+    ) -> Calendar | None:
+        """As it stands; None where everything was charged on every record and nothing was asked.
+
+        With ``sums`` it is about these, and otherwise about those of the data set alone.
+        """
         if not state.has_ranges and asked is None:
             return None
         everywhere = state.spent if state.everywhere is None else state.everywhere
@@ -75,14 +81,16 @@ class Calendar:
         stretches: list[Stretch] = []
         asked_loss = None
         if state.has_ranges:
-            everybody, peak = (columns_of(session, dataset, LOSS, crowd) for crowd in (EVERYBODY, PEAK))
+            kept = _Kept(session, dataset) if sums is None else _InMemory(sums)
+            everybody, peak = (kept.columns(crowd) for crowd in (EVERYBODY, PEAK))
             found = _added(everybody, peak, everywhere)
             largest = sorted(heapq.nlargest(MOST, found, key=lambda piece: piece[2]))
-            owners = _owners(session, dataset, peak, largest) if state.crowds else [None] * len(largest)
+            owners = _owners(kept, peak, largest) if state.crowds else [None] * len(largest)
             unit = state.unit or "number"
             stretches = [_stretch(piece, owner, unit) for piece, owner in zip(largest, owners, strict=True)]
         if asked is not None:
-            more = TableSums(session, dataset, state.crowds).largest(asked)[2] if state.has_ranges else 0.0
+            all_sums = TableSums(session, dataset, state.crowds) if sums is None else sums
+            more = all_sums.largest(asked)[2] if state.has_ranges else 0.0
             asked_loss = add_up(everywhere, more)
         return cls(
             order=state.order,
@@ -157,26 +165,74 @@ def _stretch(piece: KeyedPiece, owner: tuple[tuple[str, ...], int] | None, unit:
     )
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """The sums of a data set in the tables of its ledger."""
+
+    session: Session
+    dataset: str
+
+    def columns(self, crowd: int) -> Columns:
+        """One function: the keys of its cuts, in order, and its values."""
+        return columns_of(self.session, self.dataset, LOSS, crowd)
+
+    def rows(self) -> Iterable[Row]:
+        """The sums of all crowds: crowd, cut and value, in order."""
+        sql = "SELECT crowd, cut, value FROM ledger_sums WHERE dataset = ? AND quantity = ? AND crowd > 0 "
+        return self.session.rows(sql + "ORDER BY crowd, cut", self.dataset, LOSS)
+
+    def sizes(self) -> dict[int, int]:
+        """How many people each crowd has."""
+        sql = "SELECT crowd, count(*) FROM ledger_members WHERE dataset = ? GROUP BY crowd"
+        return dict(self.session.rows(sql, self.dataset))
+
+    def names(self, crowd: int) -> tuple[str, ...]:
+        """Some of them."""
+        sql = "SELECT person FROM ledger_members WHERE dataset = ? AND crowd = ? ORDER BY person LIMIT ?"
+        return tuple(row[0] for row in list(self.session.rows(sql, self.dataset, crowd, NAMED)))
+
+
+@dataclass(frozen=True)
+class _InMemory:
+    """Sums that are in no table: of several data sets together."""
+
+    sums: RecordSums
+
+    def columns(self, crowd: int) -> Columns:
+        """One function: the keys of its cuts, in order, and its values."""
+        steps = self.sums.functions.get((LOSS, crowd), Steps())
+        return [cut_key(cut) for cut in steps.cuts], steps.values
+
+    def rows(self) -> Iterable[Row]:
+        """The sums of all crowds: crowd, cut and value, in order."""
+        return (row[1:] for row in sums_rows(self.sums) if row[0] == LOSS and row[1] > 0)
+
+    def sizes(self) -> dict[int, int]:
+        """How many people each crowd has."""
+        return Counter(self.sums.member.values())
+
+    def names(self, crowd: int) -> tuple[str, ...]:
+        """Some of them."""
+        return tuple(sorted(person for person, member in self.sums.member.items() if member == crowd)[:NAMED])
+
+
 def _owners(
-    session: Session, dataset: str, peak: Columns, pieces: Sequence[KeyedPiece]
+    kept: _Kept | _InMemory, peak: Columns, pieces: Sequence[KeyedPiece]
 ) -> list[tuple[tuple[str, ...], int] | None]:
     """Whose records have the largest sum at the beginning of each piece: some names, and how many people."""
     keys = [begin for begin, _, _ in pieces]
     most = [peak[1][n - 1] if (n := bisect_right(peak[0], key)) else 0.0 for key in keys]
     crowds: list[list[int]] = [[] for _ in pieces]
     # One pass over the sums of all crowds; each row holds up to the next.
-    sql = "SELECT crowd, cut, value FROM ledger_sums WHERE dataset = ? AND quantity = ? AND crowd > 0 "
-    sql += "ORDER BY crowd, cut"
     last: tuple[int, bytes, float] | None = None
-    for crowd, cut, value in [*session.rows(sql, dataset, LOSS), (0, b"", 0.0)]:
+    for crowd, cut, value in [*kept.rows(), (0, b"", 0.0)]:
         if last is not None and last[2]:
             end = bisect_left(keys, bytes(cut)) if crowd == last[0] else len(keys)
             for n in range(bisect_left(keys, last[1]), end):
                 if most[n] == last[2]:
                     crowds[n].append(last[0])
         last = crowd, bytes(cut), value
-    sql = "SELECT crowd, count(*) FROM ledger_members WHERE dataset = ? GROUP BY crowd"
-    sizes: dict[int, int] = dict(session.rows(sql, dataset))
+    sizes = kept.sizes()
     names: dict[int, tuple[str, ...]] = {}
     out: list[tuple[tuple[str, ...], int] | None] = []
     for n, members in enumerate(crowds):
@@ -185,8 +241,7 @@ def _owners(
             continue
         for crowd in members[:NAMED]:
             if crowd not in names:
-                sql = "SELECT person FROM ledger_members WHERE dataset = ? AND crowd = ? ORDER BY person LIMIT ?"
-                names[crowd] = tuple(row[0] for row in list(session.rows(sql, dataset, crowd, NAMED)))
+                names[crowd] = kept.names(crowd)
         some = sorted(name for crowd in members[:NAMED] for name in names[crowd])[:NAMED]
         out.append((tuple(some), sum(sizes[crowd] for crowd in members)))
     return out

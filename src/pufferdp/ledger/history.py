@@ -12,6 +12,7 @@ from pufferdp.basics.errors import LedgerError, ModelError, PufferdpError
 from pufferdp.basics.files import check_values, found_text, read_json, write_whole
 from pufferdp.data.ranges import EVERYTHING
 from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.family import add
 from pufferdp.ledger.hash_chain import can_be_name
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.store.base import Session
@@ -32,39 +33,27 @@ def history(ledger: Ledger, name: str, most: int = MOST) -> list[dict[str, Any]]
     """Releases in order, the totals after each; of very many, ``most`` evenly spread ones and always the last.
 
     A flow has ``spent_tau``, every other release ``spent_dp`` and ``leakage``: None where no number bounds it, or where
-    there is no model.
+    there is no model. Releases of other data sets on the same records are among them, with ``dataset``.
     """
     now = ledger.dataset(name)
     rule = None
     if now.model is not None and now.adversary is not None:
         rule = Rule(now.model, now.adversary, now.budget, now.delta_budget, now.unit)
     with ledger.store.reading() as session:
-        sql = "SELECT position, created, problem FROM ledger_entries WHERE dataset = ? ORDER BY position"
-        rows = list(session.rows(sql, name))
-        problems = {problem for _, _, problem in rows}
-        contents = {p: _content(session, p) for p in sorted(problems)}
-        people: dict[str, str] = dict(session.rows("SELECT sha256, content FROM ledger_people"))
-    charged = [(when, contents[problem]) for _, when, problem in rows if contents[problem]["kind"] != "model"]
-    adversary = None if now.adversary is None else str(now.adversary)
+        charged = ledger.family(session).entries(name)
     state, sums, out = State("", now.model_sha256), RecordSums(), []
     shown = {round(n * (len(charged) - 1) / max(1, most - 1)) for n in range(most)}
-    for n, (when, content) in enumerate(charged):
-        charge = Charge.from_content(json.dumps(content), now.model_sha256, adversary, people.__getitem__)
-        state = state.after(charge, "", sums)
+    for n, (when, dataset, _, charge) in enumerate(charged):
+        state = add(state, charge, sums)
         if n in shown:
-            record = {"release": n + 1, "charged": when, "kind": content["kind"]}
+            record = {"release": n + 1, "charged": when, "kind": charge.kind}
+            record |= {} if dataset == name else {"dataset": dataset}
             if now.flows is not None:
                 out.append({**record, "spent_tau": state.tau})
                 continue
             leakage = math.inf if rule is None else rule.leakage(state)
             out.append({**record, "spent_dp": _finite(state.spent), "leakage": _finite(leakage)})
     return out
-
-
-def _content(session: Any, problem: str) -> dict[str, Any]:
-    ((text,),) = session.rows("SELECT content FROM ledger_problems WHERE sha256 = ?", problem)
-    content: dict[str, Any] = json.loads(text)
-    return content
 
 
 def _finite(value: float) -> float | None:

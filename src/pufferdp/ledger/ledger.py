@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -19,10 +20,11 @@ from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import Ranges
 from pufferdp.leakage.curves import curves
 from pufferdp.ledger import hash_chain
-from pufferdp.ledger.apply import Account, adopt, apply_charges, keep, now
+from pufferdp.ledger.apply import Account, adopt, apply_charges, found_in, keep, now, refuse_shared
 from pufferdp.ledger.balance import DataSet, Receipt, balance, flow_balance
 from pufferdp.ledger.budget_calendar import Calendar
 from pufferdp.ledger.charge import FLOW, Charge
+from pufferdp.ledger.family import Family, all_names
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
 from pufferdp.ledger.named_ranges import named_ranges
@@ -59,6 +61,7 @@ class Ledger:
         self._rules: dict[tuple[str, str, float, float, Unit | None], Rule] = {}
         self._stored: set[str] = set()
         self._definitions: dict[str, dict[str, Any]] = {}
+        self._names: list[str] = []
         self._seen: dict[str, Receipt] = {}
         """The last charge of each data set that was acknowledged here: it must be there the next time."""
 
@@ -138,8 +141,18 @@ class Ledger:
             rule = self._rule(session, definition, state)
             if asked is not None:
                 refuse_other_ranges(name, state, asked)
-            calendar = Calendar.of(session, name, state, asked)
-        return balance(name, definition, state, rule, calendar)
+            shared = self.family(session, names=self._all_names(session)).shared(name)
+            if shared is None:
+                return balance(name, definition, state, rule, Calendar.of(session, name, state, asked))
+            if asked is not None:
+                refuse_other_ranges(name, shared.state, asked)
+            calendar = Calendar.of(session, name, shared.state, asked, shared.sums)
+            return replace(
+                balance(name, definition, shared.state, rule, calendar),
+                releases=state.releases,
+                others=shared.others,
+                others_releases=shared.releases,
+            )
 
     def ranges(
         self,
@@ -185,7 +198,24 @@ class Ledger:
             width = (state.width or 1.0) if rule.model.real_valued else None
             tiny = Charge(kind="dp", dp_loss=1e-300, longest=longest, ranges=ranges, width=width)
             then = state.after(tiny, "", sums)
-        return room_for(rule, then, spent)
+            most = self._room_beside(session, name, tiny)
+        return room_for(rule, then, spent, most)
+
+    def _room_beside(self, session: Session, name: str, tiny: Charge) -> float:
+        """The DP loss that all data sets of the same records have left for one more release."""
+        family, most = self.family(session, [(name, tiny)]), math.inf
+        family.refuse_mixed()
+        for other in family.touched():
+            then, before, account = family.shared(other), family.before().shared(other), self._look(session, other)
+            if then is None or account is None or account.rule is None:
+                continue
+            state = account.state if before is None else before.state
+            sums = account.sums(session) if before is None else before.sums
+            spent = state.spent if state.everywhere is None else state.everywhere
+            if state.has_ranges:
+                spent = add_up(spent, sums.largest(tiny.ranges)[2])
+            most = min(most, max(0.0, account.rule.allowed(then.state) - spent))
+        return most
 
     def would_refuse(self, name: str, charge: Charge) -> RefusedError | None:
         """What a charge would be refused for, without charging it; None where it fits."""
@@ -194,6 +224,7 @@ class Ledger:
             account = Account(name, definition, state, self._rule(session, definition, state))
             try:
                 account.after(charge, now(), "", account.sums(session), lambda: account.sums(session))
+                refuse_shared(session, [(name, charge)], lambda other: self._look(session, other))
             except RefusedError as error:
                 return error
         return None
@@ -244,7 +275,7 @@ class Ledger:
                 charges,
                 identities,
                 lambda name: self._account(session, name),
-                lambda name: self._has_rows(session, name),
+                lambda name: self._look(session, name),
                 self._stored,
             )
 
@@ -266,10 +297,25 @@ class Ledger:
         self._refuse_older(session, name, state)
         return Account(name, definition, state, self._rule(session, definition, state))
 
-    def _has_rows(self, session: Session, name: str) -> bool:
-        """Whether a data set is there and has rows; nobody else can charge it until the transaction ends."""
-        sql = f"SELECT state FROM ledger_datasets WHERE name = ?{self.store.locked}"
-        return any(State.from_json(state).position for (state,) in session.rows(sql, name))
+    def _look(self, session: Session, name: str) -> Account | None:
+        """A data set that may not be there."""
+        if not list(session.rows("SELECT name FROM ledger_datasets WHERE name = ?", name)):
+            return None
+        definition, state = self._find(session, name)
+        return Account(name, definition, state, self._rule(session, definition, state))
+
+    def family(
+        self, session: Session, pending: Sequence[tuple[str, Charge]] = (), names: Sequence[str] | None = None
+    ) -> Family:
+        """What data sets of the same records were charged, inside a transaction."""
+        return Family(session, lambda name: found_in(self._look(session, name)), pending, names)
+
+    def _all_names(self, session: Session) -> list[str]:
+        """The names of all data sets, read again where there are more: none is ever taken out."""
+        ((count,),) = session.rows("SELECT count(*) FROM ledger_datasets")
+        if count != len(self._names):
+            self._names = all_names(session)
+        return self._names
 
     def _refuse_older(self, session: Session, name: str, state: State) -> None:
         """A ledger without a charge that was acknowledged here is an older copy of itself."""

@@ -203,6 +203,7 @@ class RecordSums:
         self.functions: dict[tuple[str, int], Steps] = {}
         self.member: dict[str, int] = {}
         """The crowd of each person."""
+        self._size = Counter[int]()
 
     def charge(self, ranges: Ranges, amounts: Mapping[str, float]) -> dict[str, float]:
         """Add amounts, by quantity, on every record of some ranges; the largest sums of each quantity around there."""
@@ -289,6 +290,8 @@ class RecordSums:
     def _move(self, people: Sequence[str], before: int, crowd: int) -> None:
         """Make people a crowd of their own, with the sums of the one that they were in (0: none)."""
         self.member.update(dict.fromkeys(people, crowd))
+        self._size[crowd] += len(people)
+        self._size[before] -= len(people)
         for quantity in (LOSS, DELTA):
             if before and (function := self._whole(quantity, before)).cuts:
                 self.functions[quantity, crowd] = function.copy()
@@ -299,8 +302,7 @@ class RecordSums:
 
     def _sizes(self, crowds: set[int]) -> dict[int, int]:
         """How many people some crowds have."""
-        count = Counter(self.member.values())
-        return {crowd: count[crowd] for crowd in crowds}
+        return {crowd: self._size[crowd] for crowd in crowds}
 
     def _look_at(self, hull: Span) -> None:
         """Whatever is asked for next lies inside of it."""

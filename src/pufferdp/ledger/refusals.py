@@ -30,16 +30,6 @@ def refuse_other_width(name: str, state: State, charge: Charge) -> None:
         )
 
 
-def two_budgets(whole: str, part: str) -> RefusedError:
-    """Records that would be charged on two budgets, neither of which says what they have spent."""
-    return RefusedError(
-        f"by its name data set {part!r} is a part of {whole!r}, and the same records would be charged on two budgets, "
-        f"so that neither says what a record has spent: charge {whole!r} alone, where release per='person' has a row "
-        f"for each person, or choose a name that does not begin with {whole + '/'!r}",
-        value=part,
-    )
-
-
 def refuse_other_model(
     name: str, definition: dict[str, Any], state: State, model: str | None, adversary: str | None
 ) -> None:
@@ -169,6 +159,7 @@ def over_budget(
     charge: Charge,
     rule: Rule | None,
     sums: RecordSums,
+    made_for: Rule | None = None,
 ) -> BudgetError:
     """What is left on the records that were read, and what would fit.
 
@@ -180,6 +171,7 @@ def over_budget(
         charge: what does not fit.
         rule: None before there is a model.
         sums: of single records, before the charge.
+        made_for: the rule of the data set that is charged, where it is another one of the same records.
     """
     budget = definition["budget"]
     spent, place = state.spent, ""
@@ -233,7 +225,7 @@ def over_budget(
     lipschitz = charge.facts.get("lipschitz")
     if isinstance(lipschitz, (int, float)):
         parts.append(f"noise of scale {up(lipschitz / left)} would fit")
-    fits = fitting(rule, charge, left)
+    fits = fitting(made_for or rule, charge, left)
     if fits is not None:
         epsilon, mechanism = fits
         alone = f"as with epsilon={epsilon:.10g}, mechanism='{mechanism}'"
@@ -261,11 +253,11 @@ class Room:
     mechanism: str | None
 
 
-def room_for(rule: Rule, then: State, spent: float) -> Room:
-    """What is left beside what was spent, read for the state that there would be."""
-    left = max(0.0, rule.allowed(then) - spent)
+def room_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Room:
+    """What is left beside what was spent, read for the state that there would be; no more than ``most``."""
+    left = min(max(0.0, rule.allowed(then) - spent), most)
     promise = _largest_promise(rule.curve_at(then), left) if 0 < left <= LARGEST else None
-    if promise is not None and not spent and not then.added:
+    if promise is not None and not spent and not then.added and left < most:
         promise = rule.budget, promise[1]  # all of it, and not a little less
     return Room(left, *(promise or (None, None)))
 

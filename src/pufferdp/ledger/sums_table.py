@@ -134,7 +134,8 @@ class TableSums(RecordSums):
 
     def _sizes(self, crowds: set[int]) -> dict[int, int]:
         if self.member:
-            return super()._sizes(crowds)
+            count = Counter(self.member.values())
+            return {crowd: count[crowd] for crowd in crowds}
         sizes, ordered = Counter[int](), sorted(crowds)
         for some in (ordered[n : n + _FEW] for n in range(0, len(ordered), _FEW)):
             sql = f"SELECT crowd, count(*) FROM ledger_members WHERE dataset = ? AND crowd IN ({_marks(some)}) "

@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import LedgerError, PufferdpError
+from pufferdp.basics.files import canonical_json
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.plugins import plugins
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.charge import Charge
+from pufferdp.ledger.family import Family, all_names
 from pufferdp.ledger.flow_budget import FlowBudget, reading_of, refuse_mixed
 from pufferdp.ledger.record_sums import RecordSums
 from pufferdp.ledger.refusals import refuse_delta, refuse_other_ranges, refuse_other_secrets, refuse_other_width
@@ -100,6 +103,7 @@ class _Check:
         self.problems: list[str] = []
         self.unchecked: list[str] = []
         self.recomputed: set[tuple[str | None, str | None, str]] = set()
+        self.rules: dict[tuple[Any, ...], Rule] = {}
 
     def everything(self, session: Session) -> None:
         models = self._contents(session, "ledger_models", "model")
@@ -112,6 +116,7 @@ class _Check:
             except (PufferdpError, ValueError, RecursionError) as error:
                 self.problems.append(f"model {sha[:12]}… cannot be read: {error}")
         names = []
+        self.family = Family(session, partial(_found, session), names=all_names(session))
         sql = "SELECT name, definition, state FROM ledger_datasets ORDER BY name"
         for name, definition, state in list(session.rows(sql)):
             names.append(name)
@@ -175,8 +180,9 @@ class _Check:
             self.problems.append(f"data set {name!r}: its rows add up to other totals than those that are kept")
         self._sums(session, name, sums)
         self.releases += state.releases
-        if state.releases > fits:
-            self._total(name, raw, state)
+        shared = self.family.shared(name)
+        if shared is not None or state.releases > fits:
+            self._total(name, raw, state if shared is None else shared.state)
 
     def _sums(self, session: Session, name: str, sums: RecordSums) -> None:
         """The sums of single records must be those that follow from the rows."""
@@ -208,13 +214,16 @@ class _Check:
                 self.problems.append(f"data set {name!r}: its flows spend {state.tau!r}, over the budget {flows.tau!r}")
             return
         believed, unit = self.models[state.model], raw.get("unit")
-        rule = Rule(
-            believed,
-            checks.adversary(raw["adversary"]),
-            raw["budget"],
-            raw.get("delta") or 0.0,
-            None if unit is None else Unit.of(unit["name"], believed),
-        )
+        key = state.model, raw["adversary"], raw["budget"], raw.get("delta"), canonical_json(unit)
+        if key not in self.rules:
+            self.rules[key] = Rule(
+                believed,
+                checks.adversary(raw["adversary"]),
+                raw["budget"],
+                raw.get("delta") or 0.0,
+                None if unit is None else Unit.of(unit["name"], believed),
+            )
+        rule = self.rules[key]
         if rule.unit is not None and rule.unit.to_dict() != unit:
             self.problems.append(f"data set {name!r}: a {rule.unit.noun} has {rule.unit.records:,} records")
         if not rule.in_budget(state):
@@ -258,6 +267,13 @@ class _Check:
             )
         else:
             self.problems += [f"data set {name!r}: {text}" for text in problems]
+
+
+def _found(session: Session, name: str) -> tuple[dict[str, Any], State] | None:
+    """A data set for its family."""
+    for definition, state in session.rows("SELECT definition, state FROM ledger_datasets WHERE name = ?", name):
+        return json.loads(definition), State.from_json(state)
+    return None
 
 
 class Recheck(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Required, TypedDict, Unpack, overload
 
 from pufferdp.basics.errors import ParameterError
 from pufferdp.basics.progress import Progress
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
     Asked = str | Query | Question
     Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
+
+
+_NOT_FOR_TABLES: Final = {
+    "delta": ", whose questions are answered with noise that needs none",
+    "unit": ", whose promise is about single records",
+    "mechanism": ", whose questions have a mechanism each, for one loss by the lowest curve",
+}
+"""Why something does not go with a table, where that can be said."""
 
 
 class Request(TypedDict, total=False):
@@ -215,7 +223,9 @@ def release(
     for name, value in {"id": series.id, **for_answers}.items():
         if value:
             raise ParameterError(
-                f"{name} goes with one query of all records together, not with a table: leave it out", value=value
+                f"{name} goes with one query of all records together, not with a table{_NOT_FOR_TABLES.get(name, '')}: "
+                "leave it out",
+                value=value,
             )
     from pufferdp.publish.tables.release import release_table
 

@@ -19,7 +19,6 @@ from pufferdp import (
     ReleasedTable,
     TableRelease,
     release,
-    release_fleet,
     verify,
 )
 from pufferdp.basics.files import canonical_json
@@ -163,31 +162,6 @@ def test_a_table_over_budget_is_refused_before_it_is_drawn(tmp_path: Path) -> No
         assert ledger.dataset("sleep").releases == 1
         epsilon = float(str(refused.value).split("epsilon=")[1].split()[0])
         table(ledger=ledger, dataset="sleep", epsilon=epsilon)
-
-
-def test_a_data_set_and_its_parts_are_not_both_charged(tmp_path: Path) -> None:
-    models = dict.fromkeys("xyz", MODEL)
-    fleet = {key: value for key, value in REQUEST.items() if key != "model"}
-
-    def make(*names: str) -> Ledger:
-        ledger = Ledger(tmp_path / f"{len(list(tmp_path.iterdir()))}.db", create=True)
-        for name in names:
-            ledger.create(name, model=MODEL, budget=5.0)
-        return ledger
-
-    names = ("sleep", "sleep/x", "sleep/y", "sleep/z", "sleepless")
-    with make(*names) as ledger:
-        table(ledger=ledger, dataset="sleep")
-        with pytest.raises(RefusedError, match=r"'sleep/x' is a part of 'sleep'.*release per='person'"):
-            release_fleet(people(), models=models, query="histogram", ledger=ledger, dataset="sleep", **fleet)
-        assert ledger.dataset("sleep/x").releases == 0
-        table(ledger=ledger, dataset="sleepless")  # a name that begins alike is no part
-    with make(*names) as ledger:
-        release_fleet(people(), models=models, query="histogram", ledger=ledger, dataset="sleep", **fleet)
-        with pytest.raises(RefusedError, match=r"'sleep/x' is a part of 'sleep'"):
-            table(ledger=ledger, dataset="sleep")
-        release_fleet(people(), models=models, query="histogram", ledger=ledger, dataset="sleep", **fleet)
-        assert ledger.dataset("sleep/x").releases == 2
 
 
 def test_every_leaf_of_a_charge() -> None:

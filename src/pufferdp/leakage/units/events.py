@@ -12,7 +12,9 @@ leakage, and a plan is built record by record, from the last to the first (docs/
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -20,7 +22,7 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
-from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inverse import largest_loss
@@ -32,6 +34,9 @@ MOST_RECORDS: Final = 2_000
 _SHARE: Final = 1e-6
 _LARGEST: Final = 600.0
 """Logs of prices are spread over no more than this, so that their exponentials are numbers."""
+_MOST_CONTENTS: Final = 243
+_MOST_PAIRS: Final = 1_100
+"""Contents of a stretch, and pairs of them, whose best plan a linear programme finds in an instant."""
 _SLOW: Final = 2_000
 """Records of a series that may never forget."""
 
@@ -168,7 +173,57 @@ class EventCurve(StretchCurve):
         whole = self._whole(tau, sides)
         if self.adversary is not Adversary.PUFFERFISH:
             return whole, whole
-        return min(whole, self._price(tau, sides, turned=False)), min(whole, self._price(tau, sides, turned=True))
+        out = []
+        for turned in (False, True):
+            prices = [whole, self._price(tau, sides, turned=turned)]
+            if self.chain.size > 2 and self._contents is not None:
+                prices.append(self._whole_price(tau, sides, turned=turned))
+            elif self.chain.size > 2:
+                prices.append(self._backwards._price(tau, sides[::-1], turned=turned))
+            out.append(min(prices))
+        return out[0], out[1]
+
+    @cached_property
+    def _contents(self) -> tuple[Ints, Floats, Mask] | None:
+        """All contents of the stretch that occur, their laws and whether s is among them; None for too many."""
+        if self.chain.size**self.records > _MOST_CONTENTS:
+            return None
+        contents = np.array(list(itertools.product(range(self.chain.size), repeat=self.records)))
+        steps = [self._kernel[contents[:, t], contents[:, t + 1]] for t in range(self.records - 1)]
+        law = self._law[contents[:, 0]] * np.prod(steps, axis=0, initial=1.0)
+        contents, law = contents[law > 0], law[law > 0]
+        event = (contents == self._state).any(axis=1)
+        return None if event.sum() * (~event).sum() > _MOST_PAIRS else (contents, law, event)
+
+    def _whole_price(self, tau: float, sides: tuple[Sides, Sides], *, turned: bool) -> float:
+        """The log of the price of the best plan between whole contents of the stretch: no plan of records is cheaper.
+
+        Only whether a record differs counts in between, so that c(x, y) above is the price of a pair.
+        """
+        assert self._contents is not None
+        contents, law, event = self._contents
+        ours, theirs = contents[event], contents[~event]
+        before, after = (side.upper.T if turned else side.upper for side in sides)
+        logs = tau * (ours[:, None] != theirs[None]).sum(axis=2)
+        logs = logs + before[ours[:, 0][:, None], theirs[:, 0]] + after[ours[:, -1][:, None], theirs[:, -1]]
+        top = float(logs.max())
+        prices = np.exp(np.maximum(logs - top, -_LARGEST))
+        p, q = law[event] / law[event].sum(), law[~event] / law[~event].sum()
+        return top + math.log(cheapest_plan(q, p, prices.T) if turned else cheapest_plan(p, q, prices))
+
+    @cached_property
+    def _backwards(self) -> EventCurve:
+        """The same event in the same series, told from its end: of two plans the cheaper one bounds what leaks."""
+        law = self._law[:, None]
+        kernel = (law * self._kernel).T / law
+        return EventCurve(
+            kernel / kernel.sum(axis=1, keepdims=True),
+            state=self._state,
+            records=self.records,
+            before=self.beside[AFTER],
+            after=self.beside[BEFORE],
+            adversary=str(self.adversary),
+        )
 
     def _price(self, tau: float, sides: tuple[Sides, Sides], *, turned: bool) -> float:
         """The log of the price of a plan; turned round, from the law given "never" onto the law given the event.

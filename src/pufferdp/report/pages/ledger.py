@@ -51,7 +51,7 @@ def dataset_page(dataset: DataSet) -> Page:
         rows = tuple((*row, *more) for row, more in zip(rows, columns, strict=True))
         head = (*head, "delta", "DP delta")
     table = Table(caption="The budget", head=head, rows=rows, least=8)
-    page = _page(title, table, _total(content), content)
+    page = _page(title, table, " ".join([_total(content), *_others(content)]), content)
     blocks = (*page.sections[0].blocks[:1], *_stretches(dataset), *page.sections[0].blocks[1:])
     return replace(page, sections=(replace(page.sections[0], blocks=blocks),))
 
@@ -142,7 +142,7 @@ def _count(content: dict[str, Any], what: str) -> str:
 def _total(content: dict[str, Any]) -> str:
     if content["model_sha256"] is None:
         return "It has no model yet: what leaks cannot be said before fit --dp-epsilon has given it one."
-    if not content["releases"]:
+    if not content["releases"] and "others" not in content:
         return "Nothing was released yet."
     if content["spent_dp"] is None and content["private"] is not None:
         return (
@@ -160,10 +160,24 @@ def _total(content: dict[str, Any]) -> str:
         )
     if content["curve"] == "own":
         return (
-            "The total is the promise of its only release. With a second one it becomes the leakage curve at the sum "
-            "of both DP losses."
+            f"The total is the promise of {'the' if 'others' in content else 'its'} only release. With a second one it "
+            "becomes the leakage curve at the sum of both DP losses."
         )
     return f"The total is the {content['curve']} curve at {_sum(content)}."
+
+
+def _others(content: dict[str, Any]) -> list[str]:
+    """Which other data sets count, where any do."""
+    if "others" not in content:
+        return []
+    others = content["others"]
+    named = ", ".join(repr(name) for name in others["names"][:2])
+    more = others["datasets"] - len(others["names"][:2])
+    named += f" and {more:,} more" if more else ""
+    return [
+        f"{_count(others, 'release')} of {named} {'counts' if others['releases'] == 1 else 'count'} too: by "
+        f"{'its name it has' if others['datasets'] == 1 else 'their names they have'} the same records."
+    ]
 
 
 def _sum(content: dict[str, Any]) -> str:
