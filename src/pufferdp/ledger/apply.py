@@ -133,6 +133,7 @@ def refuse_shared(
     """Refuse charges that pass the budget of any data set that has the same records by its name."""
     family = Family(session, lambda name: found_in(look(name)), charges)
     family.refuse_mixed()
+    family.refuse_spellings()
     for name in family.touched():
         shared, account = family.shared(name), look(name)
         if shared is None or account is None:

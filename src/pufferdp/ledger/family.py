@@ -22,7 +22,7 @@ from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.ledger.record_sums import RecordSums
-from pufferdp.ledger.refusals import refuse_delta, refuse_other_ranges
+from pufferdp.ledger.refusals import other_spelling, refuse_delta, refuse_other_ranges, two_spellings
 from pufferdp.ledger.store.base import Session
 from pufferdp.ledger.totals import State, charged_on
 
@@ -135,6 +135,21 @@ class Family:
                     if not flows:
                         refuse_other_ranges(other, state, charge.ranges)
                         refuse_delta(other, definition, charge.dp_delta)
+
+    def refuse_spellings(self) -> None:
+        """Refuse a person whom a data set and its parts write in two ways: the charges would not be added up."""
+        for name in self.touched():
+            parts = self.parts(name)
+            entries = [entry for other in (name, *parts) for entry in self.charges(other)] if parts else []
+            whose: dict[str, tuple[str, frozenset[str]]] = {}
+            for _, other, _, charge in sorted(entries, key=lambda entry: entry[:3]):
+                people = frozenset(person for part in charge.ranges.parts for person in part.people or ())
+                for person in people:
+                    before = other_spelling(person)
+                    # A charge that has both spellings says itself that they are two people.
+                    if before in whose and before not in people and person not in whose[before][1]:
+                        raise two_spellings(str(charge.ranges.by), person, whose[before][0], before)
+                whose |= dict.fromkeys(people, (other, people))
 
     def _relatives(self, name: str) -> list[str]:
         return [*self.wholes(name), *self.parts(name)]

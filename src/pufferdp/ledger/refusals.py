@@ -121,17 +121,25 @@ def refuse_other_spelling(name: str, ranges: Ranges, sums: RecordSums) -> None:
     if not sums.crowds:
         return
     people = {person for part in ranges.parts for person in part.people or ()}
-    spelled = {_other_spelling(person): person for person in people if _WHOLE.fullmatch(person)}
+    spelled = {other: person for person in people if (other := other_spelling(person)) is not None}
     for before in sorted(sums.charged_people([other for other in spelled if other not in people])):
-        raise RefusedError(
-            f"{ranges.by} is {spelled[before]!r}, and data set {name!r} was charged on {before!r}: where they are one "
-            "person their charges must be added up, so write people alike in everything that is charged",
-            value=spelled[before],
-        )
+        raise two_spellings(str(ranges.by), spelled[before], name, before)
 
 
-def _other_spelling(person: str) -> str:
+def other_spelling(person: str) -> str | None:
+    """How else a tool may write a person whose name is a whole number; None for other names."""
+    if not _WHOLE.fullmatch(person):
+        return None
     return person.removesuffix(".0") if person.endswith(".0") else f"{person}.0"
+
+
+def two_spellings(by: str, person: str, name: str, before: str) -> RefusedError:
+    """That somebody was charged under another name, perhaps."""
+    return RefusedError(
+        f"{by} is {person!r}, and data set {name!r} was charged on {before!r}: where they are one person their "
+        "charges must be added up, so write people alike in everything that is charged",
+        value=person,
+    )
 
 
 def refuse_delta(name: str, definition: dict[str, Any], delta: float) -> None:
