@@ -60,7 +60,7 @@ DATA = [
     data("state of another record", "season,wet", "season,yes", "'yes'", "'season'", "dry, wet", "correct"),
     data("state in capitals", "season,wet", "season,Wet", "'Wet'", "dry, wet"),
     data("state missing", "season,wet", "season,", "'state' is missing", "'season'", "fill it in"),
-    data("id missing in a row", "season,wet", ",wet", "'who' is missing", "1 rows", "fill it in"),
+    data("id missing in a row", "season,wet", ",wet", "'who' is missing", "1 row;", "fill it in"),
     weather("header only", "--id who", "no rows", "5 records", data="who,state\n"),
     weather("file empty", "--id who", "data.csv", "empty", data=""),
     weather("column unknown", "--id who --column stat", "stat", "who, state"),

@@ -267,7 +267,7 @@ def test_texts_that_name_nothing(spec):
 
 
 def test_things_that_cannot_be_run():
-    with pytest.raises(ParameterError, match="a int cannot be run"):
+    with pytest.raises(ParameterError, match="the mechanism is an int; it must be a function"):
         outside_mechanism(3)
     with pytest.raises(ParameterError, match=r"query is 'median'"):
         outside_mechanism(total, query="median")

@@ -202,7 +202,7 @@ def test_the_file_of_a_model(tmp_path):
         ({"coefficient": float("nan")}, "between -1 and 1"),
         ({"coefficient": (0.5, 0.2)}, "the least comes first"),
         ({"coefficient": (0.1, 0.2, 0.3)}, "has 3 numbers"),
-        ({"coefficient": "much"}, "coefficient must be"),
+        ({"coefficient": "much"}, "coefficient is 'much'; it must be made of numbers"),
         ({"coefficient": 0.5, "sd": 0}, "sd is 0"),
         ({"coefficient": 0.5, "mean": float("inf")}, "mean is inf"),
         ({"coefficient": 0.5, "step": "soon"}, "step is 'soon'"),
