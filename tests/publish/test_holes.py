@@ -50,7 +50,7 @@ def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.nd
 QUERIES = st.sampled_from(["histogram", "count:s0"])
 
 
-@settings(max_examples=examples(5))
+@settings(max_examples=examples(4))
 @given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 4), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:

@@ -123,7 +123,7 @@ def test_ledger_exports(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"states": ["a\ud800", "b"]}, "no Unicode"),
+        ({"states": ["a\ud800", "b"]}, "not Unicode"),
         ({"fitted": {"rows": 2**70}}, "beyond 2\\^63"),
         ({"fitted": {"digest": float("nan")}}, "fitted holds nan"),
     ],

@@ -108,6 +108,7 @@ def test_a_table_has_the_error_of_each_query() -> None:
     assert "(count:active)" in text.partition("\n\n")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["histogram", "count:a"])
 def test_a_bound_for_any_algorithm_is_not_worded_as_what_this_noise_leaks(query: str) -> None:
     chain = pufferdp.MarkovChain(transition=[[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]], states=["a", "b", "c"])

@@ -200,7 +200,9 @@ PAIRS = [np.array([[1, rho], [rho, 1]]) for rho in (0.3, -0.6, 0.9)]
 MASKED = np.array([[1, 0.5, -0.5], [0.5, 1, 0.4], [-0.5, 0.4, 1]])
 
 
-@pytest.mark.parametrize("correlation", [*PAIRS, GALTON, MASKED])
+@pytest.mark.parametrize(
+    "correlation", [*PAIRS, *(pytest.param(table, marks=pytest.mark.slow) for table in (GALTON, MASKED))]
+)
 @pytest.mark.parametrize("spread", [1.0, 4.0])
 @pytest.mark.parametrize("tau", [pytest.param(0.5, marks=pytest.mark.slow), 2.0])
 def test_clipped_sums_leak_no_more_than_the_factor(correlation, spread, tau):
