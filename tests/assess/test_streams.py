@@ -57,7 +57,7 @@ def test_without_end():
     assert found.upper == pytest.approx(stream_leakage(ACTIVITY, 0.1, length=1000).upper, abs=1e-8)
     assert found.exact is not None
     assert "without end" in str(found)
-    with pytest.raises(NotApplicableError, match="may grow for ever"):
+    with pytest.raises(NotApplicableError, match="may grow forever"):
         stream_leakage(IDENTITY, 0.1, adversary="pufferfish")
 
 

@@ -106,7 +106,7 @@ def test_a_commit_that_fails_is_asked_for_by_identity(tmp_path: Path, monkeypatc
                 return done
 
         ledger.store._connection = Failing(ledger.store.connection)
-        with pytest.raises(UnknownChargeError, match=r"not known: ask with ledger show --charge mine") as caught:
+        with pytest.raises(UnknownChargeError, match=r"not known: ask with Ledger\.find\('mine'\)") as caught:
             ledger.charge("week", SMALL, identity="mine")
         assert (caught.value.identity, caught.value.exit_code) == ("mine", 1)
         ledger.store._connection = ledger.store._connection._connection

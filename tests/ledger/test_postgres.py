@@ -178,7 +178,7 @@ def test_a_network_that_freezes_during_the_commit(url: str) -> None:
     """Nobody can tell whether it arrived. The error says so, and when the network is back the ledger can be asked."""
     with proxy(url) as (between, through), Ledger(through, wait=2) as ledger:
         between.once(b"COMMIT\0", "freeze")
-        with within(6), pytest.raises(UnknownChargeError, match="ask with ledger show --charge mine") as caught:
+        with within(6), pytest.raises(UnknownChargeError, match=r"ask with Ledger\.find\('mine'\)") as caught:
             ledger.charge("week", SMALL, identity="mine")
         assert caught.value.identity == "mine"
         between.thaw()

@@ -15,7 +15,9 @@ from pufferdp.publish.answers.plan import plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.report.html import report_html
+from pufferdp.report.page import Figure
 from pufferdp.report.pages.answers import plan_page, plan_verdict
+from pufferdp.report.pages.leakage import multiplied
 from pufferdp.report.text import terminal
 from tests.report.examples import CHAIN
 
@@ -76,7 +78,7 @@ def test_where_nothing_applies_it_says_so_and_what_to_do() -> None:
     plan = plan_problem(problem, only=["gk16", "wasserstein"])
     text = terminal(plan_page(plan))
     assert text.startswith("You may not: no mechanism keeps this promise here.\nAsk another query,")
-    assert "2 mechanisms do not apply: text(verbose=True) and to_dict() have the reasons." in text
+    assert "2 mechanisms do not apply: see text(verbose=True) or to_dict() for the reasons." in text
     assert plan.to_dict()["best"] is None
     assert "You may not" in report_html(plan)
 
@@ -134,3 +136,24 @@ def test_a_flow_says_which_error_is_of_each_share_and_which_of_all():
     text = " ".join(report_html(done).split())
     assert "every share errs by less than" in text
     assert "errors of all shares together are below" not in text
+
+
+def captions(plan: object) -> list[str]:
+    blocks = [block for section in plan_page(plan).sections for block in section.blocks]
+    return [block.caption for block in blocks if isinstance(block, Figure)]
+
+
+def test_stripes_are_explained_where_there_are_some() -> None:
+    striped = pufferdp.plan(CHAIN, "histogram", epsilon=1, length=50)
+    assert captions(striped) == ["Striped: a mechanism that does not apply."]
+    plain = pufferdp.plan(CHAIN, "histogram", epsilon=1, length=50, adversary="dp")
+    assert captions(plain) == [""]
+
+
+def test_what_a_small_epsilon_becomes_names_the_curve_of_each_number() -> None:
+    assert multiplied({"odds": 4.83, "tight": 3.18}) == (
+        "Correlation multiplies a small epsilon by at most 4.83 (odds curve, any DP algorithm). "
+        "Here an epsilon of 0.01 becomes at most 0.0318 (tight curve)."
+    )
+    assert multiplied({"odds": 4.83}).endswith("4.83 (odds curve, any DP algorithm).")
+    assert multiplied({}) == ""

@@ -14,7 +14,13 @@ _VERBS: Final = {"plan_flow()": "pufferdp plan --query flow", " flow()": " puffe
 _METHODS: Final = {
     "Ledger(place, create=True)": "pufferdp ledger create",
     "text(verbose=True)": "--verbose",
+    "Ledger.dataset()": "ledger show",
     "to_dict()": "--json",
+}
+_CALLS: Final = {
+    re.compile(r"Ledger\.find\('([^']*)'\)"): r"ledger show --charge \1",
+    re.compile(r"Ledger\.verify\(head='([^']*)'\)"): r"ledger verify --head \1",
+    re.compile(r"Ledger\.verify\(head=…\)"): "ledger verify --head HEAD",
 }
 _VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]|(?P<plain>[\w+-]+(?:\.[\w+-]+)*)"
 _PARAMETER: Final = re.compile(
@@ -28,6 +34,8 @@ def flags(message: str) -> str:
     for verb, command in _VERBS.items():
         message = message.replace(verb, command)
     message = methods(message)
+    for call, command in _CALLS.items():
+        message = call.sub(command, message)
     return _PARAMETER.sub(_flag, message)
 
 

@@ -2,7 +2,7 @@
 
 A promise epsilon is made to those who believe a model of the class. Somebody with another belief gets epsilon + 2Δ,
 where Δ is the distance of that belief from the class (see leakage/divergence.py). The theorem is about an adversary who
-knows no record and about the secrets of the promise: "record i has value a", or secrets of one's own.
+knows no record and about the secrets of the promise: "record i has value a", or secrets of your own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Robustness(Paged):
     reason: str | None = None
     """Why delta is infinite, if it is."""
     secret: str | None = None
-    """Of secrets of one's own the one that decides."""
+    """Of secrets of your own the one that decides."""
 
     @property
     def epsilon(self) -> float:
@@ -97,14 +97,14 @@ def robustness(
         belief: what somebody else believes; of a list of beliefs the worst counts.
         epsilon: the promise.
         length: records in the series, for chains; other models know their records.
-        secrets: secrets of one's own, for models that know their records; by default every record's value.
+        secrets: secrets of your own, for models that know their records; by default every record's value.
     """
     model, belief = as_model(model), as_model(belief, "belief")
     promised = checks.epsilon(epsilon)
     series = series_of(model)
     if series is not None:
         if secrets is not None:
-            raise ParameterError("secrets of one's own are compared over tables and networks, not over series")
+            raise ParameterError("secrets of your own are compared over tables and networks, not over series")
         divergence, names = closest(series, belief, length).divergence, model.labels
         record: int | str = divergence.record
     else:

@@ -60,7 +60,7 @@ class StreamReport(Paged):
     total: Floats
     """From the outputs of all steps, before and after."""
     length: int | None
-    """Steps; None: for ever, and each list has one number, the largest at any step."""
+    """Steps; None: forever, and each list has one number, the largest at any step."""
     adversary: Adversary
     lower: float
     """Some algorithm with these losses leaks as much about the worst record, under some belief of the class."""
@@ -119,7 +119,7 @@ class StreamBudget(Paged):
 
     target: float
     length: int | None
-    """Steps; None: for ever."""
+    """Steps; None: forever."""
     adversary: Adversary
     constant: float
     """What each step may spend where all spend the same."""
@@ -255,7 +255,7 @@ def _odds(belief: MarkovChain | Box, losses: Floats, endless: bool, who: Adversa
     if not math.isfinite(float(found.total[0])):
         raise NotApplicableError(
             f"at {number(float(losses[0]))} a step no bound on a stream without end was found: what it leaks may grow "
-            "for ever; give a length"
+            "forever; give a length"
         )
     return found
 
@@ -263,7 +263,7 @@ def _odds(belief: MarkovChain | Box, losses: Floats, endless: bool, who: Adversa
 def stream_budget(
     model: ModelLike, target: float, *, length: int | None = None, adversary: str = "bdp"
 ) -> StreamBudget:
-    """What each step of a stream may spend so that no record leaks more than the target; without a length: for ever.
+    """What each step of a stream may spend so that no record leaks more than the target; without a length: forever.
 
     >>> chain = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]])
     >>> budget = stream_budget(chain, 1.0)

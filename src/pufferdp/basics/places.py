@@ -250,8 +250,8 @@ def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, devi
     if there is not None and not stat.S_ISREG(there.st_mode):
         if not stat.S_ISCHR(there.st_mode) or not device:
             raise ParameterError(
-                f"{name} is {_cut(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or take --json "
-                "from stdout",
+                f"{name} is {_cut(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or take "
+                "to_dict()",
                 value=text,
             )
         if not os.access(given, os.W_OK):
@@ -259,7 +259,7 @@ def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, devi
         return Place(name=name, path=text, target=given, overwrite=overwrite, device=True)
     if there is not None and _is_stream(there):
         raise ParameterError(
-            f"{name} is {_cut(text)}, where stdout or stderr goes; name another file, or take --json from stdout",
+            f"{name} is {_cut(text)}, where stdout or stderr goes; name another file, or take to_dict()",
             value=text,
         )
     target = Path(os.path.realpath(given))

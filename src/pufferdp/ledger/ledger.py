@@ -326,7 +326,7 @@ class Ledger:
         if list(session.rows(sql, name, last.position)) != [(last.head,)]:
             raise LedgerError(
                 f"data set {name!r}: row {last.position}, which was charged here, is not in the ledger any more: it "
-                f"was replaced by an older copy. Nothing was charged; look with ledger verify --head {last.head}",
+                f"was replaced by an older copy. Nothing was charged; look with Ledger.verify(head={last.head!r})",
                 value=name,
             )
 

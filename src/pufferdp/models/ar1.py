@@ -112,7 +112,7 @@ class Ar1(Model):
     def check_secrets(self) -> None:
         """There are no states to name."""
         raise ParameterError(
-            "secrets of one's own name states, and the records of this model are real numbers: leave them out"
+            "secrets of your own name states, and the records of this model are real numbers: leave them out"
         )
 
     def public_facts(self, records: int) -> list[str]:
@@ -196,7 +196,7 @@ def _inside(value: float) -> float:
     if not -1 < value < 1:
         raise ModelError(
             f"coefficient is {value:g}; it must lie between -1 and 1, both left out: at 1 a series wanders off and one "
-            "record shows in all others for ever, so use groups, or a model of the differences",
+            "record shows in all others forever, so use groups, or a model of the differences",
             value=value,
         )
     return value

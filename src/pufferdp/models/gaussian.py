@@ -111,7 +111,7 @@ class NumberModel(Model):
     def check_secrets(self) -> None:
         """There are no states to name."""
         raise ParameterError(
-            "secrets of one's own name states, and the records of this model are real numbers: leave them out"
+            "secrets of your own name states, and the records of this model are real numbers: leave them out"
         )
 
     def public_facts(self, records: int) -> list[str]:

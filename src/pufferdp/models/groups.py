@@ -242,7 +242,7 @@ class AnyGroups(Model):
 
     def check_secrets(self) -> None:
         """It has no names for records."""
-        raise ParameterError("secrets of one's own name records, and groups of any kind do not know theirs")
+        raise ParameterError("secrets of your own name records, and groups of any kind do not know theirs")
 
     def public_facts(self, records: int) -> list[str]:
         """How many there are, and who is together."""

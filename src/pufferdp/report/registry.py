@@ -90,7 +90,8 @@ def vouched_words(vouched: Mapping[str, Any]) -> str:
         return wrap_sentence(f"Answer: {answer}" + ("." if same else f"; estimate: {estimate}."))
     if "groups" in vouched:
         return wrap_sentence(
-            f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}: compare it with --table FILE."
+            f"A table of {vouched['groups']:,} rows with the SHA-256 {vouched['sha256']}: "
+            "give verify the table to compare the two."
         )
     return f"A series of {vouched['records']:,} records; the certificate has their law, and not the records."
 

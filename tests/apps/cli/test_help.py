@@ -40,5 +40,5 @@ def test_options_say_what_they_take_in_words(verb: str) -> None:
 
 def test_the_tour_speaks_of_options(tmp_path) -> None:
     result = CliRunner().invoke(command_line(["demo"]), ["demo", "--out", str(tmp_path / "tour")])
-    assert "--verbose and --json have the reasons" in result.output
+    assert "see --verbose or --json for the reasons" in result.output
     assert "to_dict" not in result.output

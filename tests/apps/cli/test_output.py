@@ -96,7 +96,7 @@ def test_reasons_are_for_those_who_ask(run: Run, folder: Path) -> None:
     assert brief.code == whole.code == 0, brief.err + whole.err
     candidates = run(*asked, "--json").json["candidates"]
     reasons = {c["mechanism"]: c["reason"] for c in candidates if not c["applies"]}
-    assert f"{len(reasons)} mechanisms do not apply: --verbose and --json have the reasons." in brief.out
+    assert f"{len(reasons)} mechanisms do not apply: see --verbose or --json for the reasons." in brief.out
     plain = " ".join(whole.out.split())
     for name, reason in reasons.items():
         assert f"{name}: {' '.join(reason.split())}." in plain

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pufferdp import MarkovChain, audit_mechanism
+from pufferdp import MarkovChain, ParameterError, audit_mechanism
 from pufferdp.assess.audit.beliefs import beliefs_of, opposite_records, states_handed_over
 from pufferdp.models.files.json import model_from_dict
 
@@ -80,3 +80,18 @@ def test_an_output_that_depends_a_little_is_not_accused() -> None:
     found = audit_mechanism(NAMED, quiet, length=6, dp_epsilon=0.2, calls=20_000, seconds=600)
     assert found.responds
     assert not found.refuted
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "words"),
+    [
+        ("laplace", "laplace:QUERY, such as laplace:histogram"),
+        ("laplace:", "laplace:QUERY, such as laplace:histogram"),
+        ("flip", "flip:R0,R1"),
+        ("redact", "redact:ROW:EPSILON"),
+        ("redact:3", "redact:ROW:EPSILON"),
+    ],
+)
+def test_a_mechanism_that_lacks_its_second_half_is_told_how_it_is_written(mechanism: str, words: str) -> None:
+    with pytest.raises(ParameterError, match=f"^mechanism is '{mechanism}'; write it as {words}"):
+        audit_mechanism(NAMED, mechanism, length=6, dp_epsilon=1.0)

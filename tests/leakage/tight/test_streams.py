@@ -223,7 +223,7 @@ def test_equal_and_changing_losses_meet(P, who):
 
 def test_chains_that_never_forget():
     for P in (np.eye(2), [[0, 1], [1, 0]]):
-        with pytest.raises(NotApplicableError, match="may grow for ever"):
+        with pytest.raises(NotApplicableError, match="may grow forever"):
             stream_leakage(P, 0.1, adversary="pufferfish")
         # Every output speaks of the same thing: losses add up, as in group privacy.
         found = stream_leakage(P, 0.1, length=50, adversary="pufferfish")

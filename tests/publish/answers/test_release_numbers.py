@@ -110,7 +110,7 @@ def test_a_class_has_no_ids_and_secrets_of_ones_own_are_refused():
         release(ROWS, model=CLASS, id="who", query="sum", **READ)
     own = Secrets(secrets=(Secret(name="a", when={"1": "0"}), Secret(name="b", when={"1": "1"})), pairs=(("a", "b"),))
     for adversary in ("pufferfish", "bdp"):
-        with pytest.raises(ParameterError, match="secrets of one's own name states"):
+        with pytest.raises(ParameterError, match="secrets of your own name states"):
             plan(PAIR, "sum", clip=(0, 1), epsilon=1, secrets=own, adversary=adversary)
 
 

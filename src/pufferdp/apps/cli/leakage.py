@@ -35,7 +35,7 @@ def leakage(
     ] = None,
     stream: Annotated[
         str | None,
-        typer.Option("--stream", help="DP loss of each step, E1,E2,…; or one number for --length steps, or for ever."),
+        typer.Option("--stream", help="DP loss of each step, E1,E2,…; or one number for --length steps, or forever."),
     ] = None,
     stream_target: Annotated[
         str | None, typer.Option("--stream-target", help="Leakage allowed from a stream: how much DP to spend a step?")
@@ -50,7 +50,7 @@ def leakage(
     unit: options.UnitName = None,
     every: Annotated[
         str | None,
-        typer.Option("--every", help="An aggregate with this DP loss every 1d, 6h or so many records, for ever."),
+        typer.Option("--every", help="An aggregate with this DP loss every 1d, 6h or so many records, forever."),
     ] = None,
     window: Annotated[
         str | None, typer.Option("--window", help="With --every: how far back each aggregate reads, such as 7d.")

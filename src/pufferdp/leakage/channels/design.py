@@ -70,7 +70,7 @@ def largest(loss: Callable[[float], float], target: float) -> float:
         return target
     if loss(_SMALLEST * target) > target:
         raise NotApplicableError(
-            "no flips short of a coin toss keep this promise: the model lets a record show in all others for ever; "
+            "no flips short of a coin toss keep this promise: the model lets a record show in all others forever; "
             "use a chain that mixes, or give the length of the series"
         )
     high = target
@@ -267,7 +267,7 @@ def _least(
 
     if over(_LEAST) > 0:
         raise NotApplicableError(
-            "no channel short of pure noise keeps this promise: the model lets a record show in all others for ever; "
+            "no channel short of pure noise keeps this promise: the model lets a record show in all others forever; "
             "use a chain that mixes, or give the length of the series"
         )
     low, high = 0.5, 1.0

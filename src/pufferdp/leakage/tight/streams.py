@@ -134,7 +134,7 @@ def _forever(chain: Chain, loss: float, adversary: str) -> StreamLeakage:
     total = _curve(chain, None, adversary).leakage(loss)
     if not all(math.isfinite(value) for value in (backward, forward, total.upper)):
         raise NotApplicableError(
-            f"at {loss:g} a step no bound on a stream without end was found: what it leaks may grow for ever; give a "
+            f"at {loss:g} a step no bound on a stream without end was found: what it leaks may grow forever; give a "
             "length"
         )
     return StreamLeakage(
@@ -155,7 +155,7 @@ def _curve(chain: Chain, length: int | None, adversary: str) -> TightCurve:
 
 
 def _largest(chain: Chain, loss: float, adversary: str, side: int) -> float:
-    """The record's loss and what one side adds, at most, for ever."""
+    """The record's loss and what one side adds, at most, forever."""
     small, _ = visited(chain, None)
     if adversary == "dp" or small.size == 1:
         return loss if small.size > 1 else 0.0
@@ -307,7 +307,7 @@ def stream_budget(
     start: str | npt.ArrayLike = "stationary",
     adversary: str = "bdp",
 ) -> StreamBudget:
-    """What each step of a stream may spend so that no record leaks more than the target; without a length: for ever.
+    """What each step of a stream may spend so that no record leaks more than the target; without a length: forever.
 
     >>> budget = stream_budget([[0.882, 0.118], [0.305, 0.695]], 1.0)
     >>> round(budget.constant, 4), [round(e, 4) for e in budget.ends]

@@ -102,8 +102,7 @@ class BlockCurve:
             raise NotApplicableError("of a whole block is worked out for a definite start; the odds curve bounds any")
         if not chain.stationary and (self.length is None or self.length > EXPLICIT):
             raise NotApplicableError(
-                f"of a whole block is worked out for a start of one's own up to {EXPLICIT} records; the odds curve "
-                "bounds more"
+                f"of a whole block is worked out for a given start up to {EXPLICIT} records; the odds curve bounds more"
             )
         if chain.stationary:
             chain = chain.restricted(np.flatnonzero(chain.start > 0))

@@ -174,11 +174,12 @@ def unknown_charge(place: str, reason: str, identity: str | None) -> UnknownChar
     """The error of a commit that may have been made."""
     if identity is None:
         return UnknownChargeError(
-            f"ledger {place!r}: {reason}; whether this was written is not known: look with ledger show", value=place
+            f"ledger {place!r}: {reason}; whether this was written is not known: look with Ledger.dataset()",
+            value=place,
         )
     return UnknownChargeError(
-        f"ledger {place!r}: {reason}; whether charge {identity} was made is not known: ask with ledger show "
-        f"--charge {identity}",
+        f"ledger {place!r}: {reason}; whether charge {identity} was made is not known: ask with "
+        f"Ledger.find({identity!r})",
         value=place,
         identity=identity,
     )

@@ -318,7 +318,7 @@ class SqliteStore(Store):
         reason = self._moved_reason() or "the file was replaced"
         return LedgerError(
             f"ledger {self.place!r}: {reason} while it was open, and {outcome}: open it again where it is now, and "
-            "look with ledger verify --head whether the last charge is there",
+            "look with Ledger.verify(head=…) whether the last charge is there",
             value=self.place,
         )
 

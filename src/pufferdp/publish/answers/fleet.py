@@ -174,7 +174,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         """Refuse what would be refused for any one person."""
         if self.each.query.kind is QueryKind.FUNCTION:
             raise ParameterError(
-                "a function of one's own needs the records themselves; release it for one person at a time"
+                "a function of your own needs the records themselves; release it for one person at a time"
             )
         seen = set[int]()
         for person, model in self._chains().items():

@@ -99,8 +99,8 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         "ranges": "which records were read",
         "facts.query": "the noise is often the same for several queries",
         "facts.lengths": "how many chains were read; the longest must be the one charged for",
-        "facts.coordinates": "of a function of one's own: its author's word; otherwise it follows from the query",
-        "facts.lipschitz": "of a function of one's own: its author's word; otherwise it follows from the query",
+        "facts.coordinates": "of a function of your own: its author's word; otherwise it follows from the query",
+        "facts.lipschitz": "of a function of your own: its author's word; otherwise it follows from the query",
     }
     row_words: ClassVar[Mapping[str, str]] = {
         "dp_loss": "a release was charged {stated}; recomputed it is {true}",
@@ -111,14 +111,14 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
     }
 
     def problem(self, certificate: Certificate, *, query: Query | None = None, **more: Any) -> AnswerProblem:
-        """What was asked; a function of one's own that decides the noise is handed over as ``query``."""
+        """What was asked; a function of your own that decides the noise is handed over as ``query``."""
         c = certificate
         model, lengths = model_from_dict(c.model), stated_lengths(c.data.lengths)
         query_facts = c.query.model_dump()
         if c.calibration.approximate is not None:
             query_facts["euclidean"] = c.calibration.approximate.move
         if c.query.name == QueryKind.FUNCTION and c.mechanism.name == "wasserstein" and query is None:
-            raise CertificateError("the noise depends on a function of one's own: hand it over with verify(…, query=…)")
+            raise CertificateError("the noise depends on a function of your own: hand it over with verify(…, query=…)")
         problem = Problem(
             model=model,
             query=query if query is not None and c.query.name == QueryKind.FUNCTION else _query(query_facts),
@@ -284,7 +284,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         )
 
     def recompute(self, charge: Charge, model: Model | None) -> Charge | None:
-        """From the query, the mechanism and the promise of a charge; None where a function of one's own decides."""
+        """From the query, the mechanism and the promise of a charge; None where a function of your own decides."""
         facts = charge.facts
         own = facts["query"] == QueryKind.FUNCTION and facts["mechanism"] == "wasserstein"
         if model is None or own:
@@ -331,7 +331,7 @@ def charge_of(problem: Problem, candidate: Candidate) -> Charge:
 
 
 def _query(facts: Mapping[str, Any]) -> Query:
-    """The query of a certificate or a charge; in place of a function of one's own, one that moves as far."""
+    """The query of a certificate or a charge; in place of a function of your own, one that moves as far."""
     if facts["name"] == QueryKind.FUNCTION:
         return Query.of_function(lambda chains: 0.0, facts["lipschitz"], facts["coordinates"], facts.get("euclidean"))
     clip = facts["clip"]

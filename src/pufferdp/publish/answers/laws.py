@@ -125,7 +125,7 @@ def _of_chain(problem: Problem, chain: MarkovChain) -> Iterator[Given]:
     answer_grid = grid(problem, [chain.labels])
     if answer_grid is None:
         if problem.query.kind is QueryKind.FUNCTION and problem.records > problem.longest:
-            raise NotApplicableError("a function of one's own sees all chains together; its law is known for one only")
+            raise NotApplicableError("a function of your own sees all chains together; its law is known for one only")
         for length, _ in problem.lengths:
             yield _of_paths(problem, chain, length)
         return
@@ -198,7 +198,7 @@ def laws_of_records(model: RecordModel, answer_grid: Grid) -> AnswerLaws:
 
 
 def _answers(problem: Problem, model: RecordModel, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Answers of several numbers, or of a function of one's own, on every outcome."""
+    """Answers of several numbers, or of a function of your own, on every outcome."""
     query = problem.query
     if query.kind is QueryKind.FUNCTION:
         assert query.function is not None

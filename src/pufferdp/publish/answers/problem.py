@@ -71,17 +71,17 @@ class Problem:
             checks.length(count, "number of chains")
         _ = self.bound  # a query that does not fit the model is refused here, before any data is read
         if sum(about is not None for about in (self.unit, self.secrets, self.secret)) > 1:
-            raise ParameterError("a promise is about a unit, a secret or secrets of one's own: name one of them")
+            raise ParameterError("a promise is about a unit, a secret or secrets of your own: name one of them")
         if self.secrets is not None:
             self.model.check_secrets()
             if self.adversary is not Adversary.PUFFERFISH:
                 raise ParameterError(
-                    f"adversary is {self.adversary}; secrets of one's own are kept from an adversary who knows no "
+                    f"adversary is {self.adversary}; secrets of your own are kept from an adversary who knows no "
                     "record: use pufferfish",
                     value=self.adversary,
                 )
             if len(self.lengths) > 1 or self.lengths[0][1] > 1:
-                raise ParameterError("secrets of one's own need one chain; there are several")
+                raise ParameterError("secrets of your own need one chain; there are several")
             for secret in self.secrets.secrets:
                 secret.cells(self.domains)  # refuses names the model does not have
 
@@ -336,7 +336,7 @@ def refuse_known_records(problem: Problem) -> None:
 def refuse_own_secrets(problem: Problem) -> None:
     """For mechanisms whose proof is for the values of single records."""
     if problem.secrets is not None:
-        raise NotApplicableError("protects the values of single records, not secrets of one's own")
+        raise NotApplicableError("protects the values of single records, not secrets of your own")
 
 
 def refuse_endless_search(problem: Problem) -> None:

@@ -106,7 +106,7 @@ def check_second_order(series: Sequence[tuple[Floats, Floats]]) -> Check:
 
 _ADVICE: Final = (
     "the number before the last one matters, and a promise under this model may be too good: put the numbers into bins "
-    "and fit a chain of second order (--bins, --memory 2), or read them at a longer step"
+    "and fit a chain of second order (with bins and memory 2), or read them at a longer step"
 )
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 LITTLE: Final = 0.5
 """An error of this share of the most an answer can be leaves little to read in it."""
-REASONS: Final = "text(verbose=True) and to_dict() have the reasons"
+REASONS: Final = "see text(verbose=True) or to_dict() for the reasons"
 MOST_PEOPLE: Final = 20
 """Of a larger fleet the first are shown."""
 
@@ -416,7 +416,7 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tup
         (reasons, Medium.VERBOSE, "Does not apply:"),
         (_sentences(not_applying(absent)), Medium.BRIEF | Medium.NOTEBOOK, ""),
     )
-    figure = Figure(make=lambda: plan_comparison(plan), caption="Striped: a mechanism that does not apply.")
+    figure = Figure(make=lambda: plan_comparison(plan), caption=striped(plan))
     applying = tuple(row for row in rows if row[1] != "no")
     brief, whole = Medium.BRIEF | Medium.NOTEBOOK, Medium.VERBOSE | Medium.REPORT
     return (
@@ -430,6 +430,12 @@ def _candidates(plan: dict[str, Any], best: dict[str, Any] | None, warnings: tup
 
 def _sentences(*sentences: str) -> tuple[str, ...]:
     return tuple(filter(None, sentences))
+
+
+def striped(plan: dict[str, Any]) -> str:
+    """What stripes mean in the chart of a plan; empty where no bar has any."""
+    drawn = (c for c in shown_candidates(plan["candidates"])[0] if c["expected_l1_error"])
+    return "" if all(c["applies"] for c in drawn) else "Striped: a mechanism that does not apply."
 
 
 def not_applying(count: int) -> str:

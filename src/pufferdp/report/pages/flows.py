@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.words import number
 from pufferdp.report.charts import Axis, Chart, HeatMap, Panels
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
-from pufferdp.report.pages.answers import plan_comparison
+from pufferdp.report.pages.answers import plan_comparison, striped
 from pufferdp.report.pages.common import OTHERWISE, made_by, promise_sentences
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def flow_plan_page(plan: FlowPlan) -> Page:
                     table,
                     Figure(
                         make=lambda: plan_comparison(content),
-                        caption="Striped: a mechanism that does not apply.",
+                        caption=striped(content),
                     ),
                     Words(_plan_notes(content)),
                 ),

@@ -310,12 +310,13 @@ def multiplied(slopes: Mapping[str, float]) -> str:
     if not slopes:
         return ""
     exact = slopes.get("tight")
-    becomes = "" if exact is None else f"an epsilon of 0.01 becomes {up_to(0.01 * exact)}"
-    if "odds" not in slopes:
-        return f"By correlation {becomes}."
-    words = f"Correlation multiplies a small epsilon by at most {up_to(slopes['odds'])}"
-    words += f": {becomes}" if becomes else ""
-    return f"{words}."
+    sentences = []
+    if "odds" in slopes:
+        bound = up_to(slopes["odds"])
+        sentences.append(f"Correlation multiplies a small epsilon by at most {bound} (odds curve, any DP algorithm).")
+    if exact is not None:
+        sentences.append(f"Here an epsilon of 0.01 becomes at most {up_to(0.01 * exact)} (tight curve).")
+    return " ".join(sentences)
 
 
 def _exact(report: LeakageReport) -> str:

@@ -141,13 +141,13 @@ def _count(content: dict[str, Any], what: str) -> str:
 
 def _total(content: dict[str, Any]) -> str:
     if content["model_sha256"] is None:
-        return "It has no model yet: what leaks cannot be said before fit --dp-epsilon has given it one."
+        return "It has no model yet: what leaks is known once a private fit has given it one."
     if not content["releases"] and "others" not in content:
         return "Nothing was released yet."
     if content["spent_dp"] is None and content["private"] is not None:
         return (
             f"The total is about {content['private']}, and what was redacted depends on values: nothing else can be "
-            "released from this data set. A later release needs the model that redact --tilted writes."
+            "released from this data set. A later release needs the tilted model of that redaction."
         )
     if content["spent_dp"] is None:
         return "Its release gave an answer that no DP loss bounds: the data set is used up."

@@ -188,5 +188,5 @@ def test_mechanisms_that_protect_single_records_say_so():
         if mechanism.name in ("group", "wasserstein"):
             assert mechanism.calibrate(problem).sigma > 0
         else:
-            with pytest.raises(NotApplicableError, match="not secrets of one's own"):
+            with pytest.raises(NotApplicableError, match="not secrets of your own"):
                 mechanism.calibrate(problem)

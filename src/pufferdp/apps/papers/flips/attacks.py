@@ -154,7 +154,7 @@ def figure_4(
             f"Heart rate above or below the record's mean. {facts}. like N10: drawn from its chain. Share of records "
             "that each attacker guesses right; the flips are the cheapest that keep the promise.",
             f"learned: {trained}." if learner else "learned: left out.",
-            "paper's bound: e^epsilon/(max(q/r, r/q) + e^epsilon), as printed. It is no bound. bound: "
+            "paper's bound: e^epsilon/(max(q/r, r/q) + e^epsilon), as printed. It is not a bound. bound: "
             "e^epsilon/(min(q/r, r/q) + e^epsilon), corrected. It is proved for series of the chain, and heart rates "
             "are not quite one.",
         ),
@@ -163,7 +163,7 @@ def figure_4(
             y="right, share of records",
             by="series",
             only=("adversary", "bdp"),
-            lines={"ours": "bound, corrected", "paper": "paper's, no bound", "viterbi": "Viterbi"}
+            lines={"ours": "bound, corrected", "paper": "paper's (not a bound)", "viterbi": "Viterbi"}
             | ({"learned": "learned"} if learner else {})
             | {"single": "single-bit"},
         ),

@@ -27,7 +27,7 @@ EXPERIMENTS: Final = (
     Experiment(
         name="redaction-figure-3",
         paper=PAPER,
-        about="share released by epsilon: bound, both of the paper's, ours",
+        about="share released by epsilon: the bound, the paper's, ours",
         run=late("redaction.figures", "figure_3"),
     ),
     Experiment(

@@ -80,7 +80,7 @@ def figure_15(
             "with probability 1/(gamma+1). paper: the smaller of its Markov chain bound and the general bound.",
             f"estimate: the paper's simulation done again with {adversaries:,} adversaries (paper: 1,000), {draws:,} "
             "draws each (paper: 100,000) and the density estimate of fastKDE, looked at between the outer quantiles of "
-            f"both samples; seed {SEED}. It is no bound.",
+            f"both samples; seed {SEED}. It is not a bound.",
             f"proved: what pufferdp audit proves with {calls:,} runs, with 95 % confidence (paper: 200,000,000 runs "
             "for the estimate). ours: exact, over every adversary and output. tight: what the worst DP algorithm leaks "
             "on this chain; the count is one of the worst.",

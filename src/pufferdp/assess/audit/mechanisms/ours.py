@@ -191,6 +191,8 @@ def known_mechanism(
 ) -> KnownMechanism:
     """From the command line's spelling: ``laplace:QUERY``, ``flip:R0,R1`` or ``redact:ROW:EPSILON``."""
     kind, _, rest = spec.partition(":")
+    if kind in _SPELLINGS and (not rest or (kind == "redact" and not rest.partition(":")[2])):
+        raise ParameterError(f"mechanism is {spec!r}; write it as {_SPELLINGS[kind]}", value=spec)
     if kind == "laplace":
         if dp_loss is None:
             raise ParameterError("dp_epsilon is missing; laplace needs the DP loss that its noise is for: dp_epsilon=")
@@ -218,6 +220,13 @@ def known_mechanism(
         "command:COMMAND",
         value=spec,
     )
+
+
+_SPELLINGS: Final = {
+    "laplace": "laplace:QUERY, such as laplace:histogram or laplace:count:STATE",
+    "flip": "flip:R0,R1, the probability of a flip for each state, such as flip:0.1,0.2",
+    "redact": "redact:ROW:EPSILON, such as redact:100:1",
+}
 
 
 def _records(model: Model, length: int | None) -> int:
