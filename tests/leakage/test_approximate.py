@@ -15,7 +15,7 @@ from pufferdp.leakage.tight.approximate import (
     allowed_loss,
     approximate_of_losses,
     carried_delta,
-    largest_rho,
+    largest_zcdp,
     least_delta,
     least_epsilon,
 )
@@ -190,7 +190,9 @@ def test_what_may_be_spent_comes_back():
 
 def test_rho_is_as_large_as_it_can_be():
     curve = TightCurve.of_class([(np.array(W), "stationary")], length=500, adversary="bdp")
-    rho = largest_rho(curve, 1.0, 1e-6)
+    budget = largest_zcdp(curve, 1.0, 1e-6)
+    assert budget is not None
+    rho = budget.rho
     fits = least_delta(curve, PrivacyProfile.of_zcdp(rho), 1.0)
     assert fits is not None
     assert fits.delta <= 1e-6 * (1 + 5e-3)  # between two pairs of the profile a chord is taken

@@ -13,6 +13,7 @@ import pytest
 
 from pufferdp import Charge, Ledger, LedgerError, UnknownChargeError
 from pufferdp.ledger.store.sqlite import SqliteStore
+from tests.ledger.forks import in_child
 from tests.ledger.races import CHAIN
 
 SMALL = Charge(kind="dp", dp_loss=0.01, longest=50)
@@ -172,11 +173,7 @@ def test_by_a_relative_path_before_a_change_of_folder(
         ledger.close()  # and opened again
         ledger.charge("week", SMALL)
         if hasattr(os, "fork"):
-            child = os.fork()
-            if child == 0:
-                ledger.charge("week", SMALL)
-                os._exit(0)
-            assert os.waitpid(child, 0)[1] == 0
+            assert in_child(lambda: ledger.charge("week", SMALL)) == 0
     assert releases(path) == (3 if hasattr(os, "fork") else 2)
     assert releases(other) == 0
 

@@ -12,6 +12,7 @@ import pytest
 
 from pufferdp import Ledger
 from tests.ledger.conftest import fresh_database
+from tests.ledger.forks import in_child
 from tests.ledger.races import CHAIN, race
 
 ROUNDS = 10
@@ -58,14 +59,7 @@ def test_an_open_ledger_survives_a_fork(place: str) -> None:
     with Ledger(place, create=True) as ledger:
         ledger.create("raced", model=CHAIN, budget=1.0)
         ledger.charge("raced", charge)
-        child = os.fork()
-        if child == 0:
-            try:
-                ledger.charge("raced", charge)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert in_child(lambda: ledger.charge("raced", charge)) == 0
         ledger.charge("raced", charge)
         assert ledger.dataset("raced").releases == 3
         assert ledger.verify().valid

@@ -23,6 +23,7 @@ import pytest
 from pufferdp import Charge, Ledger
 from pufferdp.basics.errors import LedgerError
 from pufferdp.ledger.store.sqlite import SqliteStore
+from tests.ledger.forks import exit_code, in_child, start_child
 from tests.ledger.races import CHAIN
 
 SMALL = Charge(kind="dp", dp_loss=0.01, longest=50)
@@ -48,19 +49,6 @@ def releases(path: Path) -> int:
 def told(pipe: int) -> bytes:
     """A byte from another process; nothing where none comes."""
     return os.read(pipe, 1) if select.select([pipe], [], [], 20)[0] else b""
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """The exit status of a forked child: 0, or 1 where the work raised."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException as error:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_full_synchronous_and_a_log(path: Path) -> None:
@@ -303,16 +291,17 @@ def test_a_reader_beside_a_writer(shown: Path) -> None:
     """The writer's last charge is in its log."""
     shown.parent.chmod(0o777)
     ready, done = os.pipe(), os.pipe()
-    writer = os.fork()
-    if writer == 0:
+
+    def write() -> None:
         with Ledger(shown) as ledger, Ledger(shown) as other:
             with other.store.reading() as session:
                 list(session.rows("SELECT count(*) FROM ledger_entries"))
                 ledger.charge("week", SMALL)
             os.write(ready[1], b"x")
-            os.read(done[0], 1)
-        os._exit(0)
-    os.read(ready[0], 1)
+            told(done[0])
+
+    writer = start_child(write)
+    assert told(ready[0]) == b"x"
     before = {p.name: p.stat().st_uid for p in shown.parent.iterdir()}
     assert len(before) == 3
 
@@ -323,7 +312,7 @@ def test_a_reader_beside_a_writer(shown: Path) -> None:
     assert as_reader(shown, read) == 0
     assert {p.name: p.stat().st_uid for p in shown.parent.iterdir()} == before
     os.write(done[1], b"x")
-    assert os.waitpid(writer, 0)[1] == 0
+    assert exit_code(writer) == 0
     shown.chmod(0o644)
     assert releases(shown) == 2
     for end in (*ready, *done):
@@ -346,17 +335,18 @@ def test_a_ledger_that_is_written_while_it_is_read_without_locks(shown: Path) ->
         assert ledger.dataset("week").releases == 2  # a new look
 
     ready, done = os.pipe(), os.pipe()
-    writer = os.fork()
-    if writer == 0:
-        os.read(ready[0], 1)
+
+    def write() -> None:
+        told(ready[0])
         shown.chmod(0o644)
         time.sleep(0.02)  # past the grain of the file system's clock
         with Ledger(shown) as ledger:
             ledger.charge("week", SMALL)
         os.write(done[1], b"x")
-        os._exit(0)
+
+    writer = start_child(write)
     assert as_reader(shown, read) == 0
-    assert os.waitpid(writer, 0)[1] == 0
+    assert exit_code(writer) == 0
     for end in (*ready, *done):
         os.close(end)
 

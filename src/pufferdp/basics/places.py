@@ -25,6 +25,8 @@ _LEDGER_FILES: Final = ("", "-wal", "-shm", "-journal")
 _UNLINKABLE: Final = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """How a file system says that it has no hard links."""
 _BLOCK: Final = 1 << 20
+_USUAL: Final = 1 << 14
+"""Bytes that a place must have room for: an answer with its certificate takes 4,000 to 12,000."""
 T = TypeVar("T")
 
 
@@ -316,8 +318,12 @@ def _same_place(one: Path, other: Path) -> bool:
 
 def _try_folder(place: Place) -> None:
     probe = _beside(place.target)
-    probe.open("xb").close()
-    probe.unlink()
+    try:
+        with probe.open("xb") as file:
+            _allocate(file.fileno(), _USUAL)  # or a full disk is seen when it is charged already
+    finally:
+        with suppress(OSError):
+            probe.unlink()
 
 
 def _beside(target: Path) -> Path:

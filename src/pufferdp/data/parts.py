@@ -143,16 +143,18 @@ def _check_lines(path: str, name: str) -> None:
     with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
         while lines < _SAMPLE and (block := file.read(_BLOCK)):
             *whole, rest = (rest + block).replace(b"\r", b"\n").split(b"\n")
-            for n, line in enumerate((*whole, rest)):
-                check_line(line, lines + n + 1, repr(name))
-            lines += len(whole)
+            whole.append(rest)
+            if max(map(len, whole)) > MOST_COLUMNS:
+                for n, line in enumerate(whole):
+                    check_line(line, lines + n + 1, repr(name))
+            lines += len(whole) - 1
 
 
 def check_line(line: bytes, number: int, what: str) -> None:
     """Refuse a line that is too long or has too many fields."""
     if len(line) > LONGEST_LINE:
         raise DataError(f"line {number} of {what} is longer than {LONGEST_LINE:,} bytes; this is no table of records")
-    # Only a long line can have so many fields, and only such a line is worth a second look.
+    # Only a long line can have so many fields, and only such a line is worth a second look: _check_lines knows.
     if len(line) > MOST_COLUMNS:
         fields = 1 + max(line.count(mark) for mark in (b",", b";", b"|", b"\t"))
         if fields > MOST_COLUMNS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -340,9 +340,13 @@ class Series:
         if layout.by is None:
             first, last = self._stretch(*ends)
             return EVERYTHING if layout.order is None else self._in_order(Range(first=first, last=last))
-        stretches: dict[tuple[Moment | None, Moment | None], list[str]] = {}
+        # Few ends are shared by many people: each pair is turned into moments once.
+        ends_of: defaultdict[tuple[Any, Any], list[str]] = defaultdict(list)
         for person, low, high in rows(self.table.frame.group_by("person").agg(*_ENDS)):
-            stretches.setdefault(self._stretch(low, high), []).append(_name(person))
+            ends_of[low, high].append(_name(person))
+        stretches: dict[tuple[Moment | None, Moment | None], list[str]] = {}
+        for pair, people in ends_of.items():
+            stretches.setdefault(self._stretch(*pair), []).extend(people)
         return self._of_people(stretches)
 
     def _stretch(self, low: Any, high: Any) -> tuple[Moment | None, Moment | None]:

@@ -431,10 +431,11 @@ def test_no_room_for_a_series(name: str, run: Run, folder: Path, monkeypatch: py
     run(*verb.create[0])
     before = listing(folder)
 
-    def fail(handle: int, begin: int, size: int) -> None:
-        raise full()
+    def allocate(handle: int, size: int) -> None:
+        if size != places._USUAL:
+            raise full()
 
-    monkeypatch.setattr(os, "posix_fallocate", fail)
+    monkeypatch.setattr(places, "_allocate", allocate)
     result = run(*verb.asked())
     assert result.code == 2
     assert "there is no room for about" in result.err
@@ -638,6 +639,27 @@ def test_a_library_that_is_missing(
         result = run(*verb.asked(f"--{option}", file))
         assert result.code == 2
         assert f"a {option} needs {module.partition('.')[0]}; install it" in result.err
+    assert listing(folder) == before
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_disk_that_is_full_is_seen_before_the_charge(
+    name: str, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verb = VERBS[name]
+    for words in verb.create:
+        run(*words)
+    before = listing(folder)
+
+    def allocate(handle: int, size: int) -> None:
+        raise full()
+
+    monkeypatch.setattr(places, "_allocate", allocate)
+    for option in {"out", verb.whole}:
+        asked = [*verb.words, *CHARGED, f"--{option}", "new.csv" if verb.series and option == "out" else "new.json"]
+        result = run(*asked, *(["--out", "/dev/null"] if option != "out" else []))
+        assert result.code == 2
+        assert "No space left on device" in result.err
     assert listing(folder) == before
 
 

@@ -290,13 +290,17 @@ def test_ending_the_page_while_it_charges(blow: str, books: Path) -> None:
                 process.send_signal(signal.SIGINT)
         process.wait(60)
     if blow == "kill":
-        _wait(lambda: any(books.parent.glob("books.db-week-row-*.json")))
+        _wait(lambda: any(_is_whole(file) for file in books.parent.glob("books.db-week-row-*.json")))
     assert rows(books) == 1
     check_kept(books, "release")
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether a file is filled: it is made first."""
+    return file.read_bytes().endswith(b"}\n")
 
 
 def _wait(until: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not until() and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(0.2)  # the file is made, then filled

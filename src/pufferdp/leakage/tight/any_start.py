@@ -41,9 +41,6 @@ class Starts:
 
     lower: Floats
     upper: Floats
-    known_lower: Floats
-    """(R, D): to somebody who knows that first record."""
-    known_upper: Floats
     beyond: Floats
     """(R,): for every larger number of records."""
     values: Ints
@@ -156,16 +153,13 @@ def worst_starts(
         search.cut(wide)
     room = _ROUNDING * (before.depth + before.kernels.shape[-1])
     lost = np.maximum(before.losses - MOST_LOSS, 0.0).sum() * (1 if len(before.losses) > 1 else before.depth)
-    upper, known = (
-        np.where(full < _LARGE, np.minimum(np.log(part) + room + lost, full), full)
-        for part in (np.maximum(search.bound, 1.0), np.maximum(search.known_bound, 1.0))
-    )
+    upper = np.where(full < _LARGE, np.minimum(np.log(np.maximum(search.bound, 1.0)) + room + lost, full), full)
     with np.errstate(divide="ignore", invalid="ignore"):
         x, y = search.plain[:, -1, 0], search.plain[:, -1, 1]
         prior = np.where(y > 0, y / x, 0.0).max(axis=1)
         beyond = np.log(np.where(search.died, search.mu, np.inf).min(axis=1)) + np.log(prior) + room
         beyond = np.where(np.isnan(beyond), np.inf, beyond)
-    return Starts(search.lower, upper, search.known, known, beyond, search.values, search.odds)
+    return Starts(search.lower, upper, beyond, search.values, search.odds)
 
 
 class _Search:
@@ -174,10 +168,10 @@ class _Search:
     def __init__(self, before: Before, spent: Floats) -> None:
         self.before = before
         rows, many = spent.shape
-        self.lower, self.known = np.zeros((rows, many)), np.zeros((rows, many))
+        self.lower = np.zeros((rows, many))
         self.values, self.odds = np.zeros((rows, many, 2), dtype=np.int64), np.zeros((rows, many))
         self.group = np.exp(spent)
-        self.bound, self.known_bound = self.group.copy(), self.group.copy()
+        self.bound = self.group.copy()
         reach = np.minimum(spent.max(axis=1, keepdims=True) + 2.0, 30.0)
         mu = np.concatenate([np.zeros((rows, 1)), np.exp(np.linspace(-1.0, 1.0, _EVEN) * reach)], axis=1)
         self.signed, self.below, self.plain, self.died = before.follow(mu)
@@ -240,17 +234,15 @@ class _Search:
         pair = here[1][at, best]
         self.values[row[better], column[better]] = np.stack([first[pair], second[pair]], axis=1)[better]
         self.odds[row[better], column[better]] = here[2][at, best][better]
-        self.known[row, column] = np.maximum(self.known[row, column], here[3].max(axis=1))
-        bounds, single = _bounded(mu, signed, plain, first, second)
+        bounds = _bounded(mu, signed, plain, first, second)
         self.intervals[row, column] = bounds
         self.bound[row, column] = np.minimum(self.bound[row, column], bounds.max(axis=1))
-        self.known_bound[row, column] = np.minimum(self.known_bound[row, column], single.max(axis=1))
 
     @staticmethod
     def _reached(
         mu: Floats, signed: Floats, below: Floats, plain: Floats, first: Ints, second: Ints
-    ) -> tuple[Floats, Ints, Floats, Floats]:
-        """What laws of two values and the questions at each μ reach, (M, G): logs; pairs; odds; and one value alone."""
+    ) -> tuple[Floats, Ints, Floats]:
+        """What laws of two values and the questions at each μ reach, (M, G): logs, pairs and odds."""
         # Less than it is, by what rounding may have added.
         top = np.where(plain[:, :1] > 0, np.maximum(signed + below * (1 - _DIGITS), 0.0), 0.0)
         bottom = below / np.where(mu > 0, mu, 1.0)[..., None]
@@ -259,15 +251,14 @@ class _Search:
         values, odds = _best_odds(parts, np.zeros((1, 1, 1)), np.full((1, 1, 1), np.inf))
         values = np.where(mu[..., None] > 0, values, 0.0)
         pair = values.argmax(axis=2)
-        alone = values[..., first == second].max(axis=2)
         pick = pair[..., None]
         with np.errstate(divide="ignore"):
             logs = np.log(np.take_along_axis(values, pick, axis=2)[..., 0])
-            return logs, pair, np.take_along_axis(odds, pick, axis=2)[..., 0], np.log(alone)
+            return logs, pair, np.take_along_axis(odds, pick, axis=2)[..., 0]
 
 
-def _bounded(mu: Floats, signed: Floats, plain: Floats, first: Ints, second: Ints) -> tuple[Floats, Floats]:
-    """Upper bounds on each interval from one μ to the next, the last one without end, (M, G); and for one value."""
+def _bounded(mu: Floats, signed: Floats, plain: Floats, first: Ints, second: Ints) -> Floats:
+    """Upper bounds on each interval from one μ to the next, the last one without end, (M, G)."""
     x, y = plain[:, 0], plain[:, 1]
     gaps = np.diff(mu, axis=1)[..., None]
     # Behind the last μ a vector falls at least as fast as the plain law of y: what is negative never gains.
@@ -282,7 +273,7 @@ def _bounded(mu: Floats, signed: Floats, plain: Floats, first: Ints, second: Int
     # What a double cannot hold says nothing: group privacy is left.
     lost: Mask = np.asarray(~(np.isfinite(line) & np.isfinite(slope)).all(axis=2))
     values = np.where(lost[..., None], np.inf, values)
-    return values.max(axis=2), values[..., first == second].max(axis=2)
+    return np.asarray(values.max(axis=2))
 
 
 def _best_odds(parts: list[tuple[Floats, Floats]], low: Floats, high: Floats) -> tuple[Floats, Floats]:

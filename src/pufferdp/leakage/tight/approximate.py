@@ -328,12 +328,6 @@ class ZCdpBudget:
     delta: float
 
 
-def largest_rho(curve: Invertible, epsilon: float, delta: float) -> float:
-    """The largest ρ of zCDP with which any algorithm leaks at most (epsilon, delta); rounded down."""
-    budget = largest_zcdp(curve, epsilon, delta)
-    return 0.0 if budget is None else budget.rho
-
-
 def largest_zcdp(curve: Invertible, epsilon: float, delta: float) -> ZCdpBudget | None:
     """The largest ρ, with the pair of its profile that keeps the promise; None where there is none."""
     allowed, failing = inputs.target(epsilon), checks.delta(delta)
