@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
-from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, of_steady, series_leakage, steady_series
 from pufferdp.leakage.tight.steady import MOST_SPENT
@@ -567,6 +567,8 @@ class _ManyStates:
         if self.short or self.long is None:
             if self.steady is not None and 0 < loss <= MOST_SPENT / self.steady.n:
                 return self.steady.quick(loss, self.share)
+            if self.place.length is not None and self.place.length > _EXPLICIT and self.place.chain.start is not None:
+                return self._long_bound(loss, self.place.length)
             return float(self._each(loss)[0].lower.max())
         return self.long.quick(loss)
 
@@ -581,10 +583,20 @@ class _ManyStates:
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:
             return found, math.inf if loss > 0 else 0.0
+        upper = self._long_bound(loss, length)
         if some < length and self.place.chain.start is not None:
-            return found, length * loss
+            return found, upper
         # Any law is allowed: also that of the first of so many records around a target, wherever it is.
-        return found, float(found.upper.max()) + (length - some) * loss
+        return found, min(float(found.upper.max()) + (length - some) * loss, upper)
+
+    def _long_bound(self, loss: float, length: int) -> float:
+        """Of a series that is not worked out record by record: group privacy and the closed form."""
+        return length * loss if length <= _EXPLICIT else min(length * loss, self._closed_form(loss))
+
+    @cached_property
+    def _closed_form(self) -> OddsCurve:
+        kernels = self.place.chain.kernels
+        return OddsCurve.of_chains([kernels if len(kernels) > 1 else kernels[0]], length=self.place.length)
 
     def worst(self, loss: float) -> TightLeakage:
         if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
