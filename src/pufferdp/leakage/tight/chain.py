@@ -583,15 +583,17 @@ class _ManyStates:
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:
             return found, math.inf if loss > 0 else 0.0
+        if some == length:
+            return found, float(found.upper.max())
         upper = self._long_bound(loss, length)
-        if some < length and self.place.chain.start is not None:
+        if self.place.chain.start is not None:
             return found, upper
         # Any law is allowed: also that of the first of so many records around a target, wherever it is.
         return found, min(float(found.upper.max()) + (length - some) * loss, upper)
 
     def _long_bound(self, loss: float, length: int) -> float:
         """Of a series that is not worked out record by record: group privacy and the closed form."""
-        return length * loss if length <= _EXPLICIT else min(length * loss, self._closed_form(loss))
+        return min(length * loss, self._closed_form(loss))
 
     @cached_property
     def _closed_form(self) -> OddsCurve:
