@@ -31,6 +31,68 @@ def test_very_large_losses_stay_between_what_is_certain(table, loss):
             assert (each.upper <= loss * n * (1 + 1e-12)).all()
 
 
+def _two_states_in_logs(P, law, losses, adversary):
+    """What two states leak about each record: every end carried to every target, in logs, the plain way."""
+    n, out = len(losses), np.full((2, 2, len(losses)), -np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kernel, laws = np.log(P), [np.log(law)]
+        for _ in range(n - 1):
+            laws.append(np.logaddexp.reduce(laws[-1][:, None] + kernel, axis=0))
+        sides = (kernel.T, laws[0], range(n)), (kernel, np.zeros(2), range(n - 1, -1, -1))
+        for side, (step, end, order) in enumerate(sides):
+            turns = step[0, 0] + step[1, 1] < step[0, 1] + step[1, 0]
+            high = low = bare = end[None]
+            for before, t in zip([None, *order], order, strict=False):
+                if before is not None:
+                    asked = np.diag(np.full(2, losses[before]))
+                    up, down = high + asked[0], low + asked[1]
+                    weights = (down, up, bare) if turns else (up, down, bare)
+                    known = step.T[np.isfinite(laws[before])] if adversary == "bdp" else np.empty((0, 2))
+                    high, low, bare = (
+                        np.concatenate([np.logaddexp(w[:, :1] + step[:, 0], w[:, 1:] + step[:, 1]), known])
+                        for w in weights
+                    )
+                fine = np.isfinite(bare).all(axis=1)
+                said = bare[fine, 0] - bare[fine, 1]
+                out[side, 0, t] = (high[fine, 0] - high[fine, 1] - said).max(initial=-np.inf)
+                out[side, 1, t] = (low[fine, 1] - low[fine, 0] + said).max(initial=-np.inf)
+    return np.where(np.isfinite(laws).all(axis=1), losses + out.sum(axis=0).max(axis=0), 0.0)
+
+
+@pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
+@pytest.mark.parametrize(
+    ("table", "law", "n", "loss"),
+    [
+        ([[0.9, 0.1], [0.0, 1.0]], [1.0, 0.0], 150, 5.0),  # never back: all that was spent was called reached
+        ([[0.6, 0.4], [0.0, 1.0]], [0.3, 0.7], 150, 3.3),  # some records had too small a bound
+        ([[0.0001, 0.9999], [0.0, 1.0]], [0.5, 0.5], 100, 0.1),  # a value rarer than any double
+        ([[1.0, 1e-30], [1e-20, 1.0]], [0.5, 0.5], 100, 2.0),  # a move that rounds away is no impossible one
+        ([[1e-30, 1.0], [1.0, 1e-25]], [0.5, 0.5], 20, 90.0),
+        ([[0.98, 0.02], [0.03, 0.97]], [0.5, 0.5], 30, 300.0),
+        ([[0.2, 0.8], [1.0, 0.0]], [1.0, 0.0], 60, 450.0),
+    ],
+)
+def test_two_states_whose_weights_no_double_holds_are_exact(adversary, table, law, n, loss):
+    losses = loss * np.where(np.arange(n) % 3 == 1, 0.4, 1.0)
+    for spent in (losses, np.full(n, loss)):
+        true = _two_states_in_logs(np.array(table), np.array(law), spent, adversary)
+        found = leakage_of_losses(table, spent, start=law, adversary=adversary)
+        assert found.lower == pytest.approx(true, rel=1e-9)
+        assert found.upper == pytest.approx(true, rel=2e-9)  # rounding is given room, record by record
+        assert (found.upper >= true * (1 - 1e-12)).all()
+    curve = tight_leakage(table, loss, start=law, length=n, adversary=adversary)
+    assert (curve.lower, curve.upper) == pytest.approx((true.max(), true.max()), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_losses_that_overflow_give_no_warnings():
+    g = np.random.default_rng(3)
+    for k in (3, 4):
+        P = 0.98 * np.eye(k) + 0.02 * g.dirichlet(np.ones(k), size=k)
+        for _ in range(4):
+            leakage_of_losses(P, g.uniform(50, 400, size=5), start=g.dirichlet(np.ones(k)))
+
+
 def test_without_noise_a_record_is_told_as_well_as_the_chain_tells_it():
     """The nearest unknown record is told for sure; the worst is the likeliest value of it, with any record known."""
     P = np.array(ACTIVITY)

@@ -43,6 +43,17 @@ def test_below_every_other_curve(part):
 
 
 @pytest.mark.slow
+def test_a_long_series_of_a_slow_chain_is_never_above_the_closed_form():
+    """Too long to be worked out record by record, and too short for the chain to forget: never group privacy alone."""
+    P = 0.99 * np.eye(3) + 0.01 * np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
+    model = MarkovChain(transition=P, start=[0.2, 0.3, 0.5])
+    tight, odds = (curve(name, model, 600, Adversary.PUFFERFISH) for name in ("tight", "odds"))
+    assert tight(0.01) <= odds(0.01) * (1 + ROOM)
+    assert odds(0.01) < 5.5  # group privacy says 6
+    assert tight(1e-3) <= 0.6 * (1 + ROOM)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_below_every_other_curve_on_many_chains(part):
     """A few hundred chains in the profile ``ci``, ten times as many in ``soak``."""

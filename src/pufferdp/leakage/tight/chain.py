@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -23,7 +23,7 @@ from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
-from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, of_steady, series_leakage, steady_series
 from pufferdp.leakage.tight.steady import MOST_SPENT
@@ -213,7 +213,10 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     if adversary == "dp" or chain.independent or length == 1 or certain:
         return _Alone(place)
     if _tells_all(chain):
-        return _Grouped(place)
+        # Other moves may be so rare that a double says 1: then it is a bound, and two states say how good a one.
+        sure = all(((chain.kernels > 0).sum(axis=axis) == 1).all() for axis in (1, 2))
+        if sure or chain.size > 2 or chain.period > 1:
+            return _Grouped(place, exact=sure)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
     if (place.length is None or place.length > _EXPLICIT) and _tells_ever_more(chain):
@@ -418,6 +421,10 @@ class _Grouped:
         return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
 
 
+class _LostError(Exception):
+    """Weights of two states are too far apart for a double."""
+
+
 class _TwoStates:
     """Two states and one kernel: closed forms."""
 
@@ -439,11 +446,27 @@ class _TwoStates:
         self._plain: dict[tuple[int, int], Floats] = {}
 
     def likely(self, epsilon: float) -> float:
-        slope = self._at(1e-6)[1] / 1e-6
+        slope = self.quick(1e-6) / 1e-6
         return epsilon / max(slope, 1.0) if math.isfinite(slope) else epsilon / 2
 
     def quick(self, loss: float) -> float:
-        return self._at(loss)[1]
+        try:
+            return self._at(loss)[1]
+        except _LostError:
+            return self._in_logs(loss).upper
+
+    def _in_logs(self, loss: float) -> TightLeakage:
+        """Where weights are too far apart for a double: record by record; of a long series, what bounds it."""
+        length, chain = self.place.length, self.place.chain
+        if length is not None and length <= _EXPLICIT:
+            each = series_leakage(chain, np.full(length, loss), self.place.adversary)
+            one = attack_on(chain, each, each.worst)
+            bracket = float(each.lower.max()), float(each.upper.max())
+            return self.place.result(
+                loss, bracket, (one.likelier, one.other), (one.before, one.after), record=one.record
+            )
+        group = math.inf if length is None else loss * length
+        return self.place.result(loss, (loss, min(group, self.place.by_odds(loss))), (0, 1))
 
     def _reaches(self, loss: float, records: int) -> tuple[Reach, Reach]:
         out = []
@@ -459,6 +482,8 @@ class _TwoStates:
     def _at(self, loss: float) -> tuple[float, float, int, tuple[int, int], tuple[Reach, Reach]]:
         """The bracket, the pair, the lengths of both sides, and the sides."""
         if loss > MOST_LOSS:  # its exponential would be no number: a record adds no more than it spends
+            if self.place.length is not None and self.place.length <= _EXPLICIT:
+                raise _LostError
             lower, upper, pair, sizes, reaches = self._at(MOST_LOSS)
             rest, records = loss - MOST_LOSS, self.place.length or math.inf
             upper = min(upper + rest * records, loss * records, self.place.by_odds(loss)) if upper > 0 else 0.0
@@ -470,6 +495,8 @@ class _TwoStates:
                 records = most
             reaches = self._reaches(loss, records)
             left, right = reaches
+            if left.lost or right.lost:
+                raise _LostError
             if length == records:
                 sums = left.by_length + right.by_length[:, ::-1]
                 pair, at = (int(v) for v in np.unravel_index(int(sums.argmax()), sums.shape))
@@ -488,7 +515,10 @@ class _TwoStates:
             records *= 4
 
     def worst(self, loss: float) -> TightLeakage:
-        lower, upper, pair, sizes, reaches = self._at(loss)
+        try:
+            lower, upper, pair, sizes, reaches = self._at(loss)
+        except _LostError:
+            return self._in_logs(loss)
         x, y = (pair, 1 - pair) if upper > 0 or self.place.chain.start is None else (0, 0)
         sides = []
         for lane, reach, size in zip((self.before, self.after), reaches, sizes, strict=True):
@@ -537,6 +567,8 @@ class _ManyStates:
         if self.short or self.long is None:
             if self.steady is not None and 0 < loss <= MOST_SPENT / self.steady.n:
                 return self.steady.quick(loss, self.share)
+            if self.place.length is not None and self.place.length > _EXPLICIT and self.place.chain.start is not None:
+                return self._long_bound(loss, self.place.length)
             return float(self._each(loss)[0].lower.max())
         return self.long.quick(loss)
 
@@ -551,10 +583,22 @@ class _ManyStates:
         found = series_leakage(self.place.chain, np.full(some, loss), self.place.adversary, self.share, largest=True)
         if length is None:
             return found, math.inf if loss > 0 else 0.0
-        if some < length and self.place.chain.start is not None:
-            return found, length * loss
+        if some == length:
+            return found, float(found.upper.max())
+        upper = self._long_bound(loss, length)
+        if self.place.chain.start is not None:
+            return found, upper
         # Any law is allowed: also that of the first of so many records around a target, wherever it is.
-        return found, float(found.upper.max()) + (length - some) * loss
+        return found, min(float(found.upper.max()) + (length - some) * loss, upper)
+
+    def _long_bound(self, loss: float, length: int) -> float:
+        """Of a series that is not worked out record by record: group privacy and the closed form."""
+        return min(length * loss, self._closed_form(loss))
+
+    @cached_property
+    def _closed_form(self) -> OddsCurve:
+        kernels = self.place.chain.kernels
+        return OddsCurve.of_chains([kernels if len(kernels) > 1 else kernels[0]], length=self.place.length)
 
     def worst(self, loss: float) -> TightLeakage:
         if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends

@@ -309,7 +309,7 @@ class _Search:
                 self.open[:, gone, d:] = np.minimum(self.open[:, gone, d:], least * self.ratio[:, gone, d:])
                 run, vectors, sizes = run[~over], vectors[:, ~over], sizes[:, ~over]
         least = np.where(dying, mu, np.inf).min(axis=2)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             self.tail = np.where(dying.any(axis=2), np.minimum(self.tail, least * self.beyond), self.tail)
         if signs.any():
             self._add_cycles(signs)
@@ -363,7 +363,9 @@ class _Search:
         for at in (under, over):
             value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
             found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
-            self._better(_reached(value, base, found[-1][1] * ratio), at[:, :, 0], run, d, logs)
+            with np.errstate(over="ignore"):
+                limit = found[-1][1] * ratio
+            self._better(_reached(value, base, limit), at[:, :, 0], run, d, logs)
         (up, low), (down, high) = found
         size = np.moveaxis(scales, 0, 3)[..., None]
         larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]

@@ -21,6 +21,10 @@ from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END
 
 _ROUNDING: Final = 32 * 2.0**-53
 """More than the rounding of one product of matrices of positive numbers."""
+_SMALLEST: Final = 1e-250
+"""Weights below this, beside others of 1, have lost their digits, or will."""
+_SPREAD: Final = 1e-70
+"""And where products of four of them are looked at."""
 PAIRS: Final = ((0, 1), (1, 0))
 """Values: the one that algorithms speak for, and the other."""
 
@@ -37,6 +41,8 @@ class Reach:
     """(2, N): its value, or OPEN_END."""
     beyond: Floats
     """(2,): for every longer side, an upper bound."""
+    lost: bool = False
+    """Whether a weight that is possible is too small for a double: then nothing here says anything."""
 
     @property
     def upper(self) -> Floats:
@@ -77,6 +83,12 @@ class Lane:
         """What the kernel does alone, (pair, length, 2, E)."""
         return powers(self._kernels, None, length) @ self._starts[:, None]
 
+    def _support(self, length: int) -> Mask:
+        """Which weights are positive, whatever is asked: from the third product on every second one is like another."""
+        some = powers((self._kernels > 0) / 2.0, None, min(length, 5)) @ (self._starts[:, None] > 0) > 0
+        at = np.arange(length)
+        return np.asarray(some[:, np.where(at < 3, at, 3 + (at - 3) % 2)])
+
     def reach(self, loss: float, plain: Floats) -> Reach:
         """Sides of fewer records than ``plain`` was made for, where each spends ``loss``."""
         length = plain.shape[1]
@@ -86,6 +98,8 @@ class Lane:
         near = self._kernels * (np.array([gain, 1.0]) if stays else np.array([1.0, gain]))
         turn = _scaled(near if stays else near @ (self._kernels * np.array([gain, 1.0])))
         passed = powers(turn, None if stays else near, length) @ self._starts[:, None]
+        small = np.minimum(passed, plain) < (_SPREAD if self.end is None else _SMALLEST)
+        lost = bool(small.any()) and bool((small & self._support(length)).any())
         reached, said = _log_quotient(passed), _log_quotient(plain)
         alive: Mask = np.asarray((plain > 0).all(axis=2))
         known = np.where(alive[..., :2], reached[..., :2] - np.where(alive[..., :2], said[..., :2], 0.0), -np.inf)
@@ -98,7 +112,8 @@ class Lane:
         group = np.arange(length) * loss
         reach = self._collected(known, last, beyond)
         by_length = np.minimum(reach.by_length + np.arange(length) * rest, group)
-        return Reach(by_length, reach.distance, reach.state, reach.beyond if rest == 0 else np.full(2, np.inf))
+        beyond = reach.beyond if rest == 0 else np.full(2, np.inf)
+        return Reach(by_length, reach.distance, reach.state, beyond, lost)
 
     def with_last(self, loss: float, last: float, length: int) -> Floats:
         """At most, (2,): sides of any length whose farthest record spends ``last``, for those who know none of it."""
