@@ -18,8 +18,8 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.leakage.hidden.odds import HiddenOdds
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.inverse import largest_loss
 from pufferdp.leakage.tight.odds import SLACK, contraction
 
 _MOST_STATES: Final = 4

@@ -24,8 +24,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.hidden.odds import emission_table
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.inverse import largest_loss
 
 _MOST_ENTRIES: Final = 40_000
 """Entries of all couplings of a step: a step then takes some tenths of a second."""

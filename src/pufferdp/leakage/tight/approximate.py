@@ -22,8 +22,8 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import ParameterError
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.inverse import largest_loss
 
 _BETWEEN: Final = 16
 """Losses that are tried between two pairs of a profile."""

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Mask
 from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.inverse import largest_loss
 
 STEPS: Final = 8
 """Steps that are taken at once at most, where one step has zeros."""

@@ -20,9 +20,9 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inputs import Chain
-from pufferdp.leakage.tight.inverse import largest_loss
 from pufferdp.leakage.tight.odds import SLACK, contraction, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import Outlook, Rows
 from pufferdp.leakage.tight.series import first_order, lanes, worst_pairs

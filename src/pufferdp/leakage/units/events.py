@@ -24,8 +24,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.inverse import largest_loss
 from pufferdp.leakage.units.blocks import AFTER, BEFORE, BlockCurve, Sides, worst_pair
 from pufferdp.leakage.units.coupling import cheapest_plan
 
