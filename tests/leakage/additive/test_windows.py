@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.leakage.additive import windows
 from pufferdp.leakage.additive.tables import NothingKnown
-from pufferdp.leakage.additive.windows import WindowLeakage
+from pufferdp.leakage.additive.windows import Leakage, WindowLeakage, Work
 from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.models.chain import MarkovChain
 from tests.oracles.leakage import leakage
@@ -114,3 +115,30 @@ def test_what_cannot_be_computed_is_refused():
     rare = MarkovChain(transition=[[1e-6, 1.0 - 1e-6], [0.0, 1.0]], start=[0.5, 0.5])  # 24 moves of 1e-6: 1e-144
     with pytest.raises(NotApplicableError, match="below 1e-120"):
         WindowLeakage(rare, 99, [0, 1]).at(1.0)
+
+
+@pytest.mark.parametrize("span", [1, 50, 2_000, 20_000])
+def test_fine_values_take_no_more_work_than_coarse_ones(monkeypatch, span):
+    """Sides are as wide as the numbers in them allow, however many steps the values lie apart: counted, not timed."""
+    looked_at = []
+
+    def open_bracket(self, dp_loss, wide):
+        looked_at.append(3 * 4 * wide * self._span * wide)
+        return Leakage(0.0, 9.0, None)
+
+    monkeypatch.setattr(WindowLeakage, "_sides", open_bracket)
+    monkeypatch.setattr(WindowLeakage, "_windows", lambda self, dp_loss, wide: Leakage(0.0, 9.0, None))
+    chain, work = MarkovChain(transition=[[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]), Work()
+    window = WindowLeakage(chain, 5_000, [0, 1, span], work)
+    assert not window.at(0.4 / span).closed
+    assert 0.2 * 6e6 < max(looked_at) <= 6e6 or span == 1
+    assert 8 * sum(looked_at) <= work.done <= 5e8
+
+
+def test_what_takes_too_much_work_is_refused_with_the_reason(monkeypatch):
+    monkeypatch.setattr(windows, "_MOST_WORK", 1e5)
+    chain, work = MarkovChain(transition=[[0.7, 0.2, 0.1], [0.25, 0.55, 0.2], [0.15, 0.35, 0.5]]), Work()
+    window = WindowLeakage(chain, 50, [0, 1, 200], work)
+    with pytest.raises(NotApplicableError, match="lie too many steps apart"):
+        window.at(0.002)
+    assert work.done <= 1e5

@@ -167,3 +167,11 @@ def test_the_curve_for_nobody_knows_why_it_does_not_apply():
     assert not curve("tight", given_start, 1000, "pufferfish").applies
     many = HiddenMarkov(transition=np.full((30, 30), 1 / 30), emission=np.full((30, 4), 0.25))
     assert not curve("tight", many, 10, "pufferfish").applies
+
+
+def test_costs_that_are_far_apart():
+    """Nothing is lost where the cost that is paid is so much less than another that their quotient is 0."""
+    for columns in (2, 3):
+        costs = np.where(np.eye(columns, dtype=bool), 1.0, 2000.0)
+        (cost,) = least_costs([Coupling(np.full(columns, 1 / columns), np.full(columns, 1 / columns), costs)])
+        assert cost == pytest.approx(1.0)

@@ -46,6 +46,13 @@ _MOST: Final = 6e7
 34 for six states."""
 _MOST_SIDES: Final = 3e7
 """So many pairs of sides are put together: a thousand unknown records to a side for two states, 130 for six."""
+_MOST_NUMBERS: Final = 6e6
+"""So many densities of a side are looked at, about half a second: of a thousand unknown records to a side for two
+states and a count, of 15 for three states whose values lie two thousand steps apart."""
+_MOST_WORK: Final = 8e8
+"""So much work may be done until one question is answered: five to ten seconds."""
+_DENSITY: Final = 8
+"""A density of a side takes about so many times as long as a ratio of a window or a pair of sides."""
 _NARROW: Final = 4
 """Fewer unknown records to a side are not worth a look of their own."""
 _CLOSED: Final = 1e-10
@@ -108,13 +115,30 @@ class _Side:
     """Whether both values are."""
 
 
+class Work:
+    """What was looked at until a question was answered, of all windows together: counted, so the same everywhere."""
+
+    def __init__(self) -> None:
+        self.done = 0.0
+
+    def add(self, numbers: float) -> None:
+        """So many more are about to be looked at. Raises NotApplicableError where they are too many."""
+        if self.done + numbers > _MOST_WORK:
+            raise NotApplicableError(
+                f"would look at more than {_MOST_WORK:.0e} numbers: the values of the states lie too many steps apart, "
+                "or there are too many states, chains or lengths"
+            )
+        self.done += numbers
+
+
 class WindowLeakage:
     """Sums of ``steps[state]`` over a chain with a definite start, plus noise of scale 1/tau steps."""
 
-    def __init__(self, chain: MarkovChain, length: int, steps: npt.ArrayLike) -> None:
+    def __init__(self, chain: MarkovChain, length: int, steps: npt.ArrayLike, work: Work | None = None) -> None:
         if chain.any_start:
             raise NotApplicableError("exact leakage needs a chain with a definite start")
         self.chain, self.length = chain, length
+        self._work = work
         self.steps = np.asarray(steps, dtype=np.int64) - int(np.min(np.asarray(steps)))
         self.start = chain.stationary if chain.given_start is None else chain.given_start
         self._span = max(1, int(self.steps.max()))
@@ -134,6 +158,7 @@ class WindowLeakage:
         widest = int(min(self.length - 1, self._width(_MOST), deepest))
         wide = min(max(self._needed, self._width(_FIRST)), widest)
         while True:
+            self._count(self._each_window * max(wide, 1) ** 3)
             windows = self._windows(dp_loss, wide)
             best = windows if windows.lower >= sides.lower else sides
             leakage = Leakage(best.lower, max(best.lower, min(windows.upper, sides.upper)), best.adversary)
@@ -145,10 +170,12 @@ class WindowLeakage:
     def _by_sides(self, dp_loss: float, deepest: float) -> Leakage:
         """A bracket from the leakage of single sides, as wide as it takes to close it, or as can be looked at."""
         k = self.chain.size
-        most = math.sqrt(_MOST_SIDES / max(1, k * (k - 1) * (k + 1) ** 2))
+        pairs, densities = max(1, k * (k - 1) * (k + 1) ** 2), k * (k + 1) * self._span
+        most = math.sqrt(min(_MOST_SIDES / pairs, _MOST_NUMBERS / densities))
         widest = int(min(self.length - 1, most, deepest))
         wide = min(max(self._sides_needed, _NARROW), widest)
         while True:
+            self._count((pairs + _DENSITY * densities) * max(wide, 1) ** 2)
             leakage = self._sides(dp_loss, wide)
             if wide == widest or leakage.closed:
                 self._sides_needed = wide
@@ -196,32 +223,34 @@ class WindowLeakage:
         """The leakage of the sum over one side, for every number of unknown records and every end."""
         k, mass = self.chain.size, ends
         now = ends[:, None, None, :] * fall[:, None]
-        sides, masses = [now], [mass]
-        for _ in range(wide):
-            now, mass = _moved(moves, _shifted(now, self.steps, fall)), moves @ mass
-            sides.append(now)
-            masses.append(mass)
-        weight = np.stack(masses, axis=1).reshape(k, -1)
-        _refuse_below(weight, _TINY)
-        density = np.stack(sides, axis=3)[:, 0].reshape(k, len(fall), -1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(density / weight[:, None])
-        shape = (k, k, weight.shape[1])
+        shape = (k, k, (wide + 1) * (k + 1))
         nothing = np.full((2, *shape), -np.inf)
         side = _Side(nothing[0].copy(), nothing, np.zeros(shape, dtype=np.bool_))
-        for x, y in itertools.combinations(range(k), 2):
-            both = (weight[x] > 0) & (weight[y] > 0)
-            ratio = logs[x][:, both] - logs[y][:, both]
-            for a, b, signed in ((x, y, ratio), (y, x, -ratio)):
-                side.possible[a, b] = both
-                side.most[a, b, both] = signed.max(axis=0, initial=-math.inf)
-                side.corners[:, a, b, both] = signed[[0, -1]]
+        together, waiting, masses = max(1, _AT_ONCE // now.size), list[Floats](), list[Floats]()
+        for unknown in range(wide + 1):
+            waiting.append(now)
+            masses.append(mass)
+            if len(waiting) == together or unknown == wide:
+                last = (unknown + 1) * (k + 1)
+                _compare(side, slice(last - len(waiting) * (k + 1), last), waiting, masses)
+                waiting, masses = [], []
+            if unknown < wide:
+                now, mass = _moved(moves, _shifted(now, self.steps, fall)), moves @ mass
         return side
 
     def _width(self, ratios: float) -> int:
         """How many unknown records to a side can be looked at: W² windows with their ends, sums up to 2W steps."""
+        return int((ratios / self._each_window) ** (1 / 3))
+
+    @property
+    def _each_window(self) -> int:
+        """Ratios of a window of one record, for every end and every pair of values."""
         k = self.chain.size
-        return int((ratios / max(1, k * (k - 1) * (k + 1) ** 2 * self._span)) ** (1 / 3))
+        return max(1, k * (k - 1) * (k + 1) ** 2 * self._span)
+
+    def _count(self, numbers: float) -> None:
+        if self._work is not None:
+            self._work.add(numbers)
 
     def _all_records(self, dp_loss: float) -> float:
         """All records together move the sum by no more than this, whatever is known."""
@@ -380,6 +409,24 @@ class WindowLeakage:
             np.fill_diagonal(whole, -np.inf)
             worst = max(worst, float(whole.max()))
         return worst
+
+
+def _compare(side: _Side, here: slice, densities: list[Floats], masses: list[Floats]) -> None:
+    """Enter what some numbers of unknown records tell: few are looked at together, as many as a cache holds."""
+    k = len(masses[0])
+    weight = np.stack(masses, axis=1).reshape(k, -1)
+    _refuse_below(weight, _TINY)
+    density = np.stack(densities, axis=3)[:, 0].reshape(k, -1, weight.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(density / weight[:, None])
+    for x, y in itertools.combinations(range(k), 2):
+        both = (weight[x] > 0) & (weight[y] > 0)
+        with np.errstate(invalid="ignore"):
+            ratio = logs[x] - logs[y]
+        for a, b, signed in ((x, y, ratio), (y, x, -ratio)):
+            side.possible[a, b, here] = both
+            side.most[a, b, here] = np.where(both, signed.max(axis=0, initial=-math.inf), -np.inf)
+            side.corners[:, a, b, here] = np.where(both, signed[[0, -1]], -np.inf)
 
 
 def _moved(moves: Floats, now: Floats) -> Floats:

@@ -39,6 +39,8 @@ _FAR: Final = (1.02, 1.3, 3.0)
 """How far ahead of a side a bound for all longer ones is looked for, in what the steps to come seem to add."""
 _REFINED: Final = {True: 512, False: 48}
 """Steps by which such a bound is lowered, for two hidden states and for more."""
+_TINY: Final = 1e-290
+"""Below it doubles have fewer digits."""
 _SLACK: Final = 1e-12
 _SHARE: Final = 1e-5
 """How near to the largest loss the inverse comes where couplings are searched for."""
@@ -332,5 +334,10 @@ def _cost(problem: Coupling, table: Floats) -> float:
     kept *= (problem.top / np.where(lost, 1.0, sums))[:, None]
     top = float(problem.costs.max())
     worst = float(((kept * np.exp(problem.costs - top)).sum(axis=0) / problem.bottom).max())
-    value = math.log(worst) + top
+    if worst > _TINY:
+        value = math.log(worst) + top
+    else:  # what is paid is so much less than another cost that their quotient has lost its digits
+        with np.errstate(divide="ignore"):
+            columns = np.logaddexp.reduce(np.log(kept) + problem.costs, axis=0) - np.log(problem.bottom)
+        value = float(columns.max())
     return max(value, 0.0) * (1 + _SLACK) + 1e-15

@@ -17,7 +17,7 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.tables import AnyStartLeakage, Learner, NothingKnown, TableLeakage
-from pufferdp.leakage.additive.windows import Informed, WindowLeakage
+from pufferdp.leakage.additive.windows import Informed, WindowLeakage, Work
 from pufferdp.leakage.chains.sums import ChainLaws
 from pufferdp.leakage.curves import curve
 from pufferdp.leakage.tight.attack import TightLeakage
@@ -139,7 +139,8 @@ class ExactLeakage:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._grid = problem, _grid(problem)
-        self._worst = _by_belief(problem, self._grid)
+        self._work = Work()
+        self._worst = _by_belief(problem, self._grid, self._work)
         self._share = (float(self._grid.unit) + self._grid.inexact) / problem.bound.lipschitz
         # Sums and means are rounded to doubles before noise is added: two answers may come apart by one unit more.
         exact = problem.query.counts_states
@@ -147,16 +148,14 @@ class ExactLeakage:
 
     def __call__(self, dp_loss: float) -> float:
         """The leakage at a DP loss. Raises NotApplicableError where only a bracket is known."""
-        lower, upper = self.bracket(dp_loss)
-        if not is_closed(lower, upper):
-            raise NotApplicableError(
-                f"at a DP loss of {dp_loss:.4g} it lies between {lower:.4g} and {upper:.4g}, and it would take too "
-                "long to say where"
-            )
-        return upper
+        return _closed(dp_loss, *self.bracket(dp_loss))
 
     def bracket(self, dp_loss: float) -> tuple[float, float]:
-        """Between what the leakage at a DP loss lies."""
+        """Between what the leakage at a DP loss lies. Raises NotApplicableError where it would take too long."""
+        self._work.done = 0.0
+        return self._bracket(dp_loss)
+
+    def _bracket(self, dp_loss: float) -> tuple[float, float]:
         if dp_loss > MOST_LOSS:
             raise NotApplicableError(f"is computed for a DP loss of at most {MOST_LOSS:g}; beyond it there is no noise")
         reached, rounding = [worst(dp_loss * self._share) for worst in self._worst], dp_loss * self._rounding
@@ -168,6 +167,7 @@ class ExactLeakage:
     @property
     def nothing_to_learn(self) -> bool:
         """Whether the model leaves no record two values: even the exact answer then tells nothing."""
+        self._work.done = 0.0
         return all(worst(MOST_LOSS * self._share).upper == 0 for worst in self._worst)
 
     def inverse(self, epsilon: float) -> float:
@@ -175,20 +175,22 @@ class ExactLeakage:
         allowed, most = epsilon - min(_SPARE, max(_SPARE * epsilon, _LEAST_SPARE)), min(epsilon, MOST_LOSS)
         if allowed <= 0:
             raise NotApplicableError(f"a leakage of {epsilon:g} is too near to what rounding can take")
+        self._work.done = 0.0
         # More loss than epsilon may do: values that would move the answer most may be impossible, and to someone who
         # knows no record, records that make up for each other hide each other.
-        while most < MOST_LOSS and self.bracket(most)[1] <= allowed:
+        while most < MOST_LOSS and self._bracket(most)[1] <= allowed:
             most = min(2 * most, MOST_LOSS)
 
         def leak(dp_loss: float) -> float:
             """An end of the bracket that decides; where none does, the exact leakage, or the reason why not."""
-            lower, upper = self.bracket(dp_loss)
-            return lower if lower > allowed else upper if upper <= allowed else self(dp_loss)
+            lower, upper = self._bracket(dp_loss)
+            return lower if lower > allowed else upper if upper <= allowed else _closed(dp_loss, lower, upper)
 
         return largest_loss(leak, allowed, most)
 
     def witness(self, dp_loss: float) -> Witness | None:
         """Who reaches the leakage; None where nothing leaks."""
+        self._work.done = 0.0
         reached = [worst(dp_loss * self._share) for worst in self._worst]
         adversary = max(reached, key=lambda belief: belief.lower).adversary
         if isinstance(adversary, Informed):
@@ -303,11 +305,21 @@ def is_closed(lower: float, upper: float) -> bool:
     return upper - lower <= _CLOSED * max(upper, 1e-3)
 
 
+def _closed(dp_loss: float, lower: float, upper: float) -> float:
+    """The leakage, or the reason why only a bracket is known."""
+    if not is_closed(lower, upper):
+        raise NotApplicableError(
+            f"at a DP loss of {dp_loss:.4g} it lies between {lower:.4g} and {upper:.4g}, and it would take too "
+            "long to say where"
+        )
+    return upper
+
+
 Worst = Callable[[float], Reached]
 """The leakage when the noise has scale 1/tau steps."""
 
 
-def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
+def _by_belief(problem: Problem, steps: Grid, work: Work) -> list[Worst]:
     """One leakage for each belief, and each length of a series."""
     model = problem.model
     if problem.adversary is Adversary.DP:
@@ -323,7 +335,7 @@ def _by_belief(problem: Problem, steps: Grid) -> list[Worst]:
                 f"{model.size} states, {len(chains)} chain(s) and {len(lengths)} length(s) take too long; the "
                 f"limits are {_MOST_STATES} states and {_MOST_WINDOWS} chains times lengths"
             )
-        return [_of_series(chain, n, steps.steps[0]) for chain in chains for n in lengths]
+        return [_of_series(chain, n, steps.steps[0], work) for chain in chains for n in lengths]
     series = series_of(model)
     if series is not None and hidden_of(model) is not None:
         raise NotApplicableError(series.not_listed)
@@ -359,7 +371,7 @@ def _of_laws(given: Given) -> Worst:
     return _exactly(NothingKnown(laws).worst)
 
 
-def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) -> Worst:
+def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64], work: Work) -> Worst:
     """Who may know any set of records of one chain.
 
     Of two states that attract each other no window need be looked at: a sum leaks as much as any algorithm of its DP
@@ -374,7 +386,7 @@ def _of_series(chain: MarkovChain, length: int, steps: npt.NDArray[np.int64]) ->
             return Reached(leakage.lower, leakage.upper, _informed(leakage, length, steps))
 
         return two_states
-    window = WindowLeakage(chain, length, steps)
+    window = WindowLeakage(chain, length, steps, work)
 
     def worst(dp_loss: float) -> Reached:
         bracket = window.at(dp_loss)
