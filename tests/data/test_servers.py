@@ -188,7 +188,7 @@ def test_a_chain_is_fitted_and_an_answer_released(engine: Engine) -> None:
         assert row.tolist() == pytest.approx([expected.transitions[x][y] / total for y in names], rel=1e-12)
     box = fit(source, confidence=0.9, **options).model
     assert (box.low <= model.transition).all() and (model.transition <= box.high).all()
-    answered = release(source, model=model, query="histogram", epsilon=1.0, **options)
+    answered = release(source, model=model, query="histogram", epsilon=1.0, independent=True, **options)
     assert answered.to_dict()["certificate"]["data"]["lengths"] == [list(pair) for pair in expected.lengths]
 
 

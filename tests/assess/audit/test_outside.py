@@ -248,7 +248,7 @@ def test_python_by_name(tmp_path, monkeypatch):
         ("import os; os._exit(7)", "ended its process while it was loaded (exit status 7)"),
         ("while True: pass", "it was not loaded within 2 s"),
         ("", "could not be loaded: MechanismError"),
-        ("f = 3", "could not be loaded: ParameterError: a int cannot be run"),
+        ("f = 3", "could not be loaded: ParameterError: the mechanism is an int"),
     ],
 )
 def test_files_that_cannot_be_loaded(tmp_path, text, said):
