@@ -129,7 +129,9 @@ class TableSums(RecordSums):
         if len(people) > _FEW:
             self.member = self.member or dict(self._session.rows(sql, self._dataset))
             return super()._crowds_of(people)
-        found = dict(self._session.rows(f"{sql} AND person IN ({_marks(people)})", self._dataset, *people))
+        found: dict[str, int] = dict(
+            self._session.rows(f"{sql} AND person IN ({_marks(people)})", self._dataset, *people)
+        )
         return [found.get(person, 0) for person in people]
 
     def _sizes(self, crowds: set[int]) -> dict[int, int]:
