@@ -129,10 +129,12 @@ def test_who_goes_away_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> tuple[int, int, int]:
         worker = Worker()
         needs = {"m": json.loads((DEMO / "wearer.json").read_text())}
-        arguments = {"model": "m", "data": None, "reading": None, "id": None, "query": "histogram", "clip": None,
-                     "epsilon": 1.0, "adversary": "bdp", "length": 2016, "theme": "light"}  # fmt: skip
+        quick = {"model": "m", "data": None, "reading": None, "id": None, "query": "histogram", "clip": None,
+                 "epsilon": 1.0, "adversary": "bdp", "length": 2016, "theme": "light"}  # fmt: skip
 
-        async def first(stop: str, patience: float) -> int:
+        slow = {**quick, "query": "count:active", "adversary": "pufferfish", "length": 1000}
+
+        async def first(arguments: dict[str, object], stop: str, patience: float) -> int:
             monkeypatch.setattr(workers, "PATIENCE", patience)
             async with aclosing(worker.run("plan", arguments, needs)) as messages:
                 async for kind, _ in messages:
@@ -145,7 +147,7 @@ def test_who_goes_away_ends_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
             return process
 
         try:
-            return await first("part", 60), await first("part", 0), await first("done", 60)
+            return await first(quick, "part", 60), await first(slow, "part", 0), await first(quick, "done", 60)
         finally:
             await worker.close()
 
