@@ -496,7 +496,10 @@ class _Some:
         """(2, m) at most, at each number."""
         lines.append(_Lines.flat(bound[:, :-1], lines[0].width))
         self.between = _Lines(
-            *(np.stack([getattr(line, name) for line in lines]) for name in ("first", "rise", "last", "fall")),
+            np.stack([line.first for line in lines]),
+            np.stack([line.rise for line in lines]),
+            np.stack([line.last for line in lines]),
+            np.stack([line.fall for line in lines]),
             lines[0].width,
         )
         """(end, 2, m − 1): kinds of ends, the last those that were nearer."""
@@ -602,13 +605,13 @@ def worst_split(before: Lane, after: Lane, loss: float, records: int, share: flo
             chosen = _beside(places, len(numbers))
         elif upper > enough and len(numbers) <= _MOST_NUMBERS:
             too_much = between > enough
-            chosen = too_much[:-1].any(axis=(0, 1, 2)) | too_much[:, :-1].any(axis=(0, 1, 2))
+            chosen = np.asarray(too_much[:-1].any(axis=(0, 1, 2)) | too_much[:, :-1].any(axis=(0, 1, 2)))
             sums = points > enough
             for side, where, within in (
                 (left, sums, too_much[-1]),
                 (right, sums[:, ::-1], too_much[:, -1, :, ::-1]),
             ):
-                chosen |= _nearer(side, where, within.any(axis=0), (enough - most) / 2)
+                chosen |= _nearer(side, where, np.asarray(within.any(axis=0)), (enough - most) / 2)
         else:
             chosen = np.zeros(len(numbers) - 1, dtype=bool)
         more = _split(numbers, chosen & (np.diff(numbers) > 1))
