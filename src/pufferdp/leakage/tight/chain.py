@@ -30,12 +30,12 @@ from pufferdp.leakage.tight.series import (
     attack_on,
     beyond_cut,
     of_steady,
+    of_whole,
     series_leakage,
     steady_series,
 )
-from pufferdp.leakage.tight.steady import MOST_SPENT
+from pufferdp.leakage.tight.steady import LONG_WIDTH, MOST_SPENT, whole_series
 from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
-from pufferdp.leakage.tight.whole_series import WIDTH, whole_series
 
 _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
@@ -43,6 +43,8 @@ _FORGOTTEN: Final = 64
 """Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
 _REMEMBERED: Final = 16
 """Series of fewer times that distance are worked out record by record at once."""
+_EXACT: Final = 1e-9
+"""How narrow brackets of short series are at least, as a share."""
 _CLOSED: Final = 4e-7
 """Brackets that are wider, as a share, are worked out record by record where that can be done."""
 _PHASES: Final = 256
@@ -561,6 +563,8 @@ class _ManyStates:
         self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
+            self.share = min(self.share, _EXACT)
+        if self.short and length is not None and length <= _EXPLICIT:
             self.steady = steady_series(chain, length, place.adversary)
         forgets = self.long.first_depth if self.long is not None and chain.stationary and chain.period == 1 else 0
         if length is not None and _EXPLICIT < length <= _FORGOTTEN * forgets:
@@ -575,7 +579,7 @@ class _ManyStates:
         )
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
         if self.at_once:
-            self.share = WIDTH
+            self.share = LONG_WIDTH
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -660,10 +664,8 @@ class _ManyStates:
 
     def _recorded(self, loss: float) -> TightLeakage | None:
         """Every record of a long series; None where that cannot be done."""
-        if self.whole is None or not self.whole.serves(loss):
-            return None
-        each = self.whole.at(loss)
-        return self._of_records(loss, each, float(each.upper.max()))
+        each = None if self.whole is None else of_whole(self.whole, loss)
+        return None if each is None else self._of_records(loss, each, float(each.upper.max()))
 
     def _of_records(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
         """The worst of all records."""

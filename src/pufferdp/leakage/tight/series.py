@@ -21,7 +21,7 @@ from pufferdp.leakage.tight.many_series import LongLane
 from pufferdp.leakage.tight.odds import largest_log_odds, odds_sides
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, Bracket, Lasting, Outlook, Rows, scaled, slow_questions
 from pufferdp.leakage.tight.sides import solve
-from pufferdp.leakage.tight.steady import MOST_ENDS, MOST_SPENT, SteadySeries
+from pufferdp.leakage.tight.steady import MOST_ENDS, MOST_SPENT, Steady, SteadySeries, WholeSeries
 from pufferdp.leakage.tight.two_series import SideTables, side_tables
 
 WIDTH: Final = 1e-10
@@ -227,8 +227,17 @@ def of_steady(series: SteadySeries, loss: float, adversary: str, width: float) -
     found = series.at(loss, width)
     if found.upper.max() > found.lower.max() * (1 + 10 * width) + _STEADY_ROOM:
         return None
+    return _leakage_of(found, loss, adversary)
+
+
+def of_whole(series: WholeSeries, loss: float) -> SeriesLeakage | None:
+    """The same for a long series; the ends of its worst record alone are told."""
+    return _leakage_of(series.at(loss), loss, series.adversary) if series.serves(loss) else None
+
+
+def _leakage_of(found: Steady, loss: float, adversary: str) -> SeriesLeakage:
     return SeriesLeakage(
-        losses=np.full(series.n, loss),
+        losses=np.full(len(found.lower), loss),
         lower=found.lower,
         upper=found.upper,
         likelier=found.likelier,
