@@ -25,8 +25,16 @@ from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
-from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, of_steady, series_leakage, steady_series
-from pufferdp.leakage.tight.steady import MOST_SPENT
+from pufferdp.leakage.tight.series import (
+    SeriesLeakage,
+    attack_on,
+    beyond_cut,
+    of_steady,
+    of_whole,
+    series_leakage,
+    steady_series,
+)
+from pufferdp.leakage.tight.steady import LONG_WIDTH, MOST_SPENT, whole_series
 from pufferdp.leakage.tight.two_states import (
     End,
     Lane,
@@ -42,6 +50,12 @@ _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
 _FORGOTTEN: Final = 64
 """Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
+_REMEMBERED: Final = 16
+"""Series of fewer times that distance are worked out record by record at once."""
+_EXACT: Final = 1e-9
+"""How narrow brackets of short series are at least, as a share."""
+_CLOSED: Final = 4e-7
+"""Brackets that are wider, as a share, are worked out record by record where that can be done."""
 _PHASES: Final = 256
 """Records times slots up to which a clock is worked out for each slot that its first record may have."""
 _STORED: Final = 1 << 22
@@ -572,12 +586,23 @@ class _ManyStates:
         self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
+            self.share = min(self.share, _EXACT)
+        if self.short and length is not None and length <= _EXPLICIT:
             self.steady = steady_series(chain, length, place.adversary)
         forgets = self.long.first_depth if self.long is not None and chain.stationary and chain.period == 1 else 0
         if length is not None and _EXPLICIT < length <= _FORGOTTEN * forgets:
             # Too long to be worked out record by record, and too short for the chain to forget: one that goes on
             # without end leaks no less, and is known exactly.
             self.short, self.endless = False, ManyStates(chain, place.known, None)
+        self.whole = None
+        if self.long is not None and length is not None and _EXPLICIT < length <= _FORGOTTEN * self.long.first_depth:
+            self.whole = whole_series(chain, length, place.adversary)
+        self.at_once = self.whole is not None and self.whole.n < _REMEMBERED * (
+            self.long.first_depth if self.long else 0
+        )
+        """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
+        if self.at_once:
+            self.share = LONG_WIDTH
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -585,6 +610,8 @@ class _ManyStates:
     def quick(self, loss: float) -> float:
         if loss > MOST_LOSS:
             return self.worst(loss).upper
+        if self.at_once and self.whole is not None and self.whole.serves(loss):
+            return self.whole.quick(loss)
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
@@ -619,6 +646,15 @@ class _ManyStates:
         return min(length * loss, self._closed_form(loss))
 
     @cached_property
+    def _beyond_cut(self) -> float:
+        """What both sides may add where records spend more than is counted."""
+        chain = self.place.chain
+        if chain.start is None or not (chain.kernels > 0).all():
+            return math.inf
+        least = min(float(chain.kernels.min()), float(chain.start[chain.start > 0].min()))
+        return 2 * beyond_cut(chain.size, least)
+
+    @cached_property
     def _closed_form(self) -> OddsCurve:
         kernels = self.place.chain.kernels
         return OddsCurve.of_chains([kernels if len(kernels) > 1 else kernels[0]], length=self.place.length)
@@ -627,18 +663,35 @@ class _ManyStates:
         if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
             cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
-            upper = min(upper, self.place.by_odds(loss))
+            upper = min(upper, self.place.by_odds(loss), cut.upper + rest + self._beyond_cut)
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
+        if self.at_once and (exact := self._recorded(loss)) is not None:
+            return exact
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()
             if self.endless is not None and self.place.length is not None:
-                return self._attack(loss, self._of_endless(loss, self.endless, self.place.length))
-            found = self.long.at(loss)
-            closed = found.upper <= found.lower * (1 + 10 * self.share)
-            if closed or self.place.length is None or self.place.length > _EXPLICIT:
+                found = self._of_endless(loss, self.endless, self.place.length)
+            else:
+                found = self.long.at(loss)
+            length = self.place.length
+            closed = found.upper <= found.lower * (1 + max(10 * self.share, _CLOSED))
+            if not closed and (exact := self._recorded(loss)) is not None:
+                return exact
+            if not closed and length is not None and length > _EXPLICIT:
+                return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
+            if closed or length is None:
                 return self._attack(loss, found)
         each, upper = self._each(loss)
+        return self._of_records(loss, each, upper)
+
+    def _recorded(self, loss: float) -> TightLeakage | None:
+        """Every record of a long series; None where that cannot be done."""
+        each = None if self.whole is None else of_whole(self.whole, loss)
+        return None if each is None else self._of_records(loss, each, float(each.upper.max()))
+
+    def _of_records(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
+        """The worst of all records."""
         one = attack_on(self.place.chain, each, each.worst)
         pair, sides = (one.likelier, one.other), (one.before, one.after)
         bracket = float(each.lower.max()), upper
