@@ -343,7 +343,7 @@ class Series:
         # Few ends are shared by many people: each pair is turned into moments once.
         ends_of: defaultdict[tuple[Any, Any], list[str]] = defaultdict(list)
         for person, low, high in rows(self.table.frame.group_by("person").agg(*_ENDS)):
-            ends_of[low, high].append(_name(person))
+            ends_of[low, high].append(person if type(person) is str else _name(person))
         stretches: dict[tuple[Moment | None, Moment | None], list[str]] = {}
         for pair, people in ends_of.items():
             stretches.setdefault(self._stretch(*pair), []).extend(people)

@@ -121,7 +121,9 @@ def refuse_other_spelling(name: str, ranges: Ranges, sums: RecordSums) -> None:
     if not sums.crowds:
         return
     people = {person for part in ranges.parts for person in part.people or ()}
-    spelled = {other: person for person in people if (other := other_spelling(person)) is not None}
+    # Of a million names few look like numbers: the first sign tells.
+    numbers = (person for person in people if person[:1] == "-" or person[:1].isdecimal())
+    spelled = {other: person for person in numbers if (other := other_spelling(person)) is not None}
     for before in sorted(sums.charged_people([other for other in spelled if other not in people])):
         raise two_spellings(str(ranges.by), spelled[before], name, before)
 

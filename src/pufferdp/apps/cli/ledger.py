@@ -177,6 +177,7 @@ def charge_(
     longest = checks.MOST_RECORDS if length is None else checks.length(length)
     if not note.strip() or not note.isprintable() or len(note) > _NOTE:
         raise ParameterError(f"note is {note[:40]!r}; it must be one line of at most {_NOTE} characters", value=note)
+    outputs = Outputs({}, ledger=place, whole=())
     with Ledger(place) as budget_ledger:
         ranges = budget_ledger.ranges(dataset, first=first, last=last, people=_names(people), order=order, by=by)
         receipt = budget_ledger.charge(
@@ -186,7 +187,9 @@ def charge_(
         )
         total = options.balance_text(place, dataset)
     words = f"Charged as row {receipt.position} of data set {dataset!r}."
-    options.show({"charged": receipt.to_dict()}, f"{words}\n{total}Head: {receipt.head}", as_json)
+    charged = receipt.to_dict()
+    with outputs.delivery({"charged": charged}, charged) as delivery:
+        delivery.show({"charged": charged}, lambda: f"{words}\n{total}Head: {receipt.head}", as_json)
 
 
 def _show_charge(place: str, identity: str, as_json: bool) -> None:
