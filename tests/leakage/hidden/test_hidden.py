@@ -126,6 +126,7 @@ def test_whatever_the_programme_gives_is_a_bound(monkeypatch):
     """Couplings that are not the best, or none at all, only cost more."""
     problem = Coupling(np.array([0.7, 0.3]), np.array([0.4, 0.6]), np.array([[0.0, 1.0], [1.0, 0.0]]))
     (best,) = least_costs([problem])
+    monkeypatch.setattr(nothing_known, "MOST_POINTS", 1)  # so that the programme is asked
     for table in (np.zeros((2, 2)), np.eye(2), np.full((2, 2), -1.0), np.array([[1e-9, 0.0], [3.0, 5.0]])):
         monkeypatch.setattr(nothing_known, "_tables", lambda problems, table=table: [table])
         assert least_costs([problem])[0] >= best - 1e-12
@@ -175,3 +176,17 @@ def test_costs_that_are_far_apart():
         costs = np.where(np.eye(columns, dtype=bool), 1.0, 2000.0)
         (cost,) = least_costs([Coupling(np.full(columns, 1 / columns), np.full(columns, 1 / columns), costs)])
         assert cost == pytest.approx(1.0)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=examples(60), deadline=None)
+def test_trees_find_what_the_programme_finds(seed):
+    rng = np.random.default_rng(seed)
+    problems = []
+    for _ in range(20):
+        rows, columns = rng.integers(1, 4, size=2)
+        costs = rng.random((rows, columns)) * rng.choice([0.1, 1.0, 5.0])
+        problems.append(Coupling(random_law(rng, rows) + 1e-6, random_law(rng, columns) + 1e-6, costs.round(2)))
+    tables = nothing_known._tables(problems)
+    programme = [nothing_known._cost(*both) for both in zip(problems, tables, strict=True)]
+    assert least_costs(problems) == pytest.approx(programme, abs=1e-8)
