@@ -16,8 +16,9 @@ from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.hidden import HiddenMarkov
+from pufferdp.models.memory import MemoryChain
 from tests.leakage.tight import cases
-from tests.oracles import algorithms
+from tests.oracles import algorithms, blocks
 from tests.strategies import examples, random_law, random_rows
 
 ROOM = 1e-8
@@ -190,3 +191,32 @@ def test_trees_find_what_the_programme_finds(seed):
     tables = nothing_known._tables(problems)
     programme = [nothing_known._cost(*both) for both in zip(problems, tables, strict=True)]
     assert least_costs(problems) == pytest.approx(programme, abs=1e-8)
+
+
+def block_programme(model, n, block, phase, loss):
+    """The most that any algorithm with this loss on every block leaks about a block, whichever others are known."""
+    hidden = model.hidden
+    joint = algorithms.hidden_table(hidden.transition, hidden.emission, hidden.start_law, n)
+    cut = blocks.cut(n, block, phase)
+    most = 0.0
+    for target, here in enumerate(cut):
+        for known in blocks.known_sets([t for t in range(n) if t not in here], "bdp"):
+            most = max([most, *blocks.block_pairs(joint, cut, target, loss, known).values()])
+    return most
+
+
+def block_case(seed):
+    """A hidden chain as above, or a chain of second order, both with zeros."""
+    model, n, loss = hidden_case(seed)
+    if seed % 3 == 0:
+        generator = np.random.default_rng([seed, 82])
+        model, n = MemoryChain(transition=[random_rows(generator, 2, 2) for _ in range(2)]), 4
+    return model, max(n, 2), min(loss, 3.0)
+
+
+def test_whole_blocks_are_never_below_the_programme():
+    for seed in range(examples(90)):
+        model, n, loss = block_case(seed)
+        odds = curve("odds", model, n, unit=2)
+        if odds.applies:
+            assert odds(loss) >= block_programme(model, n, 2, seed % 2, loss) - ROOM, seed

@@ -228,7 +228,11 @@ class NothingKnown:
         costs = sides[states[:, None], states] + tau * (values[:, None] != values)
         laws = (kernel[:, :, None] * self._shown).reshape(len(kernel), -1)
         pairs = [(h, other) for h in rows for other in rows if h != other]
-        found = least_costs([_support(laws[h], laws[other], costs) for h, other in pairs])
+        points = [np.flatnonzero(law) for law in laws]
+        occur = [law[there] for law, there in zip(laws, points, strict=True)]
+        found = least_costs(
+            [Coupling(occur[h], occur[other], costs[points[h][:, None], points[other]]) for h, other in pairs]
+        )
         for (h, other), value in zip(pairs, found, strict=True):
             out[h, other] = value
         return out

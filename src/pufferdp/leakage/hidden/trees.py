@@ -23,7 +23,7 @@ _ROOM: Final = 1e-12
 
 
 def tree_costs(tops: Floats, bottoms: Floats, costs: Floats) -> Floats:
-    """log of max over g of Σ top·g / Σ bottom·h for each of many problems; costs are (problem, row, column) and logs."""
+    """The largest log of Σ top·g / Σ bottom·h over g for each of many problems; costs are (problem, row, column)."""
     many, rows, columns = costs.shape
     paths = _paths(rows, columns)
     logs = costs.reshape(many, -1) @ paths  # (problem, tree · node)
@@ -38,7 +38,7 @@ def tree_costs(tops: Floats, bottoms: Floats, costs: Floats) -> Floats:
 
 
 def _log_sums(logs: Floats, weights: Floats) -> Floats:
-    """log Σ weight·e^log, by (problem, tree)."""
+    """Logs of Σ weight·e^log, by (problem, tree)."""
     terms = logs + weights[:, None]
     most = terms.max(axis=2, keepdims=True)
     return np.asarray(most[..., 0] + np.log(np.exp(terms - most).sum(axis=2)))
