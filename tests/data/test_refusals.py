@@ -339,3 +339,30 @@ def test_labels_that_are_the_same_number() -> None:
 def test_too_many_states() -> None:
     with pytest.raises(DataError, match="more than 10000 distinct values; group them into states with bins="):
         open_series(pd.DataFrame({"state": range(10_001)}), STATE).found_states()
+
+
+@pytest.mark.parametrize(
+    ("times", "row"),
+    [
+        (["2024-05-01T10:00:00Z", "2024-05-01T10:05:00", "2024-05-01T10:10:00Z"], 2),
+        (["2024-05-01 10:00", "2024-05-01 10:05+02:00", "2024-05-01 10:10"], 1),
+        (["2024-05-01T10:00:00+02:00", "2024-05-01T10:05:00+01:00", "2024-05-02"], 3),
+    ],
+)
+def test_times_with_and_without_a_zone(times: list[str], row: int, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.csv"
+    file.write_text("time,state\n" + "".join(f"{time},a\n" for time in times))
+    expected = f"'time' has times with a time zone and times without: row {row} is {times[row - 1]!r}"
+    ordered = Layout(column="state", order="time")
+    assert expected in refused(file, ordered)
+    assert expected in refused(frame(time=times, state=["a"] * 3), ordered)
+    moments = [datetime.fromisoformat(time) for time in times]
+    expected = f"'time' has times with a time zone and times without: row {row} is {str(moments[row - 1])!r}"
+    assert expected in refused(pd.DataFrame({"time": pd.Series(moments, dtype=object), "state": "a"}), ordered)
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+def test_times_beyond_the_range_of_nanoseconds(zone: str, tmp_path: Path) -> None:
+    file = tmp_path / "far.csv"
+    file.write_text(f"time,state\n9999-12-31 10:00:00{zone},b\n2024-05-01 10:00:00{zone},a\n")
+    assert open_series(file, Layout(column="state", order="time")).found_states() == ("a", "b")

@@ -158,7 +158,7 @@ def beliefs_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
     series = series_of(model)
     if series is None or not (series.chains or series.box is not None):
         raise NotApplicableError(
-            f"the model is a {type(model).__name__}; losses of single records are worked out for chains: give a "
+            f"the model is {model!r}; losses of single records are worked out for chains: give a "
             "markov_chain, a markov_class, a markov_interval or a binary_interval"
         )
     return (series.definite_chains, series.box) if series.box is not None else (series.chains, None)

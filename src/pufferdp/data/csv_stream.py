@@ -19,7 +19,17 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Coding, Layout, read_distance, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import LONGEST_LINE, MISSING_TEXTS, check_line
-from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, moment_text, read_last, read_moment
+from pufferdp.data.ranges import (
+    EVERYTHING,
+    UNITS,
+    Moment,
+    Range,
+    Ranges,
+    has_no_zone,
+    moment_text,
+    read_last,
+    read_moment,
+)
 from pufferdp.data.rewrite import Codes
 from pufferdp.models.chain import Move
 
@@ -253,10 +263,9 @@ class _Stretch:
         inside = []
         for n, text in enumerate(texts):
             try:
-                place = read_moment(text, self._unit)
+                place = _read_place(text, self._unit)
             except DataError as error:
                 raise DataError(f"{self._layout.order!r} on line {passed.line + n + 1}: {error}", value=text) from None
-            assert place is not None
             if (self._first is None or place >= self._first) and (self._last is None or place <= self._last):
                 inside.append(n)
         return inside
@@ -278,6 +287,18 @@ def _unit_of(text: str, layout: Layout) -> str:
             continue
         return unit
     raise DataError(f"{layout.order!r} begins with {shown(text)}, which is no number, date or time", value=text)
+
+
+def _read_place(text: str, unit: str) -> Moment:
+    """Where a line lies. A time without a zone among times with one would be taken for UTC, which nobody said."""
+    place = read_moment(text, unit)
+    if unit == "utc" and has_no_zone(text):
+        raise DataError(
+            f"{text!r} has no time zone, and times before it have one; write the zone in all lines or in none",
+            value=text,
+        )
+    assert place is not None
+    return place
 
 
 @dataclass
@@ -333,8 +354,7 @@ class _Links:
         if not self._unit:
             self._unit = _unit_of(texts[0], self._layout)
             self._step = self._step_amount()
-        places = [read_moment(text, self._unit) for text in texts]
-        return [place for place in places if place is not None]
+        return [_read_place(text, self._unit) for text in texts]
 
     def _step_amount(self) -> Fraction | None:
         """The model's step in the unit of the order: nanoseconds for times."""

@@ -193,7 +193,7 @@ class MarkovClock(SeriesModel):
         """Names of the states, or their numbers."""
         return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps in a period."""
         return steps_in(self.period, self.step)
@@ -266,7 +266,8 @@ class MarkovClock(SeriesModel):
         if steps == 0:
             return bool(self.laws[slot, state] > 0)
         periods, rest = divmod(steps, self.steps)
-        reached, whole = self._pattern(slot, rest), self._pattern(slot + rest, self.steps)
+        reached = self._pattern(slot, rest)
+        whole = self._pattern(slot + rest, self.steps) if periods else reached
         while periods:
             if periods % 2:
                 reached = np.minimum(reached @ whole, 1.0)

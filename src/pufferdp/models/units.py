@@ -41,7 +41,8 @@ class Unit:
             value = time_step(value)
         if series_of(model) is None:
             raise ParameterError(
-                f"unit is {value!r}; a period is a stretch of a series, and the model is not one: leave the unit out",
+                f"unit is {value!r}; periods as secrets are worked out for series of states, and the model is not one: "
+                "leave the unit out",
                 value=value,
             )
         return cls(name=str(value).strip(), records=records_in(value, model, "unit"))

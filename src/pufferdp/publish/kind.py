@@ -30,7 +30,14 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
-from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+from pufferdp.publish.certificate import (
+    KINDS,
+    MEASUREMENT_SCHEMA,
+    SCHEMA,
+    TABLE_SCHEMA,
+    CertificatePart,
+    content_hash,
+)
 from pufferdp.publish.fitted import demanded_warnings, untold
 from pufferdp.publish.reading import beliefs
 
@@ -361,7 +368,11 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
         warnings = list(raw["warnings"])
         if not problems:
-            warnings += untold(model_from_dict(raw["model"]).fitted, row is not None, warnings)
+            model = model_from_dict(raw["model"])
+            unstated = unstated_beliefs(raw["data"], model)
+            if unstated and raw["schema"] in _STATING:
+                problems.append("data.beliefs is missing, and certificates of this kind have always stated beliefs")
+            warnings += [*untold(model.fitted, row is not None, warnings), *unstated]
         return problems, warnings
 
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
@@ -536,6 +547,21 @@ def check_beliefs(data: Mapping[str, Any], model: Model) -> None:
             raise CertificateError(f"data.beliefs is missing, and {name} is of a version that states beliefs")
 
 
+def unstated_beliefs(data: Mapping[str, Any], model: Model) -> list[str]:
+    """What the promise of a certificate without beliefs rests on all the same, as a warning.
+
+    Earlier versions stated none. Whoever takes them out of a certificate of this one gains nothing.
+    """
+    if data.get("beliefs") is not None:
+        return []
+    rests = beliefs(data, series_of(model) or ar1_of(model))
+    if data["missing"] == "break":
+        rests.append("what follows a missing value is independent of what went before")
+    return [f"{NO_BELIEFS} {', and that '.join(rests)}"] if rests else []
+
+
+_STATING: Final = (TABLE_SCHEMA, MEASUREMENT_SCHEMA)
+NO_BELIEFS: Final = "the certificate states no beliefs, as in earlier versions, and its promise rests on it that"
 _LATER_MODELS: Final = ("markov_clock", "hidden_markov", "markov_memory", "ar1")
 
 

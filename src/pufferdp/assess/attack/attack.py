@@ -328,9 +328,7 @@ def one_chain(model: Model) -> MarkovChain:
     """The chain that attackers believe in."""
     chain = chain_of(model)
     if chain is None:
-        raise NotApplicableError(
-            f"the model is a {type(model).__name__}; attackers believe in one chain: give a markov_chain"
-        )
+        raise NotApplicableError(f"the model is {model!r}; attackers believe in one chain: give a markov_chain")
     if chain.size < 2:
         raise ModelError("the chain has one state; there is nothing to guess")
     return chain

@@ -78,6 +78,10 @@ class StretchSecret:
 
 def _state(text: str, rest: str, model: Model) -> tuple[str, str]:
     """The state of an event, which may have a colon in its name itself, and what follows it."""
+    if not model.labels:
+        raise ParameterError(
+            f"secret is {text!r}, about a state, and the records of this model are real numbers", value=text
+        )
     for state in sorted(model.labels, key=len, reverse=True):
         if rest.startswith(f"{state}:") and len(rest) > len(state) + 1:
             return state, rest[len(state) + 1 :]

@@ -247,7 +247,7 @@ def flippable(model: Model) -> SeriesModel:
     series, what = series_of(model), type(model).__name__
     if series is None:
         raise NotApplicableError(
-            f"the model is a {what}; only series of states are flipped record by record: use a chain"
+            f"the model is {model!r}; only series of states are flipped record by record: use a chain"
         )
     if series.rhythm is not None:
         raise NotApplicableError(
