@@ -14,6 +14,7 @@ import pufferdp
 from pufferdp.basics.errors import CertificateError
 from pufferdp.ledger.history import read_export
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish import certificate
 from pufferdp.publish.certificate import content_hash, read_certificate
 from pufferdp.publish.tables.table import ReleasedTable
 
@@ -211,3 +212,10 @@ def test_shares_of_a_table_are_of_whole_numbers() -> None:
     rows[0][2:] = [rows[0][2] + 0.05, rows[0][3] - 0.05]
     content["table"]["sha256"] = ReleasedTable(tuple(content["table"]["columns"]), tuple(map(tuple, rows))).sha256
     assert any("whole numbers over the 10" in problem for problem in pufferdp.verify(sealed(content)).problems)
+
+
+def test_a_file_without_end_is_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of /dev/zero all memory was filled."""
+    monkeypatch.setattr(certificate, "LARGEST", 1000)
+    with pytest.raises(CertificateError, match="no certificate is"):
+        read_certificate("/dev/zero")
