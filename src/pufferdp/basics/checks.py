@@ -141,6 +141,11 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
     return int(number)
 
 
+def digits(text: str) -> int | None:
+    """A whole number of up to 16 digits; None for any other text. Python reads no number of very many digits."""
+    return int(text) if len(text) <= 16 and text.isascii() and text.isdigit() else None
+
+
 def clip_pair(value: object) -> tuple[float, float]:
     """A clipping range as it is given: two numbers."""
     pair = list(value) if isinstance(value, Iterable) and not isinstance(value, (str, set, frozenset)) else []

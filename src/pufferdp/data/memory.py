@@ -105,9 +105,13 @@ def _from_columns(columns: Mapping[str, Any]) -> MemoryFile:
         raise DataError(f"the columns have so many values: {sizes}; they must have equally many, one or more")
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(listed)
-    out.writerows(zip(*listed.values(), strict=True))
-    return MemoryFile("data.csv", text.getvalue().encode())
+    try:
+        out.writerow(listed)
+        out.writerows(zip(*listed.values(), strict=True))
+        content = text.getvalue().encode()
+    except ValueError:  # a lone surrogate, or a whole number of thousands of digits
+        raise DataError("the data has a value that no file can hold: half a character, or too many digits") from None
+    return MemoryFile("data.csv", content)
 
 
 def _listed(values: Any, what: str) -> list[object]:

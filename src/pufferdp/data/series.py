@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -693,10 +693,14 @@ def _unknown(value: object, where: str, coding: Coding) -> str:
     )
 
 
+_NUMBER: Final = re.compile("[0-9]{1,400}")
+"""Numbers of thousands of digits are text: Python does not read them."""
+
+
 def natural_order(name: str) -> tuple[Any, ...]:
     """Numbers first and by size; then text, with the numbers inside compared by size: s2 before s10."""
     try:
         return (0, float(name), name)
     except ValueError:
         parts = re.split(r"(\d+)", name)
-        return (1, tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts), name)
+        return (1, tuple((int(part), "") if _NUMBER.fullmatch(part) else (-1, part) for part in parts), name)

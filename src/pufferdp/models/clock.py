@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, read_only
+from pufferdp.basics.checks import digits
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.models.base import LayoutOptions, Model
 from pufferdp.models.chain import (
@@ -104,8 +105,9 @@ def rhythm_of(clock: str | int) -> tuple[int, str]:
     """Slots and period of a rhythm by name: hours of the day, days of the week, or equal slots of a day."""
     if isinstance(clock, str) and clock in _RHYTHMS:
         return _RHYTHMS[clock]
-    if not isinstance(clock, bool) and str(clock).isdigit() and 2 <= int(clock) <= MOST_STEPS:
-        return int(clock), "24h"
+    slots = None if isinstance(clock, bool) or not isinstance(clock, (str, int)) else digits(str(clock)[:20])
+    if slots is not None and 2 <= slots <= MOST_STEPS:
+        return slots, "24h"
     raise ParameterError(
         f"clock is {clock!r}; it must be hour (24 slots of a day), day (7 slots of a week) or a number of equal slots "
         "of a day, 2 or more",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.checks import MOST_RECORDS, digits
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of, time_step
@@ -78,9 +78,10 @@ def records_in(value: object, model: Model, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         text = ""
     if _COUNT.fullmatch(text):
-        if not 1 <= int(text) <= MOST_RECORDS:
-            raise ParameterError(f"{name} is {text}; it must be a number of records from 1 on", value=value)
-        return int(text)
+        count = digits(text)
+        if count is None or not 1 <= count <= MOST_RECORDS:
+            raise ParameterError(f"{name} is {text[:40]}; it must be a number of records from 1 to 2^53", value=value)
+        return count
     duration = _PERIODS.get(text, text)
     try:
         whole, timed = distance_amount(time_step(duration) or "")

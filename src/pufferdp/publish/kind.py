@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, Union
 
@@ -25,7 +26,7 @@ from pufferdp.basics.plugins import plugins
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
-from pufferdp.ledger.hash_chain import link
+from pufferdp.ledger.hash_chain import can_be_identity, can_be_name, link
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
@@ -157,6 +158,19 @@ class Stated(Claim):
     def holds(self, stated: Any, true: Any) -> bool:
         """True: nothing is known that it could be compared with."""
         return True
+
+
+@dataclass(frozen=True)
+class Formed(Stated):
+    """What nobody can recompute, and what can only be written in one way."""
+
+    form: Callable[[Any], bool] = field(kw_only=True)
+    must: str = field(kw_only=True)
+    """What it must be, in words."""
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """Something else that stands in its place."""
+        return None if self.form(stated) else f"{path} is {_text(stated)}; it must be {self.must}"
 
 
 Claims = Mapping[str, Union["Claim", "Claims"]]
@@ -409,7 +423,11 @@ class Kind(ABC, Generic[P, S, C]):
 
     def head_claims(self, made: Made) -> dict[str, Claim | Claims]:
         """What every certificate begins with."""
-        return {"schema": Exact(self.schema), "pufferdp": Stated(made.pufferdp), "created": Stated(made.created)}
+        return {
+            "schema": Exact(self.schema),
+            "pufferdp": Formed(made.pufferdp, form=_is_version, must="a version, such as 0.1.0"),
+            "created": Formed(made.created, form=_is_moment, must=_MOMENT),
+        }
 
     def warning_claims(self, made: Made, model: Model, must: Sequence[str] = (), never: Sequence[str] = ()) -> Includes:
         """The warnings: what follows from the rest must be there, that of a model that was fitted too."""
@@ -426,6 +444,11 @@ class Kind(ABC, Generic[P, S, C]):
         charge = self.charge(problem, charged)
         head = link(row["previous"], row["position"], row["charged"], charge.problem, row.get("identity"))
         claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
+        claims["dataset"] = Formed(row["dataset"], form=can_be_name, must="the name of a data set")
+        claims["charged"] = Formed(row["charged"], form=_is_moment, must=_MOMENT)
+        claims["previous"] = Formed(row["previous"], form=is_digest, must="the hash of a row")
+        if row.get("identity") is not None:
+            claims["identity"] = Formed(row["identity"], form=can_be_identity, must="the token of a charge")
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
         if "beliefs" in row:  # those of earlier versions have none
             claims["beliefs"] = Exact(charge.beliefs(row["dataset"]))
@@ -597,6 +620,29 @@ def model_claims(model: Model) -> dict[str, Claim | Claims]:
     """The model by value, as it is written, and its digest."""
     digest = Digest(model_digest(model), words="model_sha256 is not the digest of the model")
     return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
+
+
+_MOMENT: Final = "a time in UTC, such as 2026-11-16T04:17:00+00:00"
+_VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
+
+
+def _is_version(text: str) -> bool:
+    """Whether a version can be called so (PEP 440)."""
+    return len(text) <= 100 and _VERSION.fullmatch(text) is not None
+
+
+def _is_moment(text: str) -> bool:
+    """Whether a text is a time in UTC, written as certificates and ledgers write it."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return moment.utcoffset() == timedelta(0) and moment.isoformat(timespec="seconds") == text
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal digits."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def _find(texts: Iterator[str | None]) -> str | None:

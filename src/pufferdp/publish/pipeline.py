@@ -126,6 +126,8 @@ class Reading:
 
     def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = (), unit: Unit | None = None) -> None:
         """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
+        if self.id == "":
+            raise CertificateError("data.id is ''; it must be the name of a column")
         try:
             self.check(model)
             self.check_unit(unit)

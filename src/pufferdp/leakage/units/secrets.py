@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, Final
 
+from pufferdp.basics.checks import MOST_RECORDS, digits
 from pufferdp.basics.errors import ParameterError
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
@@ -97,9 +98,9 @@ def _where(first: str, last: str) -> str:
 
 def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int | None]:
     """How many records a stretch has, and how many are before it; None where it is given by times."""
-    if first.isdecimal() and last.isdecimal():
-        begin, end = int(first), int(last)
-        if not 1 <= begin <= end:
+    begin, end = digits(first), digits(last)
+    if begin is not None and end is not None:
+        if not 1 <= begin <= end <= MOST_RECORDS:
             raise ParameterError(f"secret is {text!r}; records are counted from 1, the first not behind the last")
         return end - begin + 1, begin - 1
     try:
@@ -117,8 +118,8 @@ def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int |
     if (begin_time.tzinfo is None) != (end_time.tzinfo is None):
         raise ParameterError(f"secret is {text!r}; give both times with a zone, or both without", value=text)
     if _DATE.fullmatch(last):
-        end_time += timedelta(days=1)  # a date is a whole day
-        span, more = (end_time - begin_time) // timedelta(microseconds=1), 0
+        # A date is a whole day.
+        span, more = (end_time - begin_time + timedelta(days=1)) // timedelta(microseconds=1), 0
     else:
         span, more = (end_time - begin_time) // timedelta(microseconds=1), 1
     if span < 0 or (span == 0 and not more):

@@ -141,7 +141,7 @@ class QuantileQuestion(Question):
         """Quantiles rise with their shares, and putting them in order brings none farther from the true ones."""
         return [tuple(sorted(value for value in answer if value is not None)) for answer in answers]
 
-    def check_answer(self, model: Model, records: int, answer: Row) -> None:
+    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
         """Every number is a candidate."""
         super().check_answer(model, records, answer)
         candidates = set(self.candidates(model))
