@@ -19,6 +19,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.leakage.tight import any_start, inputs
@@ -85,10 +86,8 @@ class LossesReport(Paged):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each record, as a pandas or polars frame."""
-        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
-
         rows = zip(range(1, self.length + 1), self.losses.tolist(), self.leakage.tolist(), strict=True)
-        return ReleasedTable(("record", "dp_epsilon", "leakage"), tuple(rows)).to_frame(backend)
+        return frame(("record", "dp_epsilon", "leakage"), list(rows), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --losses … --json`` prints."""
