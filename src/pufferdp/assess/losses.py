@@ -22,6 +22,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
+from pufferdp.basics.words import a_kind
 from pufferdp.leakage.tight import any_start, inputs
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
@@ -157,7 +158,7 @@ def beliefs_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
     series = series_of(model)
     if series is None or not (series.chains or series.box is not None):
         raise NotApplicableError(
-            f"the model is a {type(model).__name__}; losses of single records are worked out for chains: give a "
+            f"the model is {a_kind(model)}; losses of single records are worked out for chains: give a "
             "markov_chain, a markov_class, a markov_interval or a binary_interval"
         )
     return (series.definite_chains, series.box) if series.box is not None else (series.chains, None)

@@ -128,9 +128,10 @@ class StreamBudget(Paged):
 
     def losses(self, length: int | None = None) -> Floats:
         """What each step spends, the ends more than the others where they may."""
-        n = length or self.length
-        if n is None:
+        steps = self.length if length is None else length
+        if steps is None:
             raise ParameterError("length is missing; say how many steps to list")
+        n = checks.length(steps)
         if n == 1:
             return np.array([self.target])
         if self.ends is None or (self.length is not None and self.constant * n > self._sum(n)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def number(value: float | None) -> str:
@@ -52,6 +53,13 @@ def quoted_value(value: object, most: int = 60) -> str:
     """A value as Python writes it, on one line and cut where it is long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """The shape of numbers, as a sentence has it: ``2×3``, ``a list of 2 numbers``, ``a single number``."""
+    if len(shape) == 1:
+        return f"a list of {shape[0]:,} number{'s' * (shape[0] != 1)}"
+    return "×".join(map(str, shape)) or "a single number"
 
 
 def rows_text(count: int) -> str:

@@ -110,7 +110,7 @@ class Model(Displayed, ABC):
         known = _TYPES.get(name)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ModelError(
-                f"{cls.__qualname__} has the file type {name!r}, which {known.__qualname__} has; name it otherwise",
+                f"{cls.__qualname__} has the file type {name!r}, which {known.__qualname__} has; choose another",
                 value=name,
             )
         _TYPES[name] = cls
@@ -240,7 +240,7 @@ class Model(Displayed, ABC):
             raise ModelError(f"a {cls.file_type} file cannot be read: {cls.__qualname__} does not say how")
         for name in raw:
             if name != "type" and name not in fields:
-                raise ModelError(f"{name} is not a key that is known here (in a {cls.file_type} file)", value=raw)
+                raise ModelError(f"{name} is not a key known here (in a {cls.file_type} file)", value=raw)
         for name, f in fields.items():
             if name not in raw and f.default is f.default_factory is dataclasses.MISSING:
                 raise ModelError(f"{name} is missing; it is needed (in a {cls.file_type} file)", value=raw)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.checks import MOST_RECORDS, any_number, flag
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
@@ -110,7 +110,7 @@ def fit(
     clock: str | int | None = None,
     ar1: bool = False,
     prior: float | None = None,
-    memory: int = 1,
+    memory: float = 1,
     as_states: bool = False,
     checks: bool = True,
     dp_epsilon: float | None = None,
@@ -162,7 +162,7 @@ def fit(
         bins=bins,
     )
     reading, bins = series.reading(), bins_text(series.bins)
-    if ar1:
+    if flag(ar1, "ar1"):
         given: dict[str, object] = {
             "bins": bins,
             "states": states,
@@ -182,7 +182,7 @@ def fit(
         states=states,
         clock=clock,
         prior=prior,
-        memory=memory,
+        memory=any_number("memory", memory),
         as_states=as_states,
         checks=checks,
         dp_epsilon=dp_epsilon,
@@ -232,7 +232,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     states: Sequence[str] | None
     clock: str | int | None
     prior: float | None
-    memory: int
+    memory: float
     dp_epsilon: float | None
     as_states: bool = False
     checks: bool = True
@@ -255,14 +255,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 )
         if self.memory not in (1, 2):
             raise ParameterError(
-                f"memory is {self.memory}; the next record depends on the last one (1) or on the last two (2)",
+                f"memory is {self.memory:g}; the next record depends on the last one (1) or on the last two (2)",
                 value=self.memory,
             )
         for name, value in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
             if self.memory == 2 and value is not None:
                 raise ParameterError(
                     f"memory is 2 and {name} is {value:g}; bounds and noise are worked out for moves from one record "
-                    "to the next: leave out one of both",
+                    "to the next: leave one of them out",
                     value=value,
                 )
         if self.states is not None and (isinstance(self.states, str) or not isinstance(self.states, Iterable)):

@@ -79,7 +79,7 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
     except OSError as error:
         raise CertificateError(f"table {name!r} cannot be read: {error.strerror}", value=path) from None
     except (ValueError, KeyError, TypeError, csv.Error):
-        raise CertificateError(f"{name!r} is no table as a release writes it", value=path) from None
+        raise CertificateError(f"{name!r} is not a table as a release writes it", value=path) from None
     if not lines:
         raise CertificateError(f"table {name!r} is empty", value=path)
     head, *rows = lines
