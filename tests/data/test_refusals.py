@@ -41,7 +41,7 @@ def refused(source: object, layout: Layout = STATE, coding: Coding = AB) -> str:
     ("name", "content", "expected"),
     [
         ("absent.csv", None, "there is no file"),
-        ("series.xlsx", b"x", "has an ending that is not known; it must be .csv"),
+        ("series.xlsx", b"x", "has an unknown ending; it must be .csv"),
         ("empty.csv", b"", "is empty; a header and at least one row are needed"),
         ("header.csv", b"time,state\n", "the data has no rows"),
         ("ragged.csv", b"time,state\n1,a\n1,a,b\n2,b\n", "does not split into columns"),
@@ -183,7 +183,9 @@ def test_rows_that_are_not_there() -> None:
 
 def test_times_off_the_step() -> None:
     message = refused(frame(**STEPS), Layout(column="state", order="time", step=10, missing="hole"))
-    assert "the record at time 5 comes 5 after the one before, which is no whole number of the model's steps" in message
+    assert (
+        "the record at time 5 comes 5 after the one before, which is not a whole number of the model's steps" in message
+    )
     fast = {"state": ["a", "b", "a"], "time": [datetime(2024, 5, 1, 0, minute) for minute in (0, 1, 2)]}
     message = refused(frame(**fast), Layout(column="state", order="time", step="5min", missing="hole"))
     assert "2024-05-01 00:01:00 comes 1min after" in message

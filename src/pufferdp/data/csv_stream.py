@@ -194,7 +194,7 @@ def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequ
 def _line(source: BinaryIO) -> bytes:
     line = source.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
-        raise DataError(f"a line of the stream is longer than {LONGEST_LINE:,} bytes; this is no table of records")
+        raise DataError(f"a line of the stream is longer than {LONGEST_LINE:,} bytes; this is not a table of records")
     return line
 
 
@@ -286,7 +286,7 @@ def _unit_of(text: str, layout: Layout) -> str:
         except DataError:
             continue
         return unit
-    raise DataError(f"{layout.order!r} begins with {shown(text)}, which is no number, date or time", value=text)
+    raise DataError(f"{layout.order!r} begins with {shown(text)}, which is not a number, a date or a time", value=text)
 
 
 def _read_place(text: str, unit: str) -> Moment:
@@ -388,7 +388,8 @@ class _Links:
         slack = Fraction(abs(place)) * Fraction(1, 2**50) / self._step if isinstance(place, float) else Fraction(0)
         if abs(share - steps) > slack or steps < 1:
             raise DataError(
-                f"the record at {where} is no whole number of the model's steps of {layout.step} after the one before; "
+                f"the record at {where} is not a whole number of the model's steps of {layout.step} after the "
+                f"one before; "
                 "bring the times to that step, or use a model that was fitted at theirs",
                 value=layout.step,
             )

@@ -43,6 +43,8 @@ def open_source(source: Source, columns: Columns) -> Frame:
         frame = nw.from_native(databases.open_database(source, columns))
     elif isinstance(source, str) and "://" in source:
         raise DataError(f"{source[:200]!r} is an address; download the file and give its path", value=source)
+    elif isinstance(source, str) and not source:
+        raise DataError("the path of the data is empty; name a file", value=source)
     elif isinstance(source, (str, os.PathLike)):
         frame = nw.from_native(files.open_files(Path(source), columns))
     elif isinstance(source, MemoryFile):

@@ -72,7 +72,7 @@ class Unit:
 def records_in(value: object, model: Model, name: str) -> int:
     """How many records a period has: hour, day, week or a duration by the model's step; a bare number counts records.
 
-    Refuses what is no whole number of steps.
+    Refuses what is not a whole number of steps.
     """
     text = str(value).strip()
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -100,7 +100,7 @@ def records_in(value: object, model: Model, name: str) -> int:
     part, part_timed = distance_amount(step)
     if not part_timed:
         raise ParameterError(
-            f"{name} is {value}, and the model's step is {step} in the order column's unit, which is no time: give "
+            f"{name} is {value}, and the model's step is {step} in the order column's unit, which is not a time: give "
             f"{name} as a number of records",
             value=value,
         )

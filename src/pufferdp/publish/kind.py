@@ -504,7 +504,7 @@ def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
 
 
 def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) -> None:
-    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap begins a chain anew.
+    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap starts a new chain.
 
     Cuts make the noise smaller, so each must rest on a belief that the promise names. Missing records cut what flows
     count (``pieces``), and in certificates of earlier versions every chain.
@@ -520,8 +520,8 @@ def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) ->
     if chains > most:
         why = "no column tells people apart" if data["by"] is None else f"{people} people were read"
         raise CertificateError(
-            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap begins a "
-            "chain anew"
+            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap starts "
+            "a new chain"
         )
 
 
@@ -610,9 +610,7 @@ def kind_of(schema: object) -> AnyKind:
     """The kind whose certificates have a schema; where none has, that of answers, which says what is wrong."""
     known = {kind.schema: kind for kind in kinds() if kind.schema}
     if SCHEMA not in known:
-        raise CertificateError(
-            "no kind of publication is registered, so nothing can be verified: install pufferdp anew"
-        )
+        raise CertificateError("no kind of publication is registered, so nothing can be verified: reinstall pufferdp")
     return known.get(str(schema), known[SCHEMA])
 
 

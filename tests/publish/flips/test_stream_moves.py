@@ -125,7 +125,7 @@ def test_impossible_moves_are_refused_line_by_line(
         (["00:00", "00:05", "00:10"], {}, None),
         (["00:00", "00:05", "00:20"], {}, "comes 3 of the model's steps of 5min after the one before"),
         (["00:00", "00:05", "00:20"], {"missing": "hole"}, None),
-        (["00:00", "00:05", "00:12"], {"missing": "hole"}, "no whole number of the model's steps"),
+        (["00:00", "00:05", "00:12"], {"missing": "hole"}, "not a whole number of the model's steps"),
         (["00:00", "00:10", "00:05"], {"missing": "hole"}, "does not come after the one before it"),
     ],
 )
