@@ -11,8 +11,8 @@ from typing import Any, Final
 TOKENS: Final = (
     b"", b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\r\n", b"\n\n", b'"', b"'", b",", b";", b"{", b"}", b"[", b"]", b"(",
     b"nan", b"-inf", b"1e999", b"-1", b"0", b"9" * 400, b"1e-320", b"..", b":", b"T", b"%", b"|", b"\\", b"/*", b"//",
-    b"null", b"true", b"2024-13-40", b"0000-00-00T99:99", b"9999-12-31T23:59:59", b"\xf0\x9f\x90\xa1", b" ", b"\t",
-    b"A" * 5000,
+    b"null", b"true", b"2024-13-40", b"0000-00-00T99:99", b"9999-12-31T23:59:59", b"9999-12-31", b"\xf0\x9f\x90\xa1",
+    b" ", b"\t", b"A" * 5000, b"7" * 5000,
 )  # fmt: skip
 VALUES: Final = (
     "\ud800", 2**70, -(2**70), 10**400, 1e308, -1e308, 5e-324, float("nan"), float("inf"), None, "", [], {}, True, 0,

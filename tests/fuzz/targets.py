@@ -9,23 +9,35 @@ from __future__ import annotations
 import io
 import json
 import random
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from numpy.random import default_rng
 
-from pufferdp import Ledger, MarkovChain, PufferdpError, Query, load_model, load_models, verify
+from pufferdp import Ledger, MarkovChain, PufferdpError, Query, Series, load_model, load_models, release, verify
+from pufferdp.apps.web.app import JOBS, NAMED, Page
+from pufferdp.apps.web.inputs import Inputs
+from pufferdp.apps.web.jobs import JOBS as WORK
+from pufferdp.apps.web.session import SessionModel
+from pufferdp.assess.audit.mechanisms.ours import known_mechanism
 from pufferdp.assess.privacy import read_profile
 from pufferdp.data.csv_stream import change_lines
+from pufferdp.data.families import read_number_series
 from pufferdp.data.layout import Coding, Layout, read_distance
 from pufferdp.data.losses import read_losses
+from pufferdp.data.memory import MemoryFile
 from pufferdp.data.ranges import read_last, read_moment
+from pufferdp.data.records import read_records
 from pufferdp.data.series import open_series
+from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.ledger.history import import_ledger, read_export
+from pufferdp.models.base import _OURS as OURS
 from pufferdp.models.bins import parse_bins
 from pufferdp.models.clock import rhythm_of
 from pufferdp.models.units import Unit
@@ -94,6 +106,97 @@ def _file(name: str, read: Callable[[Path], object]) -> Callable[[bytes, Path], 
 
 def _text(read: Callable[[str], object]) -> Callable[[bytes, Path], object]:
     return lambda content, folder: read(content.decode("utf-8", "surrogateescape"))
+
+
+def _fleet_folder(content: bytes, folder: Path) -> None:
+    people = folder / "people"
+    people.mkdir(exist_ok=True)
+    (people / "ann.json").write_bytes(content)
+    load_models(people)
+
+
+def _values(content: bytes, folder: Path) -> None:
+    """What a notebook hands over: values, columns or rows by name, as JSON has them."""
+    try:
+        options = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(options, dict):
+        known = {field.name for field in fields(Series)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            series = Series(**{"data": [], **{name: value for name, value in options.items() if name in known}})
+            release(series, model=STEPPED, query="histogram", epsilon=1.0)
+
+
+def _records(path: Path) -> None:
+    read_records(path, column="s", id="who", records=("x", "y"), domains=(("a", "b"), ("a", "b")))
+
+
+def _numbers(path: Path) -> None:
+    read_number_series(path, Layout(column="v", order="t"))
+
+
+class _Silent:
+    """Whoever listens to a job of the page."""
+
+    def __call__(self, words: str) -> None:
+        pass
+
+    def part(self, content: dict[str, Any]) -> None:
+        json.dumps(content, allow_nan=False)
+
+
+@cache
+def _page() -> Page:
+    page = Page(None)
+    page.session.keep_file(
+        MemoryFile("x.csv", b"t,s\n" + b"".join(b"%d,%s\n" % (n, b"ab"[n % 2 :][:1]) for n in range(12))), "x"
+    )
+    page.session.keep_model(SessionModel("m.json", MODELS[0]), "m")
+    return page
+
+
+def _request(content: bytes, folder: Path) -> None:
+    """A request as the page takes it, and the work that it asks for."""
+    try:
+        asked = json.loads(content)
+        job, body = asked["job"], json.dumps(asked["body"])
+        page, request = _page(), JOBS[job].request.model_validate_json(body)
+    except (ValueError, RecursionError, LookupError, TypeError):  # pydantic's is a ValueError: an answer of 400
+        return
+    arguments, inputs = request.to_dict(), Inputs()
+    needs = page.session.needs(**{key: arguments[key] for key in NAMED if arguments.get(key) is not None})
+    if arguments.get("data") is not None and "reading" in arguments and arguments["reading"] is None:
+        return
+    for key, thing in needs.items():
+        inputs.keep(key, thing)
+    given, finish = page._with_ledger(job, arguments), page._finish(job, arguments)
+    if job != "audit":  # it takes the seconds that it is told
+        json.dumps(finish(WORK[job](inputs, _Silent(), **given)), allow_nan=False, ensure_ascii=False).encode()
+
+
+READING = {"column": "s", "order": "t"}
+ON_DATA = {"data": "x", "model": "m", "reading": READING, "epsilon": 1.0}
+REQUESTS = (
+    ("values", {"data": "x", "column": "s"}),
+    ("fit", {"data": "x", "reading": READING, "bins": None, "confidence": None}),
+    ("plan", {**ON_DATA, "query": "count:a", "clip": None, "adversary": "bdp", "length": None}),
+    ("plan", {"model": "m", "query": "sum", "clip": [0, 1], "epsilon": 1.0, "length": 20}),
+    ("errors", {"model": "m", "query": "histogram", "epsilon": 1.0, "length": 20}),
+    ("release", {**ON_DATA, "query": "histogram", "mechanism": "group"}),
+    ("leakage", {"stay": [0.9, 0.8], "length": 20, "dp_epsilon": 1.0, "query": "count:1"}),
+    ("series", {"data": "x", "model": "m", "column": "s"}),
+    ("design", {"model": "m", "length": 12, "private": [3], "epsilon": 1.0}),
+    ("redact", {"data": "x", "model": "m", "column": "s", "private": [3, "5-6"], "epsilon": 1.0, "keep": ["t"]}),
+    ("table_plan", {"model": "m", "queries": ["histogram", "count:a"], "split": [1, 2], "epsilon": 1.0, "length": 9}),
+    ("table", {**ON_DATA, "queries": ["histogram"], "per": []}),
+    ("flip_plan", {"model": "m", "epsilon": 1.0, "length": 12, "optimise": False}),
+    ("flip", dict(ON_DATA)),
+    ("flow_plan", {"model": "m", "eta": 0.1, "tau": 0.5, "privacy": "record", "length": 20}),
+    ("stream", {"model": "m", "losses": [0.1, 0.2], "target": None, "length": None}),
+    ("audit", {"model": "m", "mechanism": "flip:0.1,0.1", "length": 5, "seconds": 1.0}),
+)
 
 
 def _series(path: Path) -> None:
@@ -175,6 +278,12 @@ MODELS = (
     {"type": "gaussian", "mean": [0.0, 1.0], "covariance": [[1.0, 0.5], [0.5, 2.0]]},
     {"type": "limited_correlation", "records": 3, "rho": 0.275},
     {"type": "pedigree", "members": [{"id": "1", "father": None, "mother": None}], "major_allele_frequency": 0.7},
+    {"type": "markov_memory", "states": ["a", "b"], "step": "5min",
+     "transition": [[[0.9, 0.1], [0.4, 0.6]], [[0.5, 0.5], [0.2, 0.8]]]},
+    {"type": "bayesian_network", "nodes": [{"name": "x", "states": ["a", "b"], "parents": [], "table": [0.2, 0.8]},
+     {"name": "y", "states": ["a", "b"], "parents": ["x"], "table": [[0.9, 0.1], [0.1, 0.9]]}]},
+    {"type": "class", "models": [{"type": "joint", "values": [0, 1], "outcomes": [
+     {"records": [0, 1], "probability": 0.2}, {"records": [1, 1], "probability": 0.8}]}]},
     {"type": "joint", "values": [0, 1], "outcomes": [{"records": [0, 1], "probability": 0.2},
                                                      {"records": [1, 1], "probability": 0.8}]},
 )  # fmt: skip
@@ -240,6 +349,29 @@ def targets() -> dict[str, Target]:
         "bif": Target(_beside("bif"), (BIF,)),
         "ped": Target(_beside("ped"), (PED,)),
         "fleet": Target(_file("x.json", load_models), contents=({"ann": MODELS[0], "bob": MODELS[6]},)),
+        "fleet-folder": Target(_fleet_folder, contents=MODELS[:3]),
+        "records": Target(_file("x.csv", _records), (b"who,s\ny,a\nx,b\n",), cost=4),
+        "numbers": Target(_file("x.csv", _numbers), (b"t,v\n1,2.5\n2,-1\n3,0\n",), cost=4),
+        "values": Target(
+            _values,
+            contents=(
+                {"data": ["a", "b", "a", "a"] * 5},
+                {"data": {"s": ["a", "b"] * 10, "t": list(range(20))}, "column": "s", "order": "t"},
+                {"data": [{"s": "a", "who": "x"}, {"s": "b", "who": "x"}] * 9, "column": "s", "by": "who"},
+                {"data": [0.5, 1.5, 0.5] * 5, "bins": [0, 1, 2], "missing": "hole"},
+            ),
+            cost=4,
+        ),
+        "page": Target(_request, contents=tuple({"job": job, "body": body} for job, body in REQUESTS), cost=20),
+        "secret": Target(
+            _text(lambda text: StretchSecret.parse(text, STEPPED, 100)),
+            (b"ever:a:3..7", b"all:2..9", b"ever:b:2024-05-03", b"all:2024-05-03T08:00..2024-05-03T09:00"),
+        ),
+        "mechanism": Target(
+            _text(lambda text: known_mechanism(text, STEPPED, 20, 1.0, default_rng(1))),
+            (b"laplace:histogram", b"laplace:count:a", b"flip:0.1,0.2", b"redact:10:1"),
+            cost=4,
+        ),
         "fleet-lines": Target(
             _file("x.jsonl", load_models),
             (b"\n".join(map(json_bytes, lines)),),
@@ -282,6 +414,7 @@ def targets() -> dict[str, Target]:
         out[f"certificate-{kind}"] = Target(
             _file("x.json", _certificate), contents=contents, sealed=True, cost=4 if kind == "flows" else 1
         )
+    assert {content["type"] for content in MODELS} == set(OURS)
     assert {content["schema"] for target in out.values() if target.sealed for content in target.contents} == {
         kind.schema for kind in kinds() if kind.schema
     }

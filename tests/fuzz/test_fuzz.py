@@ -7,15 +7,21 @@ import shutil
 import sqlite3
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pufferdp import DataError, Ledger, LedgerError
+from pufferdp import DataError, Ledger, LedgerError, PufferdpError, Series, release
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.ranges import read_last, read_moment
-from tests.fuzz.targets import GOLDEN, refused, targets
+from pufferdp.data.series import natural_order
+from pufferdp.leakage.units.secrets import StretchSecret
+from pufferdp.models.bins import bins_text
+from pufferdp.models.clock import rhythm_of
+from pufferdp.models.units import Unit
+from tests.fuzz.targets import GOLDEN, STEPPED, refused, targets
 from tests.strategies import examples
 
 CASES, LONGEST = 2_000, 10.0
@@ -43,6 +49,37 @@ def test_numbers_of_any_length_are_no_places() -> None:
     for read in (read_moment, read_last):
         with pytest.raises(DataError, match="not a finite number"):
             read("9" * 400, "number")
+
+
+MANY = "7" * 5000
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: StretchSecret.parse(f"all:{MANY}..{MANY}", STEPPED, None),
+        lambda: Unit.of(MANY, STEPPED),
+        lambda: rhythm_of(MANY),
+        lambda: rhythm_of("²"),
+        lambda: bins_text([0, 10**400]),
+        lambda: Series(["a", "\ud800"]),
+        lambda: Series([1, 10**5000]),
+        lambda: release(
+            Series(["a", "b"] * 9), model=STEPPED, query="histogram", epsilon=1, adversary="pufferfish",
+            secrets={"secrets": {"x": {MANY: "a"}, "y": {MANY: "b"}}, "pairs": [["x", "y"]]},
+        ),
+    ],
+)  # fmt: skip
+def test_texts_that_python_does_not_read_are_refused(read: Callable[[], object]) -> None:
+    """Each was a traceback."""
+    with pytest.raises(PufferdpError):
+        read()
+
+
+def test_long_names_and_the_last_day_are_read() -> None:
+    """Both were tracebacks: a state with thousands of digits in its name, and a day without another behind it."""
+    assert sorted([f"s{MANY}", "s10", "s2"], key=natural_order) == [f"s{MANY}", "s2", "s10"]
+    assert StretchSecret.parse("all:9999-12-31", STEPPED, None).records == 288
 
 
 def test_a_line_end_inside_a_header_is_refused() -> None:

@@ -14,8 +14,11 @@ import pufferdp
 from pufferdp.basics.errors import CertificateError
 from pufferdp.ledger.history import read_export
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish import certificate
 from pufferdp.publish.certificate import content_hash, read_certificate
+from pufferdp.publish.tables.table import ReleasedTable
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 ACTIVITY = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 PEOPLE = pl.DataFrame({"who": [f"p{n:02}" for n in range(20)], "state": ["rest", "active"] * 10})
 WHOLE = pl.DataFrame({"state": ["rest", "active"] * 10})
@@ -135,7 +138,7 @@ def test_series_and_flows_are_not_said_to_be_others_beside_their_certificates(tm
 @pytest.mark.parametrize("where", ["first", "inside", "beside"])
 def test_a_name_that_comes_twice(tmp_path: Path, where: str) -> None:
     """Readers differ in which value they take: ``verify`` vouched for the last, and a person reads the first."""
-    golden = (Path(__file__).parents[1] / "golden" / "answer-gk16.json").read_text()
+    golden = (GOLDEN / "answer-gk16.json").read_text()
     forged = {
         "first": golden.replace("{", '{"answer": 99999,', 1),
         "inside": golden.replace('"epsilon":', '"epsilon": 0.001, "epsilon":', 1),
@@ -152,7 +155,7 @@ def test_names_that_come_twice_in_models_and_exports(tmp_path: Path) -> None:
     path.write_text('{"type": "binary_interval", "low": 0.2, "high": 0.8, "low": 0.45}')
     with pytest.raises(pufferdp.ModelError, match="'low' is given twice"):
         pufferdp.load_model(path)
-    export = (Path(__file__).parents[1] / "golden" / "ledger-v1-export.json").read_text()
+    export = (GOLDEN / "ledger-v1-export.json").read_text()
     path.write_text(export.replace("{", '{"schema": "another",', 1))
     with pytest.raises(pufferdp.LedgerError, match="'schema' is given twice"):
         read_export(path)
@@ -160,9 +163,59 @@ def test_names_that_come_twice_in_models_and_exports(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["measurement-zcdp", "measurement-charged"])
 def test_what_a_measurement_returned_stands_there_once(tmp_path: Path, name: str) -> None:
-    content, path = json.loads((Path(__file__).parents[1] / "golden" / f"{name}.json").read_text()), tmp_path / "x.json"
+    content, path = json.loads((GOLDEN / f"{name}.json").read_text()), tmp_path / "x.json"
     path.write_text(json.dumps({"answer": content["answer"], "certificate": content}))
     assert read_certificate(path) == content
     path.write_text(json.dumps({"answer": _other(content["answer"]), "certificate": content}))
     with pytest.raises(CertificateError, match=r"beside the certificate does not follow from it .*answer"):
         read_certificate(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("answer-count-exact-laplace", -7.2, "count:active must be whole numbers"),
+        ("answer-count-exact-laplace", 20.0, "count:active must be whole numbers"),
+        ("answer-count-exact-laplace", [20], "one number for each label"),
+        ("answer-histogram-quilt-exact", [13.5, 20.5, 3.0], "histogram must be whole numbers"),
+        ("answer-frequency-curve", [0.3001, 0.3, 0.3999], "whole numbers over the"),
+        ("answer-mean-gap", 20, "mean must be decimal numbers"),
+    ],
+)
+def test_answers_that_no_noise_gives(name: str, answer: Any, words: str) -> None:
+    """Of a count -7.2 was believed, and everything that follows from it followed."""
+    content = json.loads((GOLDEN / f"{name}.json").read_text())
+    found = pufferdp.verify(sealed({**content, "answer": answer}))
+    assert not found.valid
+    assert any(words in problem for problem in found.problems), found.problems
+
+
+def test_an_answer_without_noise_can_be_true() -> None:
+    """Under a model that fixes the count it has none; 11 of 10 records is no count."""
+    options: dict[str, Any] = {"query": "count:1", "epsilon": 1, "adversary": "pufferfish"}
+    chain, frame = MarkovChain(transition=[[0, 1], [1, 0]]), pl.DataFrame({"s": [0, 1] * 5})
+    content = pufferdp.release(frame, model=chain, column="s", **options).certificate.to_dict()
+    assert content["noise"]["scale"] == 0
+    assert pufferdp.verify(content).valid
+    forged = sealed({**content, "answer": 11, "estimate": 10.0, "denoised": None})
+    assert any("no noise, and it cannot be true" in problem for problem in pufferdp.verify(forged).problems)
+
+
+def test_shares_of_a_table_are_of_whole_numbers() -> None:
+    people = pl.DataFrame({"who": ["a"] * 10 + ["b"] * 10, "state": ["rest"] * 20})
+    made = pufferdp.release(
+        people, model=ACTIVITY, column="state", by="who", per=["person"], query=["frequency"], epsilon=1
+    )
+    content = made.certificate.to_dict()
+    assert pufferdp.verify(content).valid
+    rows = content["table"]["rows"]
+    rows[0][2:] = [rows[0][2] + 0.05, rows[0][3] - 0.05]
+    content["table"]["sha256"] = ReleasedTable(tuple(content["table"]["columns"]), tuple(map(tuple, rows))).sha256
+    assert any("whole numbers over the 10" in problem for problem in pufferdp.verify(sealed(content)).problems)
+
+
+def test_a_file_without_end_is_no_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of /dev/zero all memory was filled."""
+    monkeypatch.setattr(certificate, "LARGEST", 1000)
+    with pytest.raises(CertificateError, match="no certificate is"):
+        read_certificate("/dev/zero")

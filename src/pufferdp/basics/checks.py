@@ -120,7 +120,7 @@ def probability(value: SupportsFloat | str, name: str) -> float:
         raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
     if number < SMALLEST_PROBABILITY:
         raise ParameterError(
-            f"{name} is {number:g}; below {SMALLEST_PROBABILITY:g} shares of it are no numbers any more", value=value
+            f"{name} is {number:g}; below {SMALLEST_PROBABILITY:g} it is too small to compute with", value=value
         )
     return number
 
@@ -139,6 +139,11 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
             f"{name} is {str(value)[:40]}; it must be a whole number from {least} to 2^53", value=value
         )
     return int(number)
+
+
+def digits(text: str) -> int | None:
+    """A whole number of up to 16 digits; None for any other text. Python reads no number of very many digits."""
+    return int(text) if len(text) <= 16 and text.isascii() and text.isdigit() else None
 
 
 def clip_pair(value: object) -> tuple[float, float]:

@@ -165,6 +165,12 @@ def read_moment(text: Any, unit: str) -> Moment | None:
     return (span.days * 86_400 + span.seconds) * 10**9 + int(fraction.ljust(9, "0") or 0)
 
 
+def has_no_zone(text: str) -> bool:
+    """Whether a date or a time does not say where."""
+    parts = _TIME.fullmatch(text.strip())
+    return parts is not None and not parts[3]
+
+
 def _number(text: Any) -> Moment:
     """A number with all its digits where it is whole: a double would round a count of nanoseconds."""
     try:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import narwhals as nw
 import numpy as np
@@ -505,7 +505,7 @@ class Series:
     def _holes(self, frame: Frame, missing: bool) -> dict[str, int]:
         """Records that are missing inside chains, by person; "" where nobody is told apart.
 
-        Refuses a distance that is no whole number of steps, and rows that are not there where they are refused.
+        Refuses a distance that is not a whole number of steps, and rows that are not there where they are refused.
         """
         layout = self.table.layout
         if not missing and (layout.step is None or layout.order is None):
@@ -528,7 +528,7 @@ class Series:
         step, apart = self.table.layout.step, self.table.distance(distance)
         if rule == "off":
             return DataError(
-                f"the record at {where} comes {apart} after the one before, which is no whole number of the model's "
+                f"the record at {where} comes {apart} after the one before, which is not a whole number of the model's "
                 f"steps of {step}; bring the times to that step, or use a model that was fitted at theirs",
                 value=apart,
             )
@@ -693,10 +693,14 @@ def _unknown(value: object, where: str, coding: Coding) -> str:
     )
 
 
+_NUMBER: Final = re.compile("[0-9]{1,400}")
+"""Numbers of thousands of digits are text: Python does not read them."""
+
+
 def natural_order(name: str) -> tuple[Any, ...]:
     """Numbers first and by size; then text, with the numbers inside compared by size: s2 before s10."""
     try:
         return (0, float(name), name)
     except ValueError:
         parts = re.split(r"(\d+)", name)
-        return (1, tuple((int(part), "") if part.isdecimal() else (-1, part) for part in parts), name)
+        return (1, tuple((int(part), "") if _NUMBER.fullmatch(part) else (-1, part) for part in parts), name)

@@ -7,11 +7,14 @@ tell whether any row before it was changed, taken out or put in.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any, Final
 
 from pufferdp.basics.files import canonical_json
 
 VERSION: Final = "pufferdp-ledger/1"
+TOKEN: Final = "[A-Za-z0-9][A-Za-z0-9._:-]{0,99}"
+"""What whoever charges may choose as its identity."""
 
 
 def digest(text: str) -> str:
@@ -22,6 +25,11 @@ def digest(text: str) -> str:
 def can_be_name(name: object) -> bool:
     """Whether a data set may have this name: one line of text that every database can keep."""
     return isinstance(name, str) and name.isprintable() and name == name.strip() != ""
+
+
+def can_be_identity(text: str) -> bool:
+    """Whether a row may have this identity: a token, with the row's number where several were charged together."""
+    return re.fullmatch(rf"{TOKEN}(/[1-9][0-9]{{0,9}})?", text) is not None
 
 
 def definition(

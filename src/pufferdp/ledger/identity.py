@@ -17,7 +17,6 @@ from pufferdp.ledger.balance import Receipt
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.store.base import Session
 
-_TOKEN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _FIND: Final = (
     "SELECT e.dataset, e.position, e.created, e.hash, e.problem FROM ledger_identities i JOIN ledger_entries e "
     "ON e.dataset = i.dataset AND e.position = i.position WHERE i.identity = ?"
@@ -31,7 +30,7 @@ def new_identity() -> str:
 
 def check_identity(identity: object) -> str:
     """A token as it may be chosen by whoever charges."""
-    if not isinstance(identity, str) or not _TOKEN.fullmatch(identity):
+    if not isinstance(identity, str) or not re.fullmatch(hash_chain.TOKEN, identity):
         raise ParameterError(
             f"identity is {identity!r}; it must be up to 100 letters, digits and signs of . _ : -, the first a letter "
             "or a digit",

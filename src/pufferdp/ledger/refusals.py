@@ -71,14 +71,15 @@ def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, ch
     if charge.private != state.private:
         raise RefusedError(
             f"the redaction keeps {charge.private} private, and data set {name!r} keeps {state.private}: what was "
-            "released before is no secret any more, so redact for the same records, or design both redactions together "
+            "released before is no longer secret, so redact for the same records, or design both redactions together "
             "with after= and published=",
             value=charge.private,
         )
     if definition["adversary"] == "pufferfish":
         raise RefusedError(
             f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
-            "knows no record, which nobody is any more: design both together with after= and published=, or keep the "
+            "knows no record, and everybody knows some by now: design both together with after= and published=, "
+            "or keep the "
             "budget for bdp",
             value=charge.private,
         )

@@ -25,7 +25,7 @@ def bins_text(bins: Bins | None) -> str | None:
         return bins
     try:
         return ",".join(format(float(edge), ".17g") for edge in bins)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(
             f"bins is {a_kind(bins)}; it must be rising edges such as [0, 200, 400], or text such as 'width:200'",
             value=bins,

@@ -24,6 +24,8 @@ MEASUREMENT_SCHEMA: Final = "pufferdp-measurement-certificate/1"
 REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
 SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
 TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
+LARGEST: Final = 2**28
+"""Characters of a file that is read as a certificate: a stranger's must not fill the memory."""
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )
@@ -175,7 +177,12 @@ def read_certificate(path: str | os.PathLike[str]) -> dict[str, Any]:
 def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
     """The content of a certificate file, and the signature beside it; None where there is none."""
     try:
-        text = Path(file_path(path, "certificate")).read_text(encoding="utf-8-sig")
+        with Path(file_path(path, "certificate")).open(encoding="utf-8-sig") as file:
+            text = file.read(LARGEST + 1)
+        if len(text) > LARGEST:
+            raise CertificateError(
+                f"certificate {str(path)!r} is longer than {LARGEST:,} characters; no certificate is", value=path
+            )
         raw = parse_json(embedded_certificate(text) if is_report(text) else text)
     except FileNotFoundError:
         raise CertificateError(f"certificate {str(path)!r} does not exist", value=path) from None

@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import math
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, ClassVar, Final, Generic, TypeVar, Union
 
@@ -25,12 +26,19 @@ from pufferdp.basics.plugins import plugins
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
 from pufferdp.ledger.charge import Charge
-from pufferdp.ledger.hash_chain import link
+from pufferdp.ledger.hash_chain import can_be_identity, can_be_name, link
 from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
-from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+from pufferdp.publish.certificate import (
+    KINDS,
+    MEASUREMENT_SCHEMA,
+    SCHEMA,
+    TABLE_SCHEMA,
+    CertificatePart,
+    content_hash,
+)
 from pufferdp.publish.fitted import demanded_warnings, untold
 from pufferdp.publish.reading import beliefs
 
@@ -150,6 +158,19 @@ class Stated(Claim):
     def holds(self, stated: Any, true: Any) -> bool:
         """True: nothing is known that it could be compared with."""
         return True
+
+
+@dataclass(frozen=True)
+class Formed(Stated):
+    """What nobody can recompute, and what can only be written in one way."""
+
+    form: Callable[[Any], bool] = field(kw_only=True)
+    must: str = field(kw_only=True)
+    """What it must be, in words."""
+
+    def difference(self, path: str, stated: Any) -> str | None:
+        """Something else that stands in its place."""
+        return None if self.form(stated) else f"{path} is {_text(stated)}; it must be {self.must}"
 
 
 Claims = Mapping[str, Union["Claim", "Claims"]]
@@ -361,7 +382,11 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
         warnings = list(raw["warnings"])
         if not problems:
-            warnings += untold(model_from_dict(raw["model"]).fitted, row is not None, warnings)
+            model = model_from_dict(raw["model"])
+            unstated = unstated_beliefs(raw["data"], model)
+            if unstated and raw["schema"] in _STATING:
+                problems.append("data.beliefs is missing, and certificates of this kind have always stated beliefs")
+            warnings += [*untold(model.fitted, row is not None, warnings), *unstated]
         return problems, warnings
 
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
@@ -398,7 +423,11 @@ class Kind(ABC, Generic[P, S, C]):
 
     def head_claims(self, made: Made) -> dict[str, Claim | Claims]:
         """What every certificate begins with."""
-        return {"schema": Exact(self.schema), "pufferdp": Stated(made.pufferdp), "created": Stated(made.created)}
+        return {
+            "schema": Exact(self.schema),
+            "pufferdp": Formed(made.pufferdp, form=_is_version, must="a version, such as 0.1.0"),
+            "created": Formed(made.created, form=_is_moment, must=_MOMENT),
+        }
 
     def warning_claims(self, made: Made, model: Model, must: Sequence[str] = (), never: Sequence[str] = ()) -> Includes:
         """The warnings: what follows from the rest must be there, that of a model that was fitted too."""
@@ -415,6 +444,11 @@ class Kind(ABC, Generic[P, S, C]):
         charge = self.charge(problem, charged)
         head = link(row["previous"], row["position"], row["charged"], charge.problem, row.get("identity"))
         claims: dict[str, Claim | Claims] = {key: Stated(value) for key, value in row.items()}
+        claims["dataset"] = Formed(row["dataset"], form=can_be_name, must="the name of a data set")
+        claims["charged"] = Formed(row["charged"], form=_is_moment, must=_MOMENT)
+        claims["previous"] = Formed(row["previous"], form=is_digest, must="the hash of a row")
+        if row.get("identity") is not None:
+            claims["identity"] = Formed(row["identity"], form=can_be_identity, must="the token of a charge")
         claims["head"] = Exact(head, words="ledger.head is not the hash of a row that charges this release")
         if "beliefs" in row:  # those of earlier versions have none
             claims["beliefs"] = Exact(charge.beliefs(row["dataset"]))
@@ -470,7 +504,7 @@ def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
 
 
 def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) -> None:
-    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap begins a chain anew.
+    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap starts a new chain.
 
     Cuts make the noise smaller, so each must rest on a belief that the promise names. Missing records cut what flows
     count (``pieces``), and in certificates of earlier versions every chain.
@@ -486,8 +520,8 @@ def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) ->
     if chains > most:
         why = "no column tells people apart" if data["by"] is None else f"{people} people were read"
         raise CertificateError(
-            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap begins a "
-            "chain anew"
+            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap starts "
+            "a new chain"
         )
 
 
@@ -536,6 +570,21 @@ def check_beliefs(data: Mapping[str, Any], model: Model) -> None:
             raise CertificateError(f"data.beliefs is missing, and {name} is of a version that states beliefs")
 
 
+def unstated_beliefs(data: Mapping[str, Any], model: Model) -> list[str]:
+    """What the promise of a certificate without beliefs rests on all the same, as a warning.
+
+    Earlier versions stated none. Whoever takes them out of a certificate of this one gains nothing.
+    """
+    if data.get("beliefs") is not None:
+        return []
+    rests = beliefs(data, series_of(model) or ar1_of(model))
+    if data["missing"] == "break":
+        rests.append("what follows a missing value is independent of what went before")
+    return [f"{NO_BELIEFS} {', and that '.join(rests)}"] if rests else []
+
+
+_STATING: Final = (TABLE_SCHEMA, MEASUREMENT_SCHEMA)
+NO_BELIEFS: Final = "the certificate states no beliefs, as in earlier versions, and its promise rests on it that"
 _LATER_MODELS: Final = ("markov_clock", "hidden_markov", "markov_memory", "ar1")
 
 
@@ -561,9 +610,7 @@ def kind_of(schema: object) -> AnyKind:
     """The kind whose certificates have a schema; where none has, that of answers, which says what is wrong."""
     known = {kind.schema: kind for kind in kinds() if kind.schema}
     if SCHEMA not in known:
-        raise CertificateError(
-            "no kind of publication is registered, so nothing can be verified: install pufferdp anew"
-        )
+        raise CertificateError("no kind of publication is registered, so nothing can be verified: reinstall pufferdp")
     return known.get(str(schema), known[SCHEMA])
 
 
@@ -571,6 +618,29 @@ def model_claims(model: Model) -> dict[str, Claim | Claims]:
     """The model by value, as it is written, and its digest."""
     digest = Digest(model_digest(model), words="model_sha256 is not the digest of the model")
     return {"model": Exact(model_to_dict(model)), "model_sha256": digest}
+
+
+_MOMENT: Final = "a time in UTC, such as 2026-11-16T04:17:00+00:00"
+_VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
+
+
+def _is_version(text: str) -> bool:
+    """Whether a version can be called so (PEP 440)."""
+    return len(text) <= 100 and _VERSION.fullmatch(text) is not None
+
+
+def _is_moment(text: str) -> bool:
+    """Whether a text is a time in UTC, written as certificates and ledgers write it."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return moment.utcoffset() == timedelta(0) and moment.isoformat(timespec="seconds") == text
+
+
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in hexadecimal digits."""
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
 def _find(texts: Iterator[str | None]) -> str | None:

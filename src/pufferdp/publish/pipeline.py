@@ -119,13 +119,15 @@ class Reading:
         """Refuse a period that may lie in two chains: what leaks about it is worked out for one that goes on."""
         if unit is not None and not unit.counted and self.restart is not None:
             raise ParameterError(
-                f"unit is {unit.name}, and behind a gap of {self.restart} a chain begins anew, perhaps in the middle "
+                f"unit is {unit.name}, and after a gap of {self.restart} a chain starts again, perhaps in the middle "
                 f"of a {unit.noun}: leave restart= out, or give the unit as a number of records of a chain",
                 value=unit.name,
             )
 
     def check_stated(self, model: Model, lengths: Sequence[Sequence[int]] = (), unit: Unit | None = None) -> None:
         """Refuse what a certificate says of the reading where it does not go with the model or with its chains."""
+        if self.id == "":
+            raise CertificateError("data.id is ''; it must be the name of a column")
         try:
             self.check(model)
             self.check_unit(unit)

@@ -513,7 +513,7 @@ def test_a_signal_waits_for_a_charged_answer(
     interrupting(monkeypatch, number)
     result = run(*verb.asked("--json"))
     assert result.code == 128 + number
-    assert result.err == "pufferdp: stopped, after what was charged was out\n"
+    assert result.err == "pufferdp: stopped; what was charged had been delivered by then\n"
     check_whole(result.json, verb)
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
@@ -684,7 +684,7 @@ def test_two_outputs_in_one_file(release: Verb, run: Run, folder: Path) -> None:
     before = listing(folder)
     for one, other in (("x.html", "x.html"), ("x.html", "./x.html"), ("x.html", "../work/x.html")):
         result = run(*release.asked("--out", one, "--report", other))
-        assert result.code == 2 and "are one file" in result.err
+        assert result.code == 2 and "are the same file" in result.err
     assert listing(folder) == before
 
 

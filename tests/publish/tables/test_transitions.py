@@ -61,8 +61,7 @@ def test_what_is_counted(codes, cuts):
     answer = ASKED.measure(model, records_of(codes, cuts, 3), noise, SeededSampler(1))
     assert answer == tuple(pairs(codes, 3, cuts))
     assert all(isinstance(count, int) for count in answer)
-    ASKED.check_answer(model, len(codes), answer)
-    assert ASKED.adds_up(len(codes), answer)
+    ASKED.check_answer(model, len(codes), answer, balanced=True)
 
 
 def test_loss_is_reached_and_less_noise_is_not_enough():
@@ -113,7 +112,7 @@ def test_noise_adds_up_to_nothing():
 def test_labels_and_refusals():
     model = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], states=["rest", "active"])
     assert ASKED.labels(model) == ("rest>rest", "rest>active", "active>rest", "active>active")
-    with pytest.raises(QueryError, match="nothing behind it"):
+    with pytest.raises(QueryError, match="nothing after it"):
         TransitionsQuestion.parse("transitions:rest", None)
     with pytest.raises(QueryError, match="another kind"):
         ASKED.check(Gaussian(mean=[0, 0], covariance=[[1, 0.5], [0.5, 1]]))

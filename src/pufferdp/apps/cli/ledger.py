@@ -36,7 +36,8 @@ def create(
     ] = None,
     unit: options.UnitName = None,
     tau: Annotated[
-        str | None, typer.Option("--tau", help="For flows, in place of --budget: all their total variation.")
+        str | None,
+        typer.Option("--tau", help="For flows, in place of --budget: the total variation that all may spend."),
     ] = None,
     eta: Annotated[str | None, typer.Option("--eta", help="With --tau: radius of the orbit.")] = None,
     privacy: options.PrivacyName = "joint",
@@ -160,11 +161,11 @@ def charge_(
     order: Annotated[str | None, typer.Option("--order", help="The column that --from and --to are places in.")] = None,
     by: Annotated[str | None, typer.Option("--by", help="The column that says whose a record is.")] = None,
     length: Annotated[
-        str | None, typer.Option("--length", help="Records in the longest chain; without it a series without end.")
+        str | None, typer.Option("--length", help="Records in the longest chain; without it, the series has no end.")
     ] = None,
     identity: Annotated[
         str | None,
-        typer.Option("--identity", help="A name of your own for this charge: said again, it is not charged twice."),
+        typer.Option("--identity", help="A name of your own for this charge: repeat it, and nothing is charged twice."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

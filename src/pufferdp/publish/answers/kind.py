@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from pufferdp.basics import checks
-from pufferdp.basics.errors import CertificateError, NotApplicableError
+from pufferdp.basics.errors import CertificateError, NotApplicableError, QueryError
 from pufferdp.basics.files import found_text
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
@@ -31,7 +31,7 @@ from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict
 from pufferdp.publish.answers.problem import Calibration, Problem
-from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.queries import Query, QueryKind, check_released
 from pufferdp.publish.answers.secrets import Secrets
 from pufferdp.publish.certificate import SCHEMA
 from pufferdp.publish.kind import (
@@ -49,7 +49,7 @@ from pufferdp.publish.kind import (
     stated_lengths,
     stated_ranges,
 )
-from pufferdp.publish.noise import Accuracy
+from pufferdp.publish.noise import Accuracy, NoiseLaw
 from pufferdp.publish.noise_table import NoiseTable
 from pufferdp.publish.pipeline import Reading
 from pufferdp.publish.reading import believing, moves_fact
@@ -156,10 +156,7 @@ class AnswerKind(Kind[AnswerProblem, AnswerNoise, Certificate]):
         """Every field of the certificate, in its order."""
         query_problem, noise = problem.problem, solution.calibration
         query, bound, answer = query_problem.query, query_problem.bound, made.released
-        if len(answer if isinstance(answer, list) else [answer]) != len(bound.labels):
-            raise CertificateError("the answer does not have one number for each label of the query")
-        if noise.law.balanced and not _adds_up(query_problem, answer):
-            raise CertificateError("the answer does not add up to the number of records, as its noise makes it do")
+        _check_answer(query_problem, noise.law, answer)
         posterior = denoise(query_problem, answer, noise.law)
         stated = None if made.stated is None else made.stated["denoised"]
         # By the surprise that is stated, which must be near ours: rounding must not decide what is left out.
@@ -320,9 +317,21 @@ def exactness(noise: Calibration, epsilon: float) -> list[str]:
     return [EXACT_ANSWER if noise.scale == 0 else NEARLY_EXACT]
 
 
-def _adds_up(problem: Problem, answer: Any) -> bool:
-    """Whether a noisy histogram adds up; shares are rounded one by one."""
-    return math.isclose(math.fsum(answer), problem.records * problem.bound.unit, rel_tol=1e-9)
+def _check_answer(problem: Problem, law: NoiseLaw, answer: Any) -> None:
+    """Refuse an answer that no draw could have made."""
+    numbers = answer if isinstance(answer, list) else [answer]
+    several = problem.query.kind in (QueryKind.HISTOGRAM, QueryKind.FREQUENCY) or len(problem.bound.labels) > 1
+    if len(numbers) != len(problem.bound.labels) or isinstance(answer, list) != several:
+        raise CertificateError("the answer does not have one number for each label of the query")
+    try:
+        check_released(problem.query, problem.records, numbers, law.balanced)
+    except QueryError as error:
+        raise CertificateError(str(error)) from None
+    if law.scale == 0:
+        nearest = feasible(problem.bound, problem.records, answer)
+        pairs = zip(numbers, nearest if isinstance(nearest, list) else [nearest], strict=True)
+        if not all(math.isclose(number, near, rel_tol=1e-9, abs_tol=1e-9) for number, near in pairs):
+            raise CertificateError("the answer has no noise, and it cannot be true")
 
 
 def charge_of(problem: Problem, candidate: Candidate) -> Charge:

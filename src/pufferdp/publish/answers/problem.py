@@ -12,6 +12,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
+from pufferdp.basics.files import found_text
 from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.leakage.units.secrets import StretchSecret
@@ -183,9 +184,12 @@ class _Positions:
         return self.labels
 
     def position(self, record: str) -> int:
-        if not record.isdecimal() or not 1 <= int(record) <= self.length:
-            raise ModelError(f"there is no record {record!r}; the series has 1 to {self.length}", value=record)
-        return int(record) - 1
+        number = checks.digits(record)
+        if number is None or not 1 <= number <= self.length:
+            raise ModelError(
+                f"there is no record {found_text(record)}; the series has 1 to {self.length}", value=record
+            )
+        return number - 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from pufferdp.basics import checks
@@ -76,9 +77,13 @@ class Query:
     @classmethod
     def parse(cls, text: str, *, clip: tuple[float, float] | None = None) -> Query:
         """Read ``count:STATE``, ``histogram``, ``frequency``, ``sum``, ``mean`` or ``flow``."""
+        if not isinstance(text, str):
+            raise QueryError(f"query is {quoted_value(text)}; it must be the name of a query", value=text)
         name, colon, state = text.partition(":")
+        if name == "count" and not state:
+            raise QueryError(f"query is {text!r}; a count names its state, as in count:active", value=text)
         kinds = [k for k in QueryKind if k is not QueryKind.FUNCTION]
-        if name not in kinds or (bool(colon) != (name == "count")) or (colon and not state):
+        if name not in kinds or bool(colon) != (name == "count"):
             raise QueryError(
                 f"query is {text!r}; it must be one of count:STATE, histogram, frequency, sum, mean, flow", value=text
             )
@@ -91,7 +96,7 @@ class Query:
             return cls.parse(query, clip=clip)
         if isinstance(query, Query):
             return query
-        more = "; several are a table: plan_table()" if isinstance(query, (list, tuple)) else ""
+        more = "; several make a table: plan_table() or release()" if isinstance(query, (list, tuple)) else ""
         raise QueryError(
             f"query is {quoted_value(query)}; it must be the name of a query, or a Query{more}", value=query
         )
@@ -247,6 +252,27 @@ class Query:
         if min(values) == max(values):
             raise QueryError(f"every state has the value {values[0]:g}; the {self.kind} tells nothing")
         return min(values), max(values)
+
+
+def check_released(query: Query, records: int, numbers: Sequence[Any], balanced: bool) -> None:
+    """Refuse numbers that no draw could have made: a count that is not whole, shares of other than whole numbers.
+
+    With ``balanced`` they must add up to the records, as their noise makes them do.
+    """
+    whole = query.kind in (QueryKind.COUNT, QueryKind.HISTOGRAM)
+    if any(type(number) is not (int if whole else float) for number in numbers):
+        raise QueryError(f"the answer to {query.name} must be {'whole' if whole else 'decimal'} numbers")
+    counts, slack = list(numbers), 0.0
+    if query.kind is QueryKind.FREQUENCY:
+        counts = [round(Fraction(share) * records) for share in numbers]
+        if any(count / records != share for count, share in zip(counts, numbers, strict=True)):
+            raise QueryError(f"the answer to {query.name} must be whole numbers over the {records} records")
+        # A share of very many counts is rounded, and several whole numbers have the same.
+        slack = math.fsum(map(math.ulp, numbers)) * records
+    if balanced and abs(sum(counts) - records) > math.floor(slack):
+        raise QueryError(
+            f"the answer to {query.name} does not add up to the number of records, as its noise makes it do"
+        )
 
 
 def asks_table(query: object, per: object) -> bool:

@@ -146,7 +146,8 @@ class MeasurementKind(Kind[MeasurementProblem, Carried, MeasurementCertificate])
         model, lengths, stated = model_from_dict(c.model), stated_lengths(c.data.lengths), c.measurement
         if MOVES.get(stated.metric) != stated.moves or stated.measure not in MEASURES:
             raise CertificateError(f"measurement has the metric {stated.metric!r} and the measure {stated.measure!r}")
-        if (stated.values == FROM_DATA) != (stated.clip is not None) or len(stated.clip or [0, 1]) != 2:
+        known = stated.values in (FROM_STATES, FROM_DATA) and len(stated.clip or [0, 1]) == 2
+        if not known or (stated.values == FROM_DATA) != (stated.clip is not None):
             raise CertificateError("measurement.values and measurement.clip do not go together")
         Reading.stated(c.data).check_stated(model, lengths)
         return MeasurementProblem(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
 from pufferdp.publish.answers.denoise import simplex
-from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
+from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, check_released
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseLaw, Sampler, draw
 from pufferdp.publish.tables.questions import GroupRecords, Question, QuestionNoise, Row
@@ -130,7 +130,7 @@ class ClassicQuestion(Question):
             out[n] = tuple(row)
         return out
 
-    def check_answer(self, model: Model, records: int, answer: Row) -> None:
+    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
         """Counts are whole, and balanced ones add up; means and shares of nobody are not there."""
         super().check_answer(model, records, answer)
         if self.query.divided is not None and not records:
@@ -139,15 +139,7 @@ class ClassicQuestion(Question):
             return
         if any(value is None for value in answer):
             raise QueryError(f"the answer to {self.name} is missing in a group with records")
-        whole = self.query.kind in (QueryKind.COUNT, QueryKind.HISTOGRAM)
-        if any(isinstance(value, int) != whole for value in answer):
-            raise QueryError(f"the answer to {self.name} must be {'whole' if whole else 'decimal'} numbers")
-
-    def adds_up(self, records: int, answer: Row) -> bool:
-        """Whether balanced noise could have made these numbers; shares are rounded one by one."""
-        numbers = [value for value in answer if value is not None]
-        total = records if self.query.kind is QueryKind.HISTOGRAM else float(bool(records))
-        return math.isclose(math.fsum(numbers), total, rel_tol=1e-9)
+        check_released(self.query, records, answer, balanced)
 
     def _bound(self, model: Model) -> BoundQuery:
         """The query before it is divided by the records of a group: as if there were one."""

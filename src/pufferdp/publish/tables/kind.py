@@ -18,12 +18,14 @@ from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,
     Exact,
+    Formed,
     Kind,
     Made,
     Near,
     Stated,
     data_claims,
     differences,
+    is_digest,
     model_claims,
     stated_lengths,
     stated_ranges,
@@ -143,7 +145,9 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
             "table": {
                 "columns": Exact(list(columns)),
                 "rows": Stated(made.released["rows"]),
-                "sha256": Stated(made.released["sha256"]) if table is None else Exact(table.sha256),
+                "sha256": Formed(made.released["sha256"], form=is_digest, must="the hash of a table")
+                if table is None
+                else Exact(table.sha256),
             },
             "warnings": self.warning_claims(made, problem.model),
             "ledger": self.row_claims(problem, solution, made),
@@ -284,11 +288,9 @@ def _check_answer(model: Model, question: Question, noise: QuestionNoise, size: 
     if any(isinstance(cell, (str, bool)) for cell in numbers):
         raise CertificateError(f"the answer to {question.name} is no number")
     try:
-        question.check_answer(model, size, numbers)
+        question.check_answer(model, size, numbers, noise.balanced)
     except PufferdpError as error:
         raise CertificateError(str(error)) from None
-    if noise.balanced and not question.adds_up(size, numbers):
-        raise CertificateError(f"an answer to {question.name} does not add up, as its noise makes it do")
 
 
 def _question(problem: TableProblem, solution: TableNoise, n: int) -> dict[str, Any]:

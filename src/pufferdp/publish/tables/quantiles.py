@@ -64,7 +64,7 @@ class QuantileQuestion(Question):
         """Read ``quantile:.5,.9``, ``median``, ``min`` or ``max``."""
         kind, colon, rest = text.partition(":")
         if kind != "quantile" and colon:
-            raise QueryError(f"query is {text!r}; {kind} has nothing behind it, and quantile has shares", value=text)
+            raise QueryError(f"query is {text!r}; {kind} takes nothing after it, and quantile takes shares", value=text)
         return cls(kind, _shares(text, rest) if kind == "quantile" else (), clip)
 
     @property
@@ -141,7 +141,7 @@ class QuantileQuestion(Question):
         """Quantiles rise with their shares, and putting them in order brings none farther from the true ones."""
         return [tuple(sorted(value for value in answer if value is not None)) for answer in answers]
 
-    def check_answer(self, model: Model, records: int, answer: Row) -> None:
+    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
         """Every number is a candidate."""
         super().check_answer(model, records, answer)
         candidates = set(self.candidates(model))

@@ -141,11 +141,7 @@ class Question(ABC):
         """The nearest answers that could be true, from those released and the records of each group."""
         return list(answers)
 
-    def check_answer(self, model: Model, records: int, answer: Row) -> None:
-        """Refuse an answer of a table that is verified, where no draw could have made it."""
+    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
+        """Refuse an answer of a table that is verified, where no draw could have made it; balanced noise adds up."""
         if len(answer) != len(self.labels(model)):
             raise QueryError(f"the answer to {self.name} does not have one number for each label")
-
-    def adds_up(self, records: int, answer: Row) -> bool:
-        """Whether noise that adds up to 0 could have made this answer of so many records."""
-        return True

@@ -43,7 +43,7 @@ class TransitionsQuestion(Question):
     def parse(cls, text: str, clip: tuple[float, float] | None) -> TransitionsQuestion:
         """Read ``transitions``; the range is for others that are asked with it."""
         if text != "transitions":
-            raise QueryError(f"query is {text!r}; transitions has nothing behind it", value=text)
+            raise QueryError(f"query is {text!r}; transitions takes nothing after it", value=text)
         return cls()
 
     @property
@@ -111,15 +111,13 @@ class TransitionsQuestion(Question):
         nearest = np.where(total > 0, simplex(numbers, np.maximum(total, 1e-9)), 0.0)
         return [tuple(row) for row in nearest.tolist()]
 
-    def check_answer(self, model: Model, records: int, answer: Row) -> None:
-        """Counts are whole, and noise that adds up to 0 leaves as many pairs as there can be."""
+    def check_answer(self, model: Model, records: int, answer: Row, balanced: bool = False) -> None:
+        """Counts are whole, and noise that adds up to 0 leaves as many pairs as there can be: fewer than records."""
         super().check_answer(model, records, answer)
-        if any(not isinstance(value, int) for value in answer):
+        if any(type(value) is not int for value in answer):
             raise QueryError("the answer to transitions must be whole numbers")
-
-    def adds_up(self, records: int, answer: Row) -> bool:
-        """Whether balanced noise could have made these numbers: fewer pairs than records."""
-        return 0 <= sum(value or 0 for value in answer) <= max(records - 1, 0)
+        if balanced and not 0 <= sum(value or 0 for value in answer) <= max(records - 1, 0):
+            raise QueryError("the answer to transitions does not add up, as its noise makes it do")
 
     def _law(self, model: Model, scale: float) -> NoiseLaw:
         law = NoiseLaw(kind=NoiseKind.DISCRETE_LAPLACE, scale=scale, coordinates=len(model.labels) ** 2)
