@@ -1,24 +1,32 @@
-"""The ledger: charges a second by one and by fifty processes, how evenly they get their turns, a million releases."""
+"""The ledger: charges a second by one and by fifty processes, how evenly they get their turns, a million releases; a
+hundred thousand on ranges, and a million people in one."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
 import os
+import random
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import Report, seconds, sized
-from pufferdp import Charge, Ledger, MarkovChain, plan
+import duckdb
+
+from benchmarks.timing import Report, processor_ratio, processor_seconds, seconds, sized
+from pufferdp import Charge, Ledger, MarkovChain, plan, release
+from pufferdp.data.ranges import Range, Ranges
 from pufferdp.ledger import hash_chain
 from pufferdp.ledger.totals import State
 from pufferdp.publish.answers.kind import charge_of
 
 CHAIN = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["rest", "active"])
 WAITERS, SECONDS, MANY = sized((50, 8.0, 1_000_000), (2, 0.5, 200))
+RANGES, PEOPLE, STRETCHES = sized((100_000, 1_000_000, 10_000), (200, 300, 10))
+DAY = 86_400 * 10**9
 WAIT, GO, STOP = range(3)
 
 
@@ -27,6 +35,8 @@ def run(report: Report) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("PUFFERDP_BENCH_DISK")) as folder:
         _charges(report, Path(folder))
         _million(report, Path(folder))
+        _ranges(report, Path(folder))
+        _people(report, Path(folder))
 
 
 def _charges(report: Report, folder: Path) -> None:
@@ -131,3 +141,66 @@ def _fill(ledger: Ledger, charges: list[Charge]) -> None:
             state = state.after(charge, head)
             session.run(sql, "series", state.position, when, charge.problem, head)
         session.run("UPDATE ledger_datasets SET state = ? WHERE name = ?", state.to_json(), "series")
+
+
+def _ranges(report: Report, folder: Path) -> None:
+    """Releases on stretches of their own, with gaps between them: one after another, and in any order."""
+    report.title(f"{RANGES:,} releases on ranges, in seconds of a processor")
+    for words in ("in order", "in random order"):
+        place, empty = folder / f"{words}.db", folder / f"{words}, empty.db"
+        days = list(range(RANGES))
+        if words != "in order":
+            random.Random(1).shuffle(days)
+        for path in (place, empty):
+            with Ledger(path, create=True) as ledger:
+                ledger.create("series", model=CHAIN, adversary="bdp", budget=1.0)
+        with Ledger(place) as ledger:
+            for begin in range(0, RANGES, 5000):
+                ledger.charge_many([("series", _day(n)) for n in days[begin : begin + 5000]])
+            with Ledger(empty) as fresh:
+                compared = processor_ratio(_again(ledger, days), _again(fresh, days))
+        report.row(f"{words}: a charge over one to an empty ledger", compared, "times", 3)
+        with Ledger(place) as ledger:
+            report.row("  ledger show", processor_seconds(lambda: ledger.dataset("series"), 3), "s", 1)
+        with Ledger(place) as ledger:
+            report.row("  ledger verify", processor_seconds(lambda: ledger.verify(), 1), "s")
+            assert ledger.verify().valid
+
+
+def _again(ledger: Ledger, days: list[int]) -> Callable[[], object]:
+    """Charge a few more days of the past, each for the second time."""
+    turns = iter(days[:50])
+    return lambda: [ledger.charge("series", _day(next(turns), 0.25)) for _ in range(5)]
+
+
+def _day(number: int, times: float = 1.0) -> Charge:
+    """A loss on most of a day; not every day has the same."""
+    stretch = Range(first=number * DAY, last=(number + 1) * DAY - 300 * 10**9)
+    loss = times * (1 + number % 7) * 2.0**-10
+    return Charge(kind="dp", dp_loss=loss, longest=288, ranges=Ranges(unit="time", order="time", parts=(stretch,)))
+
+
+def _people(report: Report, folder: Path) -> None:
+    """From a Parquet file to a charged answer with its certificate; once more, when everybody is in the ledger."""
+    path, place = folder / "people.parquet", folder / "people.db"
+    report.title(f"{PEOPLE:,} people in one release, on {STRETCHES:,} stretches, in seconds of a processor")
+    duckdb.sql(
+        f"COPY (SELECT 'p' || (i // 3) AS who, TIMESTAMP '2024-01-01' + INTERVAL (i % 3 + i // 3 % {STRETCHES}) HOUR "
+        f"AS t, CASE hash(i) % 3 WHEN 0 THEN 'active' ELSE 'rest' END AS state FROM range({3 * PEOPLE}) r(i)) "
+        f"TO '{path}' (FORMAT parquet)"
+    )
+    with Ledger(place, create=True) as ledger:
+        ledger.create("all", model=CHAIN, budget=5.0)
+        for words in ("the first", "the second"):
+            took = processor_seconds(
+                lambda: release(
+                    path, model=CHAIN, column="state", order="t", by="who", query="histogram", epsilon=1.0,
+                    independent=True, ledger=ledger, dataset="all",
+                ),
+                1,
+            )  # fmt: skip
+            report.row(f"{words} release", took, "s", 20)
+        report.row("ledger show", processor_seconds(lambda: ledger.dataset("all"), 1), "s", 1)
+    with Ledger(place) as ledger:
+        report.row("ledger verify", processor_seconds(lambda: ledger.verify(), 1), "s", 20)
+        assert ledger.verify().valid

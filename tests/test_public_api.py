@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pufferdp
+from pufferdp.apps.verbs import VERBS
 
 HELPERS = (
     "Success",
@@ -83,6 +84,13 @@ def test_words_are_completed():
     asks = {"_PUFFERDP_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
     assert run(COMP_WORDS="pufferdp rel", **asks).stdout.split() == ["release"]
     assert "--epsilon" in run(COMP_WORDS="pufferdp plan --ep", **{**asks, "COMP_CWORD": "2"}).stdout.split()
+    asked = {**asks, "COMP_CWORD": "3"}
+    assert run(COMP_WORDS="pufferdp plan --adversary p", **asked).stdout.split() == ["pufferfish"]
+
+
+def test_the_list_of_verbs_is_not_cut_off():
+    listed = run("--help").stdout
+    assert all(words in listed for words in VERBS.values()) and "..." not in listed.partition("Commands:")[2]
 
 
 def test_results_have_a_short_repr():

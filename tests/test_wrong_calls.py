@@ -142,6 +142,18 @@ CALLS = {
     "a function query without its function": lambda: pufferdp.Query(kind="function"),
     "nothing for the place of a ledger": lambda: pufferdp.Ledger(None),
     "a ledger that is not there": lambda: pufferdp.Ledger("books.db"),
+    "one value for data": lambda: release(np.array(3)),
+    "a folder for data": lambda: release(".", column="state"),
+    "a count of nothing": lambda: release(query="count"),
+    "no query for a table": lambda: pufferdp.plan_table(CHAIN, None, epsilon=1, length=5),
+    "a number to parse": lambda: pufferdp.Query.parse(3),
+    "words for the steps of a budget": lambda: pufferdp.stream_budget(CHAIN, 1).to_frame("four"),
+    "text for a switch": lambda: pufferdp.fit(VALUES, ar1="yes"),
+    "a mask for private rows": lambda: pufferdp.redact(
+        FRAME, column="state", model=CHAIN, private=FRAME.state == "active", epsilon=1
+    ),
+    "one row for a chain": lambda: MarkovChain([0.9, 0.1]),
+    "words for a memory": lambda: pufferdp.fit(VALUES, memory="two"),
 }
 
 

@@ -191,7 +191,12 @@ def __getattr__(name: str) -> object:
     if name == "__all__":
         return list(_used)
     if name not in known:
-        raise AttributeError(f"module 'pufferdp' has no attribute {name!r}")
+        from difflib import get_close_matches
+
+        # The command line has leakage, audit and attack where Python has longer names.
+        near = [other for other in _used if other.startswith(name)] or get_close_matches(name, _used, n=1)
+        hint = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
+        raise AttributeError(f"module 'pufferdp' has no attribute {name!r}{hint}")
     module, original = known[name]
     value = getattr(importlib.import_module(module), original)
     globals()[name] = value

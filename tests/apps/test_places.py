@@ -99,7 +99,7 @@ def test_case_is_told_apart_where_the_folder_does(tmp_path: Path) -> None:
     upper = check_place(tmp_path / "A.json", "out")
     lower = check_place(tmp_path / "a.json", "report")
     if places.ignores_case(tmp_path):
-        with pytest.raises(ParameterError, match="one file"):
+        with pytest.raises(ParameterError, match="the same file"):
             places.check_apart([upper, lower])
     else:
         places.check_apart([upper, lower])
@@ -108,7 +108,7 @@ def test_case_is_told_apart_where_the_folder_does(tmp_path: Path) -> None:
 def test_a_folder_that_ignores_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "ignores_case", lambda folder: True)
     pair = [check_place(tmp_path / name, name) for name in ("É.json", "e\u0301.json")]
-    with pytest.raises(ParameterError, match="one file"):
+    with pytest.raises(ParameterError, match="the same file"):
         places.check_apart(pair)
     (tmp_path / "books.db").touch()
     with pytest.raises(ParameterError, match="belongs to the ledger"):
@@ -128,7 +128,7 @@ def test_the_files_of_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert named_files(source) == []
     with pytest.raises(ParameterError, match="the data itself"):
         check_place("b.csv", "out", overwrite=True, sources={"the data": named_files("*.csv")})
-    with pytest.raises(ParameterError, match="no file can be called"):
+    with pytest.raises(ParameterError, match="not a possible file name"):
         check_place("a\0b", "out")
 
 

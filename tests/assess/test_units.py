@@ -95,7 +95,7 @@ def test_units_are_read(value, model, records):
     ("value", "model", "words"),
     [
         ("day", ROWS, 'add its step, such as "step": "5min", or give unit as a number of records'),
-        ("day", MarkovChain(transition=W, step=5.0), "which is no time: give unit as a number of records"),
+        ("day", MarkovChain(transition=W, step=5.0), "which is not a time: give unit as a number of records"),
         ("90min", HOURS, "which is 1.5 records"),
         ("fortnight", HOURS, "hour, day, week, a duration such as 6h, or a number of records"),
         ("0", HOURS, "a number of records from 1 on"),

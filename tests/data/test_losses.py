@@ -29,11 +29,11 @@ def test_all_ways_to_write_them(name: str, text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.csv", "loss\n0.1\n-1\n", "row 3 of losses file .* is -1; give one DP loss a record, a finite number"),
+        ("a.csv", "loss\n0.1\n-1\n", "row 3 of losses file .* is -1; give one DP loss per record, a finite number"),
         ("a.csv", "0.1\nnan\n", "row 2 of losses file .* is nan"),
         ("a.csv", "0.1\ninf\n", "row 2 of losses file .* is inf"),
         ("a.txt", "0.1\nmuch\n", "row 2 of losses file .* is 'much'"),
-        ("a.csv", "", "has no loss; give one DP loss a record"),
+        ("a.csv", "", "has no loss; give one DP loss per record"),
         ("a.csv", "loss\n", "has no loss"),
         ("a.csv", "1,2\n3,4\n", "row 1 of losses file .* has 2 columns; give one, or a header"),
         ("a.csv", "0.1\n1,2\n", "row 2 of losses file .* has 2 columns"),

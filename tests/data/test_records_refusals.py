@@ -64,7 +64,7 @@ def family(who: Sequence[Any] = FAMILY, state: Sequence[Any] = ("a", "b", "a")) 
         ),
         (
             family([*FAMILY, "ben"], ["a", "b", "a", "b"]),
-            "the data has 4 rows and the model 3 records; each record has one row: drop the rows that are too many, "
+            "the data has 4 rows and the model 3 records; each record has one row: drop the extra rows, "
             "or use a model of all of them",
         ),
         (family().slice(0, 0), "the data has no rows; one for each of the 3 records of the model is needed"),
@@ -89,7 +89,7 @@ def test_unknown_column(tmp_path: Path, backend: str) -> None:
 def test_row_order_needs_as_many_rows(tmp_path: Path, backend: str) -> None:
     source = ORDERED[backend](family(), tmp_path)
     assert refused(source, records=("x", "y"), id=None) == (
-        "the data has 3 rows and the model 2 records; each record has one row: drop the rows that are too many, "
+        "the data has 3 rows and the model 2 records; each record has one row: drop the extra rows, "
         "or use a model of all of them"
     )
     assert refused(source, records=("x", "y", "z", "u"), id=None) == (

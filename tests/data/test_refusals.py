@@ -41,7 +41,7 @@ def refused(source: object, layout: Layout = STATE, coding: Coding = AB) -> str:
     ("name", "content", "expected"),
     [
         ("absent.csv", None, "there is no file"),
-        ("series.xlsx", b"x", "has an ending that is not known; it must be .csv"),
+        ("series.xlsx", b"x", "has an unknown ending; it must be .csv"),
         ("empty.csv", b"", "is empty; a header and at least one row are needed"),
         ("header.csv", b"time,state\n", "the data has no rows"),
         ("ragged.csv", b"time,state\n1,a\n1,a,b\n2,b\n", "does not split into columns"),
@@ -183,7 +183,9 @@ def test_rows_that_are_not_there() -> None:
 
 def test_times_off_the_step() -> None:
     message = refused(frame(**STEPS), Layout(column="state", order="time", step=10, missing="hole"))
-    assert "the record at time 5 comes 5 after the one before, which is no whole number of the model's steps" in message
+    assert (
+        "the record at time 5 comes 5 after the one before, which is not a whole number of the model's steps" in message
+    )
     fast = {"state": ["a", "b", "a"], "time": [datetime(2024, 5, 1, 0, minute) for minute in (0, 1, 2)]}
     message = refused(frame(**fast), Layout(column="state", order="time", step="5min", missing="hole"))
     assert "2024-05-01 00:01:00 comes 1min after" in message
@@ -339,3 +341,30 @@ def test_labels_that_are_the_same_number() -> None:
 def test_too_many_states() -> None:
     with pytest.raises(DataError, match="more than 10000 distinct values; group them into states with bins="):
         open_series(pd.DataFrame({"state": range(10_001)}), STATE).found_states()
+
+
+@pytest.mark.parametrize(
+    ("times", "row"),
+    [
+        (["2024-05-01T10:00:00Z", "2024-05-01T10:05:00", "2024-05-01T10:10:00Z"], 2),
+        (["2024-05-01 10:00", "2024-05-01 10:05+02:00", "2024-05-01 10:10"], 1),
+        (["2024-05-01T10:00:00+02:00", "2024-05-01T10:05:00+01:00", "2024-05-02"], 3),
+    ],
+)
+def test_times_with_and_without_a_zone(times: list[str], row: int, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.csv"
+    file.write_text("time,state\n" + "".join(f"{time},a\n" for time in times))
+    expected = f"'time' has times with a time zone and times without: row {row} is {times[row - 1]!r}"
+    ordered = Layout(column="state", order="time")
+    assert expected in refused(file, ordered)
+    assert expected in refused(frame(time=times, state=["a"] * 3), ordered)
+    moments = [datetime.fromisoformat(time) for time in times]
+    expected = f"'time' has times with a time zone and times without: row {row} is {str(moments[row - 1])!r}"
+    assert expected in refused(pd.DataFrame({"time": pd.Series(moments, dtype=object), "state": "a"}), ordered)
+
+
+@pytest.mark.parametrize("zone", ["", "Z"])
+def test_times_beyond_the_range_of_nanoseconds(zone: str, tmp_path: Path) -> None:
+    file = tmp_path / "far.csv"
+    file.write_text(f"time,state\n9999-12-31 10:00:00{zone},b\n2024-05-01 10:00:00{zone},a\n")
+    assert open_series(file, Layout(column="state", order="time")).found_states() == ("a", "b")

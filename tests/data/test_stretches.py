@@ -247,7 +247,7 @@ def test_a_stream_passes_over_what_lies_outside() -> None:
     ("cells", "first", "words"),
     [
         (["1", "x"], 1, "'n' on line 3: 'x' is not a number"),
-        (["word"], 1, "'n' begins with 'word', which is no number, date or time"),
+        (["word"], 1, "'n' begins with 'word', which is not a number, a date or a time"),
         (["1", "2"], 5, "the stream has no records with 'n' from 5; at least one is needed"),
     ],
 )

@@ -21,6 +21,7 @@ from typing import Any
 import pandas as pd
 
 from pufferdp import Charge, Ledger, LedgerError, MarkovChain, release
+from pufferdp.data.ranges import Range, Ranges
 from pufferdp.ledger.charge import flip_charge
 from pufferdp.publish.noise import SeededSampler
 
@@ -30,7 +31,7 @@ _NUMBERS = ("user_version", "application_id", "encoding", "page_size", "auto_vac
 
 
 def make(path: Path, rows: int) -> None:
-    """A ledger of two data sets with a model that was adopted and charges of five kinds; closed, and without a log."""
+    """A ledger of two data sets with a model that was adopted and charges of five kinds, on ranges too; closed."""
     with Ledger(path, create=True) as ledger:
         ledger.create("a", model=CHAIN, adversary="bdp", budget=500.0)
         ledger.create("b", model=None, adversary="pufferfish", budget=5.0)
@@ -41,6 +42,11 @@ def make(path: Path, rows: int) -> None:
         ledger.charge("b", Charge(kind="fit", dp_loss=0.5, longest=5, facts={"lipschitz": 4.0, "scale": 8.0}))
         ledger.adopt("b", CHAIN)
         ledger.charge_many([("b", Charge(kind="dp", dp_loss=0.1, longest=5))] * 2)
+        # Stretches of some people, whose sums and names have tables of their own; more than fifty are a list apart.
+        people = [("ann",), tuple(f"person {n:02d}" for n in range(60))]
+        for n, names in enumerate(people):
+            ranges = Ranges(order="t", by="p", parts=(Range(first=n, last=n + 1.5, people=names),))
+            ledger.charge("a", Charge(kind="dp", dp_loss=0.1, longest=5, ranges=ranges))
         for _ in range(rows):
             ledger.charge("a", Charge(kind="dp", dp_loss=0.1, longest=5))
 

@@ -180,6 +180,6 @@ def test_a_ledger_without_a_charge_that_was_acknowledged_here_is_refused(tmp_pat
         ledger.charge("week", SMALL)
         with closing(sqlite3.connect(tmp_path / "backup.db")) as backup, closing(sqlite3.connect(path)) as target:
             backup.backup(target)
-        with pytest.raises(LedgerError, match="row 2, which was charged here, is not in the ledger any more"):
+        with pytest.raises(LedgerError, match="row 2, which was charged here, is no longer in the ledger"):
             ledger.charge("week", SMALL)
         assert ledger.dataset("week").releases == 1

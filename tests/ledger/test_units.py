@@ -101,7 +101,7 @@ def test_what_is_not_worked_out_for_days_is_refused(ledger):
         ledger.create("a", model=HOURS, budget=1.0, delta=1e-6, unit="day")
     with pytest.raises(ParameterError, match="in epsilon"):
         ledger.create("a", model=HOURS, budget=FlowBudget(tau=0.1, eta=0.1), unit="day")
-    hidden = HiddenMarkov(transition=[[0.9, 0.1], [0.2, 0.8]], emission=[[0.8, 0.2], [0.3, 0.7]], step="1h")
+    hidden = HiddenMarkov(transition=[[0.0, 1.0], [1.0, 0.0]], emission=[[0.8, 0.2], [0.3, 0.7]], step="1h")
     with pytest.raises(ParameterError, match="not worked out for this model"):
         ledger.create("a", model=hidden, budget=1.0, unit="day")
     ledger.create("days", model=HOURS, budget=1.0, unit="day")

@@ -197,10 +197,10 @@ def cut(what, instead=""):
         (cut("{ no, yes };", '{ no, "yes };'), "line 4: a quote is opened and never closed"),
         (cut("table 0.8", "/* table 0.8"), "line 10: a comment is opened and never closed"),
         (cut("table 0.8", "property table 0.8").replace("0.2;", "0.2")[:190], "a property has no end; expected ';'"),
-        (cut("( rain )", "( snow )"), "line 9: a probability block for 'snow', which is no variable"),
+        (cut("( rain )", "( snow )"), "line 9: a probability block for 'snow', which is not a variable"),
         (cut("( rain )", "( rain"), "line 9: found '{'; expected ')' or '|'"),
         (cut("( rain )", "( rain, wet )"), "line 9: found ','; expected ')' or '|'"),
-        (cut("| rain )", "| snow )"), "line 12: 'wet' has the parent 'snow', which is no variable"),
+        (cut("| rain )", "| snow )"), "line 12: 'wet' has the parent 'snow', which is not a variable"),
         (cut("| rain )", "| wet )"), "'wet' has no state 'no'"),
         (
             cut("| rain )", "| rain, rain )"),
@@ -295,7 +295,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         (".", "is a folder; name the file in it"),
         ("latin.bif", "is not text; it must be BIF in UTF-8"),
         ("large.bif", "is larger than 1 MB; larger files are not read"),
-        ("a\0b", "cannot be read: this is no name of a file"),
+        ("a\0b", "cannot be read: this is not a file name"),
         ("x" * 300, "cannot be read: File name too long"),
     ]:
         with pytest.raises(ModelError) as refused:

@@ -71,7 +71,7 @@ def test_entries_that_agree_within_rounding_are_made_equal():
         (gaussian(mean=[69, 64, float("inf")]), "finite"),
         (gaussian(mean="tall"), "mean"),
         (gaussian(covariance=[[1, 0], [0, 1]]), r"2×2; mean has 3"),
-        (gaussian(covariance=[[1, 0, 0], [0, 1]]), "equally long"),
+        (gaussian(covariance=[[1, 0, 0], [0, 1]]), "same length"),
         (
             gaussian(covariance=[[1, 0.5, 0], [0.4, 1, 0], [0, 0, 1]]),
             r"\[0\]\[1\] is 0.5 and .*\[1\]\[0\] is 0.4",

@@ -94,12 +94,12 @@ def test_almost_right_rows_are_scaled_once_and_for_all():
         ({"transition": [[1.1, -0.1], [0.4, 0.6]]}, "is -0.1"),
         ({"transition": [[float("nan"), 1], [0.4, 0.6]]}, "is nan"),
         ({"transition": [[0.9, 0.1]]}, "1×2"),
-        ({"transition": [[0.9, 0.1], [1.0]]}, "every row equally long"),
+        ({"transition": [[0.9, 0.1], [1.0]]}, "every row of the same length"),
         ({"transition": []}, "square table"),
         ({"start": [0.5, 0.4]}, "start sums to 0.9"),
         ({"start": [1.0]}, "one for each of the 2 states"),
         ({"start": "uniform"}, "uniform"),
-        ({"states": ["a"]}, "1 names"),
+        ({"states": ["a"]}, "1 name;"),
         ({"states": ["a", "a"]}, "'a' is named twice"),
         ({"values": [1, float("inf")]}, "2 finite numbers"),
         ({"bins": [0, 200]}, "2 edges"),
@@ -114,7 +114,7 @@ def test_refusals_name_the_value(change, says):
 
 
 def test_a_class_whose_models_disagree_is_refused():
-    with pytest.raises(ModelError, match="other states"):
+    with pytest.raises(ModelError, match="different states"):
         MarkovClass(models=(MarkovChain(transition=np.eye(2)), MarkovChain(transition=np.eye(2), states=["x", "y"])))
 
 

@@ -180,7 +180,10 @@ THREE = [[[0.5, 0.5]] * 2] * 2
         ({"nodes": []}, "nodes is empty; a network needs at least one node"),
         (changed(1, name="rain", parents=[], table=[1, 0]), "record 'rain' is named twice"),
         (changed(0, name=""), "a node's name is ''; it must be a text that is not empty"),
-        (changed(1, parents=["snow"]), "node 'wet' has the parent 'snow', which is no node; the nodes are rain, wet"),
+        (
+            changed(1, parents=["snow"]),
+            "node 'wet' has the parent 'snow', which is not a node; the nodes are rain, wet",
+        ),
         (changed(1, parents=["wet"]), "node 'wet' is its own parent"),
         (changed(1, parents=["rain", "rain"], table=THREE), "node 'wet' has the parent 'rain' twice"),
         (changed(1, parents=[f"p{n}" for n in range(64)]), "node 'wet' has 64 parents; at most 63"),
@@ -193,8 +196,11 @@ THREE = [[[0.5, 0.5]] * 2] * 2
             "the table of node 'wet' is 1×2; it must be 2×2: one row for each of the 2 states",
         ),
         (changed(1, table=[[1, 0, 0], [0, 1, 0]]), "is 2×3; it must be 2×2"),
-        (changed(1, table=[1, 0]), "the table of node 'wet' is 2; it must be 2×2"),
-        (changed(1, table=[[1, 0], [1]]), "the table of node 'wet' must be a table of numbers, every row equally long"),
+        (changed(1, table=[1, 0]), "the table of node 'wet' is a list of 2 numbers; it must be 2×2"),
+        (
+            changed(1, table=[[1, 0], [1]]),
+            "the table of node 'wet' must be a table of numbers, every row of the same length",
+        ),
         (changed(1, table=[["1", 0], [1, 0]]), "the table of node 'wet' must be a table of numbers"),
         (changed(1, table=[[1, 0], [0.5, 0.6]]), "row (rain = yes) of node 'wet' sums to 1.1; it must sum to 1 within"),
         (changed(1, table=[[1, 0], [1.1, -0.1]]), "entry 2 of row (rain = yes) of node 'wet' is -0.1"),
@@ -309,9 +315,9 @@ def test_classes_that_disagree_are_refused():
     other_values = BayesianNetwork(nodes=tuple(nodes), values={"0": 5, "1": 6})
     for models, says in [
         ((), "models is empty; a class needs at least one model"),
-        ((table, other_names), "model 2 of the class has other records than model 1"),
-        ((table, table, other_states), "model 3 of the class has other states than model 1"),
-        ((table, other_values), "model 2 of the class has other values than model 1"),
+        ((table, other_names), "model 2 of the class has different records from model 1"),
+        ((table, table, other_states), "model 3 of the class has different states from model 1"),
+        ((table, other_values), "model 2 of the class has different values from model 1"),
         ((table, "chain"), "model 2 of the class is 'chain'; a class holds models that know their records"),
     ]:
         with pytest.raises(ModelError) as refused:
@@ -329,7 +335,7 @@ def test_classes_that_disagree_are_refused():
         ([GOOD, 3], "models.1 is 3; it must be an object"),
         ([{"nodes": []}], "models.0.type is null; it must be one of groups, joint, bayesian_network, pedigree"),
         ([GOOD, {**GOOD, "nodes": [RAIN, {**WET, "colour": 1}]}], "models.1.nodes.1.colour is not a key"),
-        ([GOOD, {**GOOD, "nodes": [RAIN]}], "model 2 of the class has other records than model 1"),
+        ([GOOD, {**GOOD, "nodes": [RAIN]}], "model 2 of the class has different records from model 1"),
         ([GOOD, {"type": "groups", "largest": 2}], "model 2 of the class does not know its records"),
         ([{**GOOD, "nodes": []}], "model 1 of the class: nodes is empty"),
         ([], "models is empty"),

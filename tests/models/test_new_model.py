@@ -201,7 +201,7 @@ def test_released_verified_and_charged(tmp_path):
         ({"right": 0.5}, "not the digest"),
         ({"right": 1.5}, "cannot be; there are 0 to 10 copies"),
         ({"right": "much"}, "makes no noisy_copies"),
-        ({"wrong": 0.1}, "wrong is not a key that is known here"),
+        ({"wrong": 0.1}, "wrong is not a key known here"),
         ({"type": "noisy_copy"}, "it must be one of"),
     ],
 )

@@ -73,7 +73,7 @@ def test_families_are_the_components():
         ([("a", None, "a")], "'a' is its own mother"),
         ([("a", None, None), ("b", "a", "a")], "'a' as father and as mother"),
         ([("a", "", None)], "the father of member 'a' is ''"),
-        ([("a", None, None), ("b", "a", "c")], "parent 'c', who is no member; add this person"),
+        ([("a", None, None), ("b", "a", "c")], "parent 'c', who is not a member; add this person"),
         ([("a", None, None), ("a", None, None)], "'a' is named twice"),
         ([("a", "b", None), ("b", "c", None), ("c", "a", None)], "round in a circle"),
     ],

@@ -149,7 +149,7 @@ def test_series_follow_the_chain(start):
 
 def test_a_chain_with_any_start_has_no_law_to_draw_from():
     chain = MarkovChain(transition=np.eye(2), start="any")
-    with pytest.raises(ModelError, match='start is "any", which is no law to draw from'):
+    with pytest.raises(ModelError, match='start is "any", which is not a law to draw from'):
         sample_chain(chain, 3, 2, np.random.default_rng(0))
     with pytest.raises(ParameterError, match="length is 0"):
         sample_chain(MarkovChain(transition=np.eye(2)), 0, 2, np.random.default_rng(0))

@@ -63,6 +63,32 @@ def test_fits_of_other_models_are_frames():
     assert row["low"] == row["high"] == numbers.model.to_dict()["coefficient"]
 
 
+def test_models_are_frames_of_their_moves_or_of_their_file():
+    both = pufferdp.MarkovClass([CHAIN, CHAIN]).to_frame()
+    assert list(both.columns) == ["model", "from", "to", "probability"] and len(both) == 2 * len(CHAIN.to_frame())
+    hidden = pufferdp.HiddenMarkov(transition=[[0.9, 0.1], [0.3, 0.7]], emission=[[0.8, 0.2], [0.1, 0.9]])
+    for model in (
+        pufferdp.Groups(sizes=(2,), positives=((0.2, 0.3, 0.5),)),
+        pufferdp.BinaryInterval(low=0.2, high=0.8),
+        hidden,
+    ):
+        rows = dict(model.to_frame(backend="polars").select("name", "value").rows())
+        assert rows["type"] == model.file_type
+    assert rows["emission[1][0]"] == "0.1"
+
+
+def test_a_verification_is_a_frame_of_what_it_vouches_for():
+    made = pufferdp.release(VALUES, model=CHAIN, query="histogram", epsilon=1)
+    frame = pufferdp.verify(made).to_frame()
+    assert list(frame["answer"]) == list(made.answer) and list(frame["label"]) == list(CHAIN.labels)
+    table = pufferdp.release(VALUES, model=CHAIN, query=["histogram", "count:rest"], epsilon=1)
+    assert len(pufferdp.verify(table).to_frame().columns) == len(table.to_frame().columns)
+    forged = {**made.certificate.to_dict(), "answer": [0, 0]}
+    assert list(pufferdp.verify(forged).to_frame().columns) == ["problem"]
+    moved = pufferdp.flow(VALUES, model=CHAIN, eta=0.01, tau=0.5)
+    assert len(pufferdp.verify(moved).to_frame()) == 4
+
+
 def test_streams_and_losses_are_frames_of_every_step():
     report = pufferdp.stream_leakage(CHAIN, 0.1, length=1500)  # JSON lists some of so many steps
     frame = report.to_frame()

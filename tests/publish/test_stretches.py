@@ -366,7 +366,7 @@ def test_flows_of_other_days_are_flows_of_other_records(tmp_path: Path) -> None:
         assert made["data"]["part"] is True
         assert made["data"]["ranges"]["parts"][0]["from"] == "2024-05-02T00:00:00"
         flow(week(), **options, **DAY)
-        with pytest.raises(RefusedError, match="the flow is of other chains than"):
+        with pytest.raises(RefusedError, match="the flow covers other chains than"):
             flow(week(), first="2024-05-03", last="2024-05-03", **options)
         assert [charge.ranges for charge in charges(ledger, "week")] == [Ranges.from_dict(made["data"]["ranges"])] * 2
         assert ledger.verify().valid, ledger.verify().problems

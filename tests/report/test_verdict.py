@@ -157,3 +157,16 @@ def test_what_a_small_epsilon_becomes_names_the_curve_of_each_number() -> None:
     )
     assert multiplied({"odds": 4.83}).endswith("4.83 (odds curve, any DP algorithm).")
     assert multiplied({}) == ""
+
+
+def test_text_fits_a_narrow_terminal_and_is_the_same_in_every_file(monkeypatch):
+    chain = pufferdp.MarkovChain(transition=[[0.9, 0.1], [0.3, 0.7]], states=["resting", "active"])
+    made = pufferdp.release(["resting", "active"] * 50, model=chain, query="histogram", epsilon=1)
+    planned = pufferdp.plan(chain, "histogram", epsilon=1, length=2016)
+    wide = str(made)
+    assert max(map(len, wide.splitlines())) > 80
+    monkeypatch.setenv("COLUMNS", "80")
+    assert str(made) == wide  # stdout is no terminal
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for text in (str(made), planned.text(verbose=True), planned.chart()):
+        assert max(map(len, text.splitlines())) <= 80, text

@@ -10,11 +10,16 @@ from typing import Final
 
 _OPTIONS: Final = {"first": "from", "last": "to", "add": "sum"}
 """Options that have another name than the parameter."""
-_VERBS: Final = {"plan_flow()": "pufferdp plan --query flow", " flow()": " pufferdp flow"}
+_VERBS: Final = {
+    "plan_flow()": "pufferdp plan --query flow",
+    "plan_table() or release()": "pufferdp plan or release",
+    " flow()": " pufferdp flow",
+}
 _METHODS: Final = {
     "Ledger(place, create=True)": "pufferdp ledger create",
     "text(verbose=True)": "--verbose",
     "Ledger.dataset()": "ledger show",
+    "Ledger.verify()": "ledger verify",
     "to_dict()": "--json",
 }
 _CALLS: Final = {
@@ -22,6 +27,8 @@ _CALLS: Final = {
     re.compile(r"Ledger\.verify\(head='([^']*)'\)"): r"ledger verify --head \1",
     re.compile(r"Ledger\.verify\(head=…\)"): "ledger verify --head HEAD",
 }
+_SUBJECT: Final = re.compile(r"^[a-z]+(?:_[a-z]+)+(?= (?:is|has) )")
+"""A parameter of two words that a message begins with: ``dp_epsilon is -1``."""
 _VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]|(?P<plain>[\w+-]+(?:\.[\w+-]+)*)"
 _PARAMETER: Final = re.compile(
     rf"(?<![^\s(])(?P<name>[a-z]\w*)=(?:{_VALUE})?(?![\w='(\[])(?P<more>, (?=[a-z]\w*=[^\s,]))?"
@@ -36,6 +43,7 @@ def flags(message: str) -> str:
     message = methods(message)
     for call, command in _CALLS.items():
         message = call.sub(command, message)
+    message = _SUBJECT.sub(lambda name: name[0].replace("_", "-"), message)
     return _PARAMETER.sub(_flag, message)
 
 

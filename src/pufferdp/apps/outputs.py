@@ -64,7 +64,7 @@ class Outputs:
             sources: what is read, by what it is.
             ledger: where it is charged.
             overwrite: whether files that are there may be replaced.
-            whole: the options whose file has the whole answer with its certificate.
+            whole: the options whose file has the whole answer with its certificate; none where there is no answer.
             together: whether it takes all of these files to have it, and not any one.
         """
         self._ledger_file = None if ledger is None or "://" in ledger else ledger
@@ -76,10 +76,9 @@ class Outputs:
         check_streams(self._sources, self._ledger_file)
         for name in self._places:
             _check_libraries(name)
-        if self._charged and sys.stdout is None and not any(name in self._places for name in whole):
+        if self._charged and whole and sys.stdout is None and not any(name in self._places for name in whole):
             raise ParameterError(
-                "stdout is closed, and no file is named for the answer; open it, or name a file with "
-                f"--{(*whole, 'out')[0]}"
+                f"stdout is closed, and no file is named for the answer; open it, or name a file with --{whole[0]}"
             )
         self.accident = ""
         """What went wrong while the answer was made."""

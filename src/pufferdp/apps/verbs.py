@@ -112,7 +112,7 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
         command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
         if listed:
             words = command.info.help if isinstance(command, typer.Typer) else command.__doc__
-            app.command(name=verb, help=words)(_nothing)
+            app.command(name=verb, help=words, short_help=VERBS[str(verb)])(_nothing)
         elif isinstance(command, typer.Typer):
             for registered in command.registered_commands:
                 registered.cls = Verb
@@ -142,6 +142,8 @@ def _completion(context: typer.Context, shell: str | None) -> None:
     from typer.completion import get_completion_inspect_parameters, shell_complete
 
     get_completion_inspect_parameters()  # teaches typer the shells
+    if shell == "zsh":  # a zsh without settings has no completion yet
+        print("(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }")
     shell_complete(context.command, {}, "pufferdp", COMPLETE, f"source_{shell}")
     raise typer.Exit
 
@@ -157,7 +159,7 @@ def _options(
             callback=_completion,
             is_eager=True,
             metavar="SHELL",
-            help='Print what lets bash, zsh or fish complete words: eval "$(pufferdp --completion bash)".',
+            help='Print what Tab completion needs, for bash, zsh or fish: eval "$(pufferdp --completion bash)".',
         ),
     ] = None,
 ) -> None:

@@ -29,7 +29,8 @@ class Aggregates:
         """From periods by the model's step, or from numbers of records."""
         if series_of(model) is None:
             raise ParameterError(
-                f"every is {every!r}; aggregates over time need a series, and the model is not one", value=every
+                f"every is {every!r}; aggregates over time need a series of states, and the model is not one",
+                value=every,
             )
         apart = records_in(every, model, "every")
         wide = apart if window is None else records_in(window, model, "window")

@@ -19,8 +19,10 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
+from pufferdp.basics.words import a_kind
 from pufferdp.leakage.tight import any_start, inputs
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
@@ -85,10 +87,8 @@ class LossesReport(Paged):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each record, as a pandas or polars frame."""
-        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
-
         rows = zip(range(1, self.length + 1), self.losses.tolist(), self.leakage.tolist(), strict=True)
-        return ReleasedTable(("record", "dp_epsilon", "leakage"), tuple(rows)).to_frame(backend)
+        return frame(("record", "dp_epsilon", "leakage"), list(rows), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --losses … --json`` prints."""
@@ -158,7 +158,7 @@ def beliefs_of(model: Model) -> tuple[tuple[MarkovChain, ...], Box | None]:
     series = series_of(model)
     if series is None or not (series.chains or series.box is not None):
         raise NotApplicableError(
-            f"the model is a {type(model).__name__}; losses of single records are worked out for chains: give a "
+            f"the model is {a_kind(model)}; losses of single records are worked out for chains: give a "
             "markov_chain, a markov_class, a markov_interval or a binary_interval"
         )
     return (series.definite_chains, series.box) if series.box is not None else (series.chains, None)

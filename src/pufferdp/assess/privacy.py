@@ -248,7 +248,8 @@ def _csv_pairs(text: str, path: object) -> list[tuple[float, float]]:
     elif any(len(row) != 2 for _, row in rows):
         line, row = next(item for item in rows if len(item[1]) != 2)
         raise ParameterError(
-            f"line {line} of profile {str(path)!r} has {len(row)} columns; without a head it must have two, an epsilon "
+            f"line {line} of profile {str(path)!r} has {len(row)} columns; without a header it must have two, an "
+            f"epsilon "
             "and a delta",
             value=row,
         )

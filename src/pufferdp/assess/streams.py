@@ -20,6 +20,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number
@@ -86,12 +87,10 @@ class StreamReport(Paged):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each step, as a pandas or polars frame; one row where the stream has no end."""
-        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which leakage does not
-
         steps = [None] if self.length is None else range(1, self.length + 1)
         parts = (self.losses, self.backward, self.forward, self.total)
         rows = zip(steps, *(part.tolist() for part in parts), strict=True)
-        return ReleasedTable(("step", "dp_epsilon", *_NAMES), tuple(rows)).to_frame(backend)
+        return frame(("step", "dp_epsilon", *_NAMES), list(rows), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --stream … --json`` prints."""
@@ -129,9 +128,10 @@ class StreamBudget(Paged):
 
     def losses(self, length: int | None = None) -> Floats:
         """What each step spends, the ends more than the others where they may."""
-        n = length or self.length
-        if n is None:
+        steps = self.length if length is None else length
+        if steps is None:
             raise ParameterError("length is missing; say how many steps to list")
+        n = checks.length(steps)
         if n == 1:
             return np.array([self.target])
         if self.ends is None or (self.length is not None and self.constant * n > self._sum(n)):
@@ -145,10 +145,7 @@ class StreamBudget(Paged):
 
     def to_frame(self, length: int | None = None, *, backend: str | None = None) -> Any:
         """A row for each step with what it may spend, as a pandas or polars frame."""
-        from pufferdp.publish.tables.table import ReleasedTable
-
-        rows = tuple(enumerate(self.losses(length).tolist(), 1))
-        return ReleasedTable(("step", "dp_epsilon"), rows).to_frame(backend)
+        return frame(("step", "dp_epsilon"), list(enumerate(self.losses(length).tolist(), 1)), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp leakage --stream-target … --json`` prints."""

@@ -120,7 +120,7 @@ def probability(value: SupportsFloat | str, name: str) -> float:
         raise ParameterError(f"{name} is {number:g}; it must lie strictly between 0 and 1", value=value)
     if number < SMALLEST_PROBABILITY:
         raise ParameterError(
-            f"{name} is {number:g}; below {SMALLEST_PROBABILITY:g} shares of it are no numbers any more", value=value
+            f"{name} is {number:g}; below {SMALLEST_PROBABILITY:g} it is too small to compute with", value=value
         )
     return number
 

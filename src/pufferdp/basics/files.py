@@ -30,7 +30,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in content if names.count(name) > 1)
-        raise TwiceError(f"{twice[:60]!r} is given twice; every name may come once")
+        raise TwiceError(f"{twice[:60]!r} is given twice; give every name once")
     return content
 
 
@@ -72,7 +72,7 @@ def check_values(content: object, error: type[InputError], what: str, *, finite:
         elif isinstance(value, int) and not -LARGEST_WHOLE <= value < LARGEST_WHOLE:
             raise error(f"{what} holds a whole number beyond 2^63; write it as a decimal, or correct it", value=value)
         elif finite and isinstance(value, float) and not math.isfinite(value):
-            raise error(f"{what} holds {value}, which JSON has not; give a finite number", value=value)
+            raise error(f"{what} holds {value}, which JSON does not have; give a finite number", value=value)
         elif isinstance(value, str) and not value.isascii():
             try:
                 value.encode()

@@ -125,7 +125,7 @@ def check_place(
         reason = "its name is too long" if error.errno == errno.ENAMETOOLONG else error.strerror
         raise ParameterError(f"{name} is {_cut(text)}, which cannot be written: {reason}", value=path) from None
     except ValueError:
-        raise ParameterError(f"{name} is {_cut(text)}, which no file can be called", value=path) from None
+        raise ParameterError(f"{name} is {_cut(text)}, which is not a possible file name", value=path) from None
 
 
 def check_apart(places: Sequence[Place]) -> None:
@@ -134,7 +134,7 @@ def check_apart(places: Sequence[Place]) -> None:
         for other in places[:n]:
             if not place.device and _same_place(place.target, other.target):
                 raise ParameterError(
-                    f"{place.name} and {other.name} are one file, {place.path!r}; name two", value=place.path
+                    f"{place.name} and {other.name} are the same file, {place.path!r}; name two", value=place.path
                 )
 
 
@@ -243,16 +243,18 @@ def folded(name: str) -> str:
 def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, device: bool) -> Place:
     given = Path(text)
     if not text or not given.name or text.endswith(("/", os.sep)) or given.is_dir():
-        raise ParameterError(
-            f"{name} is {_cut(text)}, which is not a file name but a folder; name a file in it", value=text
-        )
+        raise ParameterError(f"{name} is {_cut(text)}, which is a folder; name a file in it", value=text)
     if endings and not given.name.lower().endswith(endings):
-        raise ParameterError(f"{name} is {_cut(text)}; its name must end in one of {', '.join(endings)}", value=text)
+        raise ParameterError(
+            f"{name} is {_cut(text)}; its name must end in "
+            f"{', '.join(endings[:-1])}{' or ' * (len(endings) > 1)}{endings[-1]}",
+            value=text,
+        )
     there = _status(given)
     if there is not None and not stat.S_ISREG(there.st_mode):
         if not stat.S_ISCHR(there.st_mode) or not device:
             raise ParameterError(
-                f"{name} is {_cut(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or take "
+                f"{name} is {_cut(text)}, which is {_kind(there.st_mode)} and not a file; name a file, or use "
                 "to_dict()",
                 value=text,
             )
@@ -261,7 +263,7 @@ def _place(text: str, name: str, endings: tuple[str, ...], overwrite: bool, devi
         return Place(name=name, path=text, target=given, overwrite=overwrite, device=True)
     if there is not None and _is_stream(there):
         raise ParameterError(
-            f"{name} is {_cut(text)}, where stdout or stderr goes; name another file, or take to_dict()",
+            f"{name} is {_cut(text)}, where stdout or stderr goes; name another file, or use to_dict()",
             value=text,
         )
     target = Path(os.path.realpath(given))
@@ -283,7 +285,7 @@ def _refuse_sources(place: Place, sources: Mapping[str, Sequence[str]], ledger: 
         raise ParameterError(f"{place.name} is {_cut(place.path)}, which belongs to the ledger; name another file")
     if there is not None and not place.overwrite:
         raise ParameterError(
-            f"{place.name} is {_cut(place.path)}, which is there already; name another file, or say overwrite=True",
+            f"{place.name} is {_cut(place.path)}, which already exists; name another file, or use overwrite=True",
             value=place.path,
         )
 

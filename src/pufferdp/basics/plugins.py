@@ -26,7 +26,8 @@ def plugin(group: str, name: str) -> object:
     if name not in registered:
         known = ", ".join(registered) or "nothing"
         raise ParameterError(
-            f"{name!r} is not registered in {group}, which has {known}; was pufferdp installed anew since?", value=name
+            f"{name!r} is not registered in {group}, which has {known}; reinstall pufferdp if it was added since",
+            value=name,
         )
     entry = registered[name]
     try:
@@ -34,7 +35,8 @@ def plugin(group: str, name: str) -> object:
     except (ImportError, AttributeError) as error:
         package = "an unknown package" if entry.dist is None else entry.dist.name
         raise ParameterError(
-            f"{name!r} of {group} cannot be loaded from {entry.value!r}: {error}; install {package} anew, or remove it",
+            f"{name!r} of {group} cannot be loaded from {entry.value!r}: {error}; install {package} again, or "
+            f"remove it",
             value=name,
         ) from error
 

@@ -3,6 +3,22 @@
 from __future__ import annotations
 
 import math
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+WIDEST: Final = 96
+"""Lines of text are never wider."""
+
+
+def line_width() -> int:
+    """How wide a line may be: as a terminal is, where that is narrower; in files and pipes always the same."""
+    with suppress(ValueError, AttributeError):  # stdout is closed, or there is none
+        if sys.stdout.isatty():
+            return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
+    return WIDEST
 
 
 def number(value: float | None) -> str:
@@ -31,15 +47,19 @@ def up_to(value: float | None, down: bool = False) -> str:
 
 
 def table(head: list[str], rows: list[list[str]], left: int = 1, least: int = 0) -> str:
-    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide."""
+    """Columns padded to their widest cell; the first ``left`` flush left, the rest flush right and ``least`` wide.
+
+    On a terminal that is too narrow columns stand closer together.
+    """
     widths = [max(len(line[n]) for line in [head, *rows]) for n in range(len(head))]
     widths = [w if n < left else max(w, least) for n, w in enumerate(widths)]
+    gap = " " if sum(widths) + 2 * len(widths) - 2 > line_width() < WIDEST else "  "
 
     def line(cells: list[str]) -> str:
         padded = [c.ljust(w) if n < left else c.rjust(w) for n, (c, w) in enumerate(zip(cells, widths, strict=True))]
-        return "  ".join(padded).rstrip()
+        return gap.join(padded).rstrip()
 
-    return "\n".join([line(head), "  ".join("-" * w for w in widths), *(line(r) for r in rows)])
+    return "\n".join([line(head), gap.join("-" * w for w in widths), *(line(r) for r in rows)])
 
 
 def a_kind(value: object) -> str:
@@ -52,6 +72,13 @@ def quoted_value(value: object, most: int = 60) -> str:
     """A value as Python writes it, on one line and cut where it is long."""
     text = " ".join(repr(value).split())
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """The shape of numbers, as a sentence has it: ``2×3``, ``a list of 2 numbers``, ``a single number``."""
+    if len(shape) == 1:
+        return f"a list of {shape[0]:,} number{'s' * (shape[0] != 1)}"
+    return "×".join(map(str, shape)) or "a single number"
 
 
 def rows_text(count: int) -> str:

@@ -19,7 +19,17 @@ from pufferdp.basics.errors import DataError
 from pufferdp.data.layout import Coding, Layout, read_distance, shorten
 from pufferdp.data.matching import keys_of, shown
 from pufferdp.data.parts import LONGEST_LINE, MISSING_TEXTS, check_line
-from pufferdp.data.ranges import EVERYTHING, UNITS, Moment, Range, Ranges, moment_text, read_last, read_moment
+from pufferdp.data.ranges import (
+    EVERYTHING,
+    UNITS,
+    Moment,
+    Range,
+    Ranges,
+    has_no_zone,
+    moment_text,
+    read_last,
+    read_moment,
+)
 from pufferdp.data.rewrite import Codes
 from pufferdp.models.chain import Move
 
@@ -184,7 +194,7 @@ def _columns(source: BinaryIO, width: int, passed: Passed) -> Iterator[list[Sequ
 def _line(source: BinaryIO) -> bytes:
     line = source.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
-        raise DataError(f"a line of the stream is longer than {LONGEST_LINE:,} bytes; this is no table of records")
+        raise DataError(f"a line of the stream is longer than {LONGEST_LINE:,} bytes; this is not a table of records")
     return line
 
 
@@ -253,10 +263,9 @@ class _Stretch:
         inside = []
         for n, text in enumerate(texts):
             try:
-                place = read_moment(text, self._unit)
+                place = _read_place(text, self._unit)
             except DataError as error:
                 raise DataError(f"{self._layout.order!r} on line {passed.line + n + 1}: {error}", value=text) from None
-            assert place is not None
             if (self._first is None or place >= self._first) and (self._last is None or place <= self._last):
                 inside.append(n)
         return inside
@@ -277,7 +286,19 @@ def _unit_of(text: str, layout: Layout) -> str:
         except DataError:
             continue
         return unit
-    raise DataError(f"{layout.order!r} begins with {shown(text)}, which is no number, date or time", value=text)
+    raise DataError(f"{layout.order!r} begins with {shown(text)}, which is not a number, a date or a time", value=text)
+
+
+def _read_place(text: str, unit: str) -> Moment:
+    """Where a line lies. A time without a zone among times with one would be taken for UTC, which nobody said."""
+    place = read_moment(text, unit)
+    if unit == "utc" and has_no_zone(text):
+        raise DataError(
+            f"{text!r} has no time zone, and times before it have one; write the zone in all lines or in none",
+            value=text,
+        )
+    assert place is not None
+    return place
 
 
 @dataclass
@@ -333,8 +354,7 @@ class _Links:
         if not self._unit:
             self._unit = _unit_of(texts[0], self._layout)
             self._step = self._step_amount()
-        places = [read_moment(text, self._unit) for text in texts]
-        return [place for place in places if place is not None]
+        return [_read_place(text, self._unit) for text in texts]
 
     def _step_amount(self) -> Fraction | None:
         """The model's step in the unit of the order: nanoseconds for times."""
@@ -368,7 +388,8 @@ class _Links:
         slack = Fraction(abs(place)) * Fraction(1, 2**50) / self._step if isinstance(place, float) else Fraction(0)
         if abs(share - steps) > slack or steps < 1:
             raise DataError(
-                f"the record at {where} is no whole number of the model's steps of {layout.step} after the one before; "
+                f"the record at {where} is not a whole number of the model's steps of {layout.step} after the "
+                f"one before; "
                 "bring the times to that step, or use a model that was fitted at theirs",
                 value=layout.step,
             )

@@ -154,7 +154,7 @@ def _open_sqlite(source: str, columns: Columns) -> duckdb.DuckDBPyRelation:
             check_columns(names, columns)
             picked = ", ".join(identifier(column) for column in columns.roles.values())
             # A column of SQLite has no type: all come as text, and the order gets the type that fits.
-            with _through_a_file(dict.fromkeys(columns.roles, "VARCHAR"), untyped=True) as (file, load):
+            with _through_a_file(dict.fromkeys(columns.roles, "VARCHAR"), untyped=columns) as (file, load):
                 query = f"SELECT {picked} FROM {identifier(table)}{untyped_condition(columns)}"
                 file.writelines(_lines(database.execute(query), columns))
                 return load()
@@ -175,8 +175,11 @@ def _lines(rows: Iterable[tuple[Any, ...]], columns: Columns) -> Iterator[bytes]
 
 
 @contextmanager
-def _through_a_file(types: Mapping[str, str], *, untyped: bool = False) -> Iterator[tuple[BinaryIO, Load]]:
-    """A file to write lines to, every field quoted but missing ones, and a call that loads what was written."""
+def _through_a_file(types: Mapping[str, str], *, untyped: Columns | None = None) -> Iterator[tuple[BinaryIO, Load]]:
+    """A file to write lines to, every field quoted but missing ones, and a call that loads what was written.
+
+    ``untyped`` are columns whose texts tell what they hold.
+    """
     with scratch() as folder:
         path = folder / "table.csv"
 
@@ -189,10 +192,10 @@ def _through_a_file(types: Mapping[str, str], *, untyped: bool = False) -> Itera
                 f"escape = '\"', nullstr = '', allow_quoted_nulls = false, columns = {{{kinds}}})"
             )
             with files.reading("the table"):
-                number = ", TRY_CAST(value AS DOUBLE) AS number" if untyped else ""
+                number = ", TRY_CAST(value AS DOUBLE) AS number" if untyped is not None else ""
                 connection.execute(f"CREATE TEMP TABLE series AS SELECT *{number} FROM {scan}")
-                if untyped and "order" in types:
-                    files.type_order(connection)
+                if untyped is not None and "order" in types:
+                    files.type_order(connection, untyped.roles["order"])
             return connection.table("series")
 
         with open(path, "wb") as file:

@@ -218,7 +218,7 @@ def _load_csv(connection: duckdb.DuckDBPyConnection, parts: Parts, columns: Colu
     texts = tuple(name for role, name in columns.roles.items() if role != "order")
     with reading(repr(parts.name)):
         _create(connection, columns, csv_scan(parts, tuple(columns.roles.values())))
-        if "order" in columns.roles and not type_order(connection):
+        if "order" in columns.roles and not type_order(connection, columns.roles["order"]):
             # Day.month.year and the like: DuckDB's guess, made on all rows. Slow, and rare.
             _create(connection, columns, csv_scan(parts, texts, whole=True))
         return connection.table("series")
@@ -238,23 +238,47 @@ def picked_columns(columns: Columns) -> str:
     return ", ".join(picked)
 
 
+_NO_ZONE = r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?"
+"""A date or a time that does not say where."""
+_ZONE = r".*:[0-9]{2}(\.[0-9]+)?\s*([Zz]|[+-][0-9]{2}(:?[0-9]{2}){0,2}|[A-Za-z]+(/[A-Za-z_]+)*)"
+"""A time that does."""
+
 _ORDER_TYPES = {
     # The pattern is what a text must look like besides being castable.
     "BIGINT": r"\s*[+-]?[0-9]+\s*",
     "DOUBLE": None,
-    "TIMESTAMP_NS": r"[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?",
+    "TIMESTAMP_NS": _NO_ZONE,
     "TIMESTAMPTZ": None,
 }
 
 
-def type_order(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Give the order column the first type that every text fits; False when none does."""
+def type_order(connection: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Give the order column, called so in the data, the first type that every text fits; False when none does."""
     for kind, pattern in _ORDER_TYPES.items():
         fits = f'TRY_CAST("order" AS {kind}) IS NOT NULL'
         if pattern is not None:
             fits += f' AND regexp_full_match("order", {literal(pattern)})'
         misfit = f'SELECT 1 FROM series WHERE "order" IS NOT NULL AND NOT ({fits}) LIMIT 1'
         if not connection.execute(misfit).fetchall():
+            if kind == "TIMESTAMPTZ":
+                _refuse_mixed_zones(connection, name)
             connection.execute(f'ALTER TABLE series ALTER "order" TYPE {kind}')
             return True
     return False
+
+
+def _refuse_mixed_zones(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """A time without a zone among times with one would be taken for UTC, which nobody said.
+
+    Times beyond the year 2262 fit no other type than these, though none of them has a zone.
+    """
+    zoned, bare = (f'regexp_full_match(trim("order"), {literal(pattern)})' for pattern in (_ZONE, _NO_ZONE))
+    if not connection.execute(f"SELECT 1 FROM series WHERE {zoned} LIMIT 1").fetchall():
+        return
+    first = connection.execute(f'SELECT rowid + 1, "order" FROM series WHERE {bare} ORDER BY rowid LIMIT 1').fetchall()
+    for row, text in first:
+        raise DataError(
+            f"{name!r} has times with a time zone and times without: row {row} is {shorten(text)!r}, which has none; "
+            "write the zone, such as +01:00, in all rows or in none",
+            value=text,
+        )

@@ -172,7 +172,7 @@ def refuse_pair(layout: Layout) -> None:
     """Refuse two columns where a series is written again."""
     if column_pair(layout.column) is not None:
         raise DataError(
-            f"column is {layout.column!r}; a series that is written again is one column: name one of them",
+            f"column is {layout.column!r}; a series is written back as one column: name one of them",
             value=layout.column,
         )
 
@@ -331,8 +331,8 @@ def check_columns(names: Sequence[str], columns: Columns) -> None:
         if name not in names:
             close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            known = shorten(list(names))
-            raise DataError(f"there is no column {name!r}{_named_by(role)}; the columns are {known}{hint}", value=name)
+            known = f"the columns are {shorten(list(names))}" if len(names) else "the data has no columns"
+            raise DataError(f"there is no column {name!r}{_named_by(role)}; {known}{hint}", value=name)
 
 
 def _named_by(role: str) -> str:

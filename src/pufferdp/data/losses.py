@@ -12,7 +12,7 @@ from pufferdp.basics.errors import DataError
 from pufferdp.basics.files import found_text, read_json
 
 HEADER: Final = "loss"
-_WAY_OUT: Final = "give one DP loss a record, a finite number, 0 or more"
+_WAY_OUT: Final = "give one DP loss per record, a finite number, 0 or more"
 
 
 def read_losses(path: str | PathLike[str]) -> list[float]:

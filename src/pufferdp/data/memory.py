@@ -102,7 +102,9 @@ def _from_columns(columns: Mapping[str, Any]) -> MemoryFile:
     lengths = {len(values) for values in listed.values()}
     if len(lengths) != 1 or lengths == {0}:
         sizes = ", ".join(f"{name} {len(values)}" for name, values in list(listed.items())[:4]) or "none"
-        raise DataError(f"the columns have so many values: {sizes}; they must have equally many, one or more")
+        raise DataError(
+            f"the columns have these numbers of values: {sizes}; all must have the same number, one or more"
+        )
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     try:
@@ -119,6 +121,8 @@ def _listed(values: Any, what: str) -> list[object]:
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if isinstance(values, (str, bytes)) or (not isinstance(values, Sequence) and not hasattr(values, "tolist")):
         raise DataError(f"{what} is {a_kind(values)}; it must be a list of values", value=type(values))
+    if getattr(values, "ndim", 1) == 0:
+        raise DataError(f"{what} is a single value; it must be a list of values", value=values)
     plain = values.astype(str).tolist() if kind == "M" else values.tolist() if hasattr(values, "tolist") else values
     if any(isinstance(value, (list, tuple, dict, set)) for value in plain):
         raise DataError(f"{what} has lists in it; it must be a list of single values", value=type(values))

@@ -51,8 +51,6 @@ class Parts:
 def find_parts(path: Path) -> Parts:
     """The files of a path; refuse one that stands for none."""
     name = str(path)
-    if name in ("", "."):
-        raise DataError("the path of the data is empty; name a file", value=path)
     if os.path.isdir(path):
         # As Spark has it: what begins with _ or . is not data, unless it is the folder of a partition.
         files = [part for part in sorted(path.rglob("*.parquet")) if not _hidden(part.relative_to(path))]
@@ -80,7 +78,7 @@ def _kind(path: str) -> str:
         return "text"
     if path.lower().endswith(".parquet"):
         return "Parquet"
-    raise DataError(f"{path!r} has an ending that is not known; it must be {_ACCEPTED}", value=path)
+    raise DataError(f"{path!r} has an unknown ending; it must be {_ACCEPTED}", value=path)
 
 
 def _hidden(path: Path) -> bool:
@@ -153,7 +151,9 @@ def _check_lines(path: str, name: str) -> None:
 def check_line(line: bytes, number: int, what: str) -> None:
     """Refuse a line that is too long or has too many fields."""
     if len(line) > LONGEST_LINE:
-        raise DataError(f"line {number} of {what} is longer than {LONGEST_LINE:,} bytes; this is no table of records")
+        raise DataError(
+            f"line {number} of {what} is longer than {LONGEST_LINE:,} bytes; this is not a table of records"
+        )
     # Only a long line can have so many fields, and only such a line is worth a second look: _check_lines knows.
     if len(line) > MOST_COLUMNS:
         fields = 1 + max(line.count(mark) for mark in (b",", b";", b"|", b"\t"))

@@ -7,13 +7,16 @@ known by its person and its value in the order column; both are public.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from typing import Any, Final
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.files import canonical_json
 
 UNITS: Final = ("number", "time", "utc")
 """What a stretch is measured in: plain numbers, time stamps without a time zone, time stamps in universal time. Dates
@@ -44,8 +47,13 @@ class Range:
                 raise DataError(f"a range ends at {end!r}; it must be a finite number", value=end)
         if self.first is not None and self.last is not None and self.first > self.last:
             raise DataError(f"a range goes from {self.first} to {self.last}; the first must come first")
-        if self.people is not None and (not self.people or list(self.people) != sorted(set(self.people))):
+        if self.people is not None and (not self.people or not all(map(operator.lt, self.people, self.people[1:]))):
             raise DataError("the people of a range must be one or more different names, sorted")
+
+    @cached_property
+    def people_json(self) -> str:
+        """Its people as canonical JSON, by whose digest a ledger knows many of them."""
+        return canonical_json(self.people)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +163,12 @@ def read_moment(text: Any, unit: str) -> Moment | None:
         ) from None
     span = time.replace(tzinfo=time.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     return (span.days * 86_400 + span.seconds) * 10**9 + int(fraction.ljust(9, "0") or 0)
+
+
+def has_no_zone(text: str) -> bool:
+    """Whether a date or a time does not say where."""
+    parts = _TIME.fullmatch(text.strip())
+    return parts is not None and not parts[3]
 
 
 def _number(text: Any) -> Moment:

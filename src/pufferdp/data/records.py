@@ -83,7 +83,7 @@ def _check_size(frame: Frame, columns: Columns, size: int) -> None:
     sizes = f"the data has {count} rows and the model {size} records"
     if count > size:
         raise DataError(
-            f"{sizes}; each record has one row: drop the rows that are too many, or use a model of all of them",
+            f"{sizes}; each record has one row: drop the extra rows, or use a model of all of them",
             value=count,
         )
     if columns.numbered and count < size:

@@ -343,7 +343,7 @@ class Series:
         # Few ends are shared by many people: each pair is turned into moments once.
         ends_of: defaultdict[tuple[Any, Any], list[str]] = defaultdict(list)
         for person, low, high in rows(self.table.frame.group_by("person").agg(*_ENDS)):
-            ends_of[low, high].append(_name(person))
+            ends_of[low, high].append(person if type(person) is str else _name(person))
         stretches: dict[tuple[Moment | None, Moment | None], list[str]] = {}
         for pair, people in ends_of.items():
             stretches.setdefault(self._stretch(*pair), []).extend(people)
@@ -505,7 +505,7 @@ class Series:
     def _holes(self, frame: Frame, missing: bool) -> dict[str, int]:
         """Records that are missing inside chains, by person; "" where nobody is told apart.
 
-        Refuses a distance that is no whole number of steps, and rows that are not there where they are refused.
+        Refuses a distance that is not a whole number of steps, and rows that are not there where they are refused.
         """
         layout = self.table.layout
         if not missing and (layout.step is None or layout.order is None):
@@ -528,7 +528,7 @@ class Series:
         step, apart = self.table.layout.step, self.table.distance(distance)
         if rule == "off":
             return DataError(
-                f"the record at {where} comes {apart} after the one before, which is no whole number of the model's "
+                f"the record at {where} comes {apart} after the one before, which is not a whole number of the model's "
                 f"steps of {step}; bring the times to that step, or use a model that was fitted at theirs",
                 value=apart,
             )

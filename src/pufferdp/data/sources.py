@@ -43,6 +43,8 @@ def open_source(source: Source, columns: Columns) -> Frame:
         frame = nw.from_native(databases.open_database(source, columns))
     elif isinstance(source, str) and "://" in source:
         raise DataError(f"{source[:200]!r} is an address; download the file and give its path", value=source)
+    elif isinstance(source, str) and not source:
+        raise DataError("the path of the data is empty; name a file", value=source)
     elif isinstance(source, (str, os.PathLike)):
         frame = nw.from_native(files.open_files(Path(source), columns))
     elif isinstance(source, MemoryFile):
@@ -108,7 +110,9 @@ def _open_frame(source: Source, columns: Columns) -> Frame:
         return picked
     if not (implementation.is_duckdb() or implementation.is_polars() or isinstance(frame, nw.DataFrame)):
         raise DataError(f"the data is a {implementation.value} frame; it must be {_ACCEPTED}", value=type(source))
-    if not implementation.is_duckdb() and frame.collect_schema().get(columns.roles.get("order", "")) == nw.String:
+    order = frame.collect_schema().get(columns.roles.get("order", ""))
+    # Objects of pandas may be times with a zone and times without, which a file would not have in one column.
+    if (order == nw.String and not implementation.is_duckdb()) or (order == nw.Object and implementation.is_pandas()):
         return nw.from_native(files.open_memory(_as_file(frame.lazy().collect(), columns), columns))
     frame = frame.select(nw.col(name).alias(role) for role, name in columns.roles.items())
     for number in ["order"] * columns.numbered + ["row"] * columns.rows:

@@ -41,7 +41,7 @@ from pufferdp.models.hidden import HiddenMarkov, hidden_of, second_order_of
 if TYPE_CHECKING:
     from pufferdp.leakage.hidden.memory import MemoryOdds
     from pufferdp.leakage.hidden.nothing_known import NothingKnown
-    from pufferdp.leakage.hidden.odds import HiddenOdds
+    from pufferdp.leakage.hidden.odds import HiddenBlockOdds, HiddenOdds
     from pufferdp.leakage.units.blocks import BlockCurve, BlockOdds
     from pufferdp.leakage.units.events import StretchCurve
     from pufferdp.leakage.units.secrets import StretchSecret
@@ -213,7 +213,7 @@ class BlockBound(Curve):
     Its DP loss is that of a block: how far any output can move when all records of one block change.
     """
 
-    beliefs: tuple[BlockCurve | BlockOdds | StretchCurve, ...]
+    beliefs: tuple[BlockCurve | BlockOdds | HiddenBlockOdds | StretchCurve, ...]
 
     def _value(self, dp_loss: float) -> float:
         return max(belief(dp_loss) for belief in self.beliefs)
@@ -451,9 +451,16 @@ def _unit_general(series: SeriesModel, length: int | None, adversary: Adversary,
 
 
 def _unit_odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
+    hidden = hidden_of(series)
+    if hidden is not None:
+        from pufferdp.leakage.hidden.odds import HiddenBlockOdds, HiddenOdds
+
+        theorem = "from the largest odds ratio of hidden states (docs/theory/hidden.md)"
+        records = HiddenOdds.of(hidden.transition, hidden.emission, length=length, pairwise=False)
+        if all(math.isinf(odds) for odds in records.hidden):
+            raise NotApplicableError("odds ratios of hidden states are infinite, however many steps are taken at once")
+        return BlockBound("odds", theorem, (HiddenBlockOdds(records),))
     theorem = "from the largest odds ratios of a step and of a block (docs/theory/units.md, Theorem 3)"
-    if hidden_of(series) is not None:
-        raise NotApplicableError("is not worked out for units of hidden chains")
     from pufferdp.leakage.units.blocks import BlockOdds
 
     if series.box is not None:

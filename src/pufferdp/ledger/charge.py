@@ -155,15 +155,15 @@ class Charge:
     def _ranges(self) -> dict[str, Any]:
         """The ranges as they are kept, with a digest in place of each long list of people."""
         raw = self.ranges.to_dict()
-        for part in raw["parts"]:
-            if part["by"] is not None and len(part["by"]) > _LISTED:
-                part["by"] = {"people": len(part["by"]), "sha256": digest(canonical_json(part["by"]))}
+        for part, kept in zip(self.ranges.parts, raw["parts"], strict=True):
+            if part.people is not None and len(part.people) > _LISTED:
+                kept["by"] = {"people": len(part.people), "sha256": digest(part.people_json)}
         return raw
 
     @cached_property
     def people(self) -> dict[str, str]:
         """Long lists of people by their digest, as canonical JSON."""
-        texts = (canonical_json(list(p.people)) for p in self.ranges.parts if p.people and len(p.people) > _LISTED)
+        texts = (p.people_json for p in self.ranges.parts if p.people and len(p.people) > _LISTED)
         return {digest(text): text for text in texts}
 
     @cached_property

@@ -187,7 +187,7 @@ def refuse_flow(name: str, budget: FlowBudget, spent: float, reading: str | None
     if reading is not None and reading != reading_of(charge.facts):
         # Means add up for fixed readings alone: which records to read could be chosen by what earlier flows showed.
         raise RefusedError(
-            f"the flow is of other chains than the flows that data set {name!r} was charged for: total variations add "
+            f"the flow covers other chains than those that data set {name!r} was charged for: total variations add "
             "up for flows of the same records, so read the data as before, or make another data set",
             value=name,
         )

@@ -325,7 +325,7 @@ class Ledger:
         sql = "SELECT hash FROM ledger_entries WHERE dataset = ? AND position = ?"
         if list(session.rows(sql, name, last.position)) != [(last.head,)]:
             raise LedgerError(
-                f"data set {name!r}: row {last.position}, which was charged here, is not in the ledger any more: it "
+                f"data set {name!r}: row {last.position}, which was charged here, is no longer in the ledger: it "
                 f"was replaced by an older copy. Nothing was charged; look with Ledger.verify(head={last.head!r})",
                 value=name,
             )
@@ -351,7 +351,9 @@ class Ledger:
                     self._definitions[definition] = _definition(definition)
                 return self._definitions[definition], State.from_json(state)
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError, InputError):
-                raise LedgerError(f"data set {name!r} is damaged; see ledger verify, restore a backup") from None
+                raise LedgerError(
+                    f"data set {name!r} is damaged: look with Ledger.verify(), and restore a backup"
+                ) from None
         known = ", ".join(sorted(row[0] for row in session.rows("SELECT name FROM ledger_datasets"))[:10])
         raise LedgerError(f"there is no data set {name!r} in the ledger; it has {known or 'none'}", value=name)
 

@@ -29,7 +29,7 @@ def named_ranges(
         )
     if people is not None and by is None:
         raise ParameterError(
-            f"people are named, and data set {name!r} knows its records not by people yet: name the column with by="
+            f"people are named, and data set {name!r} does not know its records by people yet: name the column with by="
         )
     unit = (state.unit or _unit(first, last)) if stretch else "number"
     return Ranges(

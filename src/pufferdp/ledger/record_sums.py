@@ -9,6 +9,7 @@ follows from each charge by itself, and a charge touches no more than the stretc
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -194,6 +195,16 @@ def _without(spans: Sequence[Span], taken: Sequence[Span]) -> tuple[Span, ...]:
     return tuple(out)
 
 
+def _by_crowd(people: Sequence[str], crowds: Sequence[int]) -> Mapping[int, Sequence[str]]:
+    """People by the crowds that they are in, in the order of their first members."""
+    if crowds.count(crowds[0]) == len(crowds):
+        return {crowds[0]: people}
+    parts: dict[int, list[str]] = {}
+    for person, crowd in zip(people, crowds, strict=True):
+        parts.setdefault(crowd, []).append(person)
+    return parts
+
+
 class RecordSums:
     """The sums of one data set, all of them in memory. Those of a ledger are read as they are needed."""
 
@@ -204,10 +215,11 @@ class RecordSums:
         self.member: dict[str, int] = {}
         """The crowd of each person."""
         self._size = Counter[int]()
+        self._last_reading: tuple[Ranges, Reading] | None = None
 
     def charge(self, ranges: Ranges, amounts: Mapping[str, float]) -> dict[str, float]:
         """Add amounts, by quantity, on every record of some ranges; the largest sums of each quantity around there."""
-        reading = Reading.of(ranges)
+        reading = self._reading(ranges)
         self._look_at(reading.hull)
         groups = self._refined(reading.groups)
         hull, largest = reading.hull, {}
@@ -228,29 +240,28 @@ class RecordSums:
 
     def largest(self, ranges: Ranges, quantity: str = LOSS) -> Piece:
         """The largest sum of any record of some ranges, and where it is."""
-        reading = Reading.of(ranges)
+        reading = self._reading(ranges)
         self._look_at(reading.hull)
         found: list[Piece] = []
         for span in reading.everybody:
             found += both(self._function(quantity, EVERYBODY), self._function(quantity, PEAK), span)
         for people, spans in reading.groups:
-            members = self._members(people)
-            crowds = sorted(set(members.values()))
+            crowds = sorted(set(self._crowds_of(people)))
             for span in spans:
                 everybody = self._function(quantity, EVERYBODY)
-                if len(members) < len(people):
+                if 0 in crowds:
                     found += everybody.pieces(span)
-                for crowd in crowds:
+                for crowd in filter(None, crowds):
                     found += both(everybody, self._function(quantity, crowd), span)
         return max(found, key=lambda piece: piece[2])
 
     def charged_people(self, people: Sequence[str]) -> set[str]:
         """Those of some people who were charged by name."""
-        return set(self._members(people)) if people else set()
+        return set(itertools.compress(people, self._crowds_of(people)))
 
     def several(self, ranges: Ranges) -> bool:
         """Whether somebody whom these ranges are about was charged on more than one stretch, these included."""
-        reading = Reading.of(ranges)
+        reading = self._reading(ranges)
         if reading.everybody and (self.crowds or reading.groups):
             return True
         if reading.everybody:
@@ -261,22 +272,26 @@ class RecordSums:
             new = {cut for span in spans for cut in span}
             if len(new) > 2:
                 return True
-            if any(len({*self._some_cuts(crowd), *new}) > 2 for crowd in set(self._members(people).values())):
+            if any(len({*self._some_cuts(crowd), *new}) > 2 for crowd in {*self._crowds_of(people)} - {0}):
                 return True
         return False
+
+    def _reading(self, ranges: Ranges) -> Reading:
+        """What ranges are; found once for one charge after another question about the same ones."""
+        if self._last_reading is None or self._last_reading[0] is not ranges:
+            self._last_reading = ranges, Reading.of(ranges)
+        return self._last_reading[1]
 
     def _refined(self, groups: Sequence[tuple[Sequence[str], tuple[Span, ...]]]) -> list[tuple[int, tuple[Span, ...]]]:
         """The crowds that groups of people are; a crowd that is partly in a group is split, and both parts go on."""
         if not groups:
             return []
-        members = self._members([person for people, _ in groups for person in people])
-        sizes = self._sizes(set(members.values()))
-        out = []
+        crowds = self._crowds_of([person for people, _ in groups for person in people])
+        sizes = self._sizes(set(crowds) - {0})
+        out, n = [], 0
         for people, spans in groups:
-            parts: dict[int, list[str]] = {}
-            for person in people:
-                parts.setdefault(members.get(person, 0), []).append(person)
-            for before, part in parts.items():
+            befores, n = crowds[n : n + len(people)], n + len(people)
+            for before, part in _by_crowd(people, befores).items():
                 if before and len(part) == sizes[before]:
                     out.append((before, spans))
                     continue
@@ -296,9 +311,9 @@ class RecordSums:
             if before and (function := self._whole(quantity, before)).cuts:
                 self.functions[quantity, crowd] = function.copy()
 
-    def _members(self, people: Sequence[str]) -> dict[str, int]:
-        """The crowds of those people who have one."""
-        return {person: self.member[person] for person in people if person in self.member}
+    def _crowds_of(self, people: Sequence[str]) -> list[int]:
+        """The crowd of each of some people, 0 for who has none."""
+        return [self.member.get(person, 0) for person in people]
 
     def _sizes(self, crowds: set[int]) -> dict[int, int]:
         """How many people some crowds have."""

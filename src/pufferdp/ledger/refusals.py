@@ -71,14 +71,15 @@ def refuse_other_secrets(name: str, definition: dict[str, Any], state: State, ch
     if charge.private != state.private:
         raise RefusedError(
             f"the redaction keeps {charge.private} private, and data set {name!r} keeps {state.private}: what was "
-            "released before is no secret any more, so redact for the same records, or design both redactions together "
+            "released before is no longer secret, so redact for the same records, or design both redactions together "
             "with after= and published=",
             value=charge.private,
         )
     if definition["adversary"] == "pufferfish":
         raise RefusedError(
             f"data set {name!r} was redacted before, and what a second redaction leaks was computed for somebody who "
-            "knows no record, which nobody is any more: design both together with after= and published=, or keep the "
+            "knows no record, and everybody knows some by now: design both together with after= and published=, "
+            "or keep the "
             "budget for bdp",
             value=charge.private,
         )
@@ -121,7 +122,9 @@ def refuse_other_spelling(name: str, ranges: Ranges, sums: RecordSums) -> None:
     if not sums.crowds:
         return
     people = {person for part in ranges.parts for person in part.people or ()}
-    spelled = {other: person for person in people if (other := other_spelling(person)) is not None}
+    # Of a million names few look like numbers: the first sign tells.
+    numbers = (person for person in people if person[:1] == "-" or person[:1].isdecimal())
+    spelled = {other: person for person in numbers if (other := other_spelling(person)) is not None}
     for before in sorted(sums.charged_people([other for other in spelled if other not in people])):
         raise two_spellings(str(ranges.by), spelled[before], name, before)
 

@@ -78,7 +78,7 @@ class TableSums(RecordSums):
         super().__init__(crowds)
         self._session, self._dataset, self._before = session, dataset, crowds
         self._stored: dict[tuple[str, int], dict[Cut, float]] = {}
-        self._moved: dict[str, int] = {}
+        self._moved: list[tuple[Sequence[str], int]] = []
         self._hull: Span = (START, END)
 
     def write(self) -> None:
@@ -91,7 +91,8 @@ class TableSums(RecordSums):
                 for cut, value in zip(function.cuts, function.values, strict=True)
                 if stored.get(cut) != value
             ]
-        self._session.many(_MEMBERS, [(self._dataset, person, crowd) for person, crowd in self._moved.items()])
+        members = ((self._dataset, person, crowd) for people, crowd in self._moved for person in people)
+        self._session.many(_MEMBERS, members)
         self._session.many(_SUMS, rows)
 
     def _look_at(self, hull: Span) -> None:
@@ -121,16 +122,15 @@ class TableSums(RecordSums):
         rows = self._session.rows(f"SELECT cut {_OF_CROWD} LIMIT 3", self._dataset, LOSS, crowd)
         return [key_cut(bytes(key)) for (key,) in list(rows)]
 
-    def _members(self, people: Sequence[str]) -> dict[str, int]:
-        if not self._before:
-            return {}
+    def _crowds_of(self, people: Sequence[str]) -> list[int]:
+        if not self._before or not people:
+            return [0] * len(people)
+        sql = "SELECT person, crowd FROM ledger_members WHERE dataset = ?"
         if len(people) > _FEW:
-            if not self.member:
-                sql = "SELECT person, crowd FROM ledger_members WHERE dataset = ?"
-                self.member = dict(self._session.rows(sql, self._dataset))
-            return super()._members(people)
-        sql = f"SELECT person, crowd FROM ledger_members WHERE dataset = ? AND person IN ({_marks(people)})"
-        return dict(self._session.rows(sql, self._dataset, *people))
+            self.member = self.member or dict(self._session.rows(sql, self._dataset))
+            return super()._crowds_of(people)
+        found = dict(self._session.rows(f"{sql} AND person IN ({_marks(people)})", self._dataset, *people))
+        return [found.get(person, 0) for person in people]
 
     def _sizes(self, crowds: set[int]) -> dict[int, int]:
         if self.member:
@@ -143,7 +143,7 @@ class TableSums(RecordSums):
         return sizes
 
     def _move(self, people: Sequence[str], before: int, crowd: int) -> None:
-        self._moved.update(dict.fromkeys(people, crowd))
+        self._moved.append((people, crowd))
         for quantity in (LOSS, DELTA):
             if before and (function := self._whole(quantity, before)).cuts:
                 self.functions[quantity, crowd] = function

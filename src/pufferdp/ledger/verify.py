@@ -79,7 +79,7 @@ def check_ledger(store: Store, head: str | None = None) -> LedgerCheck:
         check.problems.append(str(error))
     if head is not None and not check.seen:
         check.problems.append(
-            f"no row has the hash {head}: the ledger was cut off before it, or is another ledger than the certificate's"
+            f"no row has the hash {head}: the ledger was cut off before it, or is not the certificate's ledger"
         )
     return LedgerCheck(
         valid=not check.problems,
@@ -135,7 +135,7 @@ class _Check:
         contents = {}
         for sha, content in session.rows(f"SELECT sha256, content FROM {table} ORDER BY sha256"):
             if not isinstance(content, str) or hash_chain.digest(content) != sha:
-                self.problems.append(f"{what} {str(sha)[:12]}… was changed: its digest is another")
+                self.problems.append(f"{what} {str(sha)[:12]}… was changed: its digest differs")
             else:
                 contents[sha] = content
         return contents
@@ -163,7 +163,7 @@ class _Check:
             charge = charges[problem]
             if charge is not None:
                 if charge.tau is not None and state.reading not in (None, reading_of(charge.facts)):
-                    self.problems.append(f"data set {name!r}: row {position} is a flow of other chains than the first")
+                    self.problems.append(f"data set {name!r}: row {position} covers different chains from the first")
                 self._refusals(name, raw, state, charge)
                 state = state.after(charge, hash, sums)
             else:
@@ -177,7 +177,7 @@ class _Check:
             if hash == self.head:
                 self.seen = True
         if state.to_json() != stated:
-            self.problems.append(f"data set {name!r}: its rows add up to other totals than those that are kept")
+            self.problems.append(f"data set {name!r}: its rows do not add up to the totals that are kept")
         self._sums(session, name, sums)
         self.releases += state.releases
         shared = self.family.shared(name)
@@ -189,7 +189,9 @@ class _Check:
         same = set(stored_sums(session, name)) == set(sums_rows(sums))
         sql = "SELECT person, crowd FROM ledger_members WHERE dataset = ?"
         if not same or dict(session.rows(sql, name)) != sums.member:
-            self.problems.append(f"data set {name!r}: its rows add up to other sums of single records than are kept")
+            self.problems.append(
+                f"data set {name!r}: its rows do not add up to the sums of single records that are kept"
+            )
 
     def _refusals(self, name: str, definition: dict[str, Any], state: State, charge: Charge) -> None:
         """What would have been refused at that place."""

@@ -195,7 +195,7 @@ def _coefficient(value: object) -> float | tuple[float, float]:
 def _inside(value: float) -> float:
     if not -1 < value < 1:
         raise ModelError(
-            f"coefficient is {value:g}; it must lie between -1 and 1, both left out: at 1 a series wanders off and one "
+            f"coefficient is {value:g}; it must lie between -1 and 1, exclusive: at 1 a series wanders off and one "
             "record shows in all others forever, so use groups, or a model of the differences",
             value=value,
         )

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.basics.files import found_text
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Displayed
 from pufferdp.basics.words import whole_number
 from pufferdp.models.inference import Factor, JunctionTree
@@ -109,7 +110,7 @@ class Model(Displayed, ABC):
         known = _TYPES.get(name)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ModelError(
-                f"{cls.__qualname__} has the file type {name!r}, which {known.__qualname__} has; name it otherwise",
+                f"{cls.__qualname__} has the file type {name!r}, which {known.__qualname__} has; choose another",
                 value=name,
             )
         _TYPES[name] = cls
@@ -222,6 +223,15 @@ class Model(Displayed, ABC):
         given = {name: getattr(self, name) for name in fields}
         return {"type": self.file_type, **{name: _plain(v, name) for name, v in given.items() if v is not None}}
 
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """A row for each move with its probability, as a pandas or polars frame.
+
+        A class has the least and the largest probability, or which of its models; a clock its slots; a chain of second
+        order the state before. A model without moves has a row for each number or name of its file.
+        """
+        columns, rows = _rows(self.to_dict(), self.labels)
+        return frame(columns, rows, backend)
+
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any], folder: Path | None) -> Model:
         """The model of a file; another file that it names is looked for from the folder, and refused without one."""
@@ -230,7 +240,7 @@ class Model(Displayed, ABC):
             raise ModelError(f"a {cls.file_type} file cannot be read: {cls.__qualname__} does not say how")
         for name in raw:
             if name != "type" and name not in fields:
-                raise ModelError(f"{name} is not a key that is known here (in a {cls.file_type} file)", value=raw)
+                raise ModelError(f"{name} is not a key known here (in a {cls.file_type} file)", value=raw)
         for name, f in fields.items():
             if name not in raw and f.default is f.default_factory is dataclasses.MISSING:
                 raise ModelError(f"{name} is missing; it is needed (in a {cls.file_type} file)", value=raw)
@@ -240,6 +250,41 @@ class Model(Displayed, ABC):
             raise ModelError(
                 f"{found_text(dict(raw))} makes no {cls.file_type}: {error}; correct the file", value=raw
             ) from None
+
+
+def _rows(content: Mapping[str, Any], names: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """What a model's file has, as the columns and rows of a table."""
+    pairs = [(x, y) for x in range(len(names)) for y in range(len(names))]
+    if isinstance(content.get("low"), list):
+        low, high = content["low"], content["high"]
+        return ("from", "to", "low", "high"), [(names[x], names[y], low[x][y], high[x][y]) for x, y in pairs]
+    ahead = ""
+    if "transition" in content and "emission" not in content:  # hidden states have no names
+        tables = [content["transition"]]
+    elif "transitions" in content:
+        tables, ahead = content["transitions"], "slot"
+    elif content["type"] == "markov_class":
+        tables, ahead = [chain["transition"] for chain in content["models"]], "model"
+    elif content["type"] == "ar1":
+        ends = content["coefficient"] if isinstance(content["coefficient"], list) else [content["coefficient"]] * 2
+        return ("low", "high", "mean", "sd"), [(*ends, content.get("mean"), content.get("sd"))]
+    else:
+        return ("name", "value"), [row for key in content for row in _entries(key, content[key])]
+    numbered: Sequence[object] = range(1, len(tables) + 1)
+    if content["type"] == "markov_memory":
+        tables, ahead, numbered = content["transition"], "before", names
+    rows = [(n, names[x], names[y], table[x][y]) for n, table in zip(numbered, tables, strict=True) for x, y in pairs]
+    columns = (ahead, "from", "to", "probability")
+    return (columns, rows) if ahead else (columns[1:], [row[1:] for row in rows])
+
+
+def _entries(name: str, value: Any) -> list[tuple[str, str]]:
+    """Every number and name in a value as text, of which a column can be, with the path to it."""
+    if isinstance(value, dict):
+        return [row for key in value for row in _entries(f"{name}.{key}", value[key])]
+    if isinstance(value, list):
+        return [row for n, inner in enumerate(value) for row in _entries(f"{name}[{n}]", inner)]
+    return [(name, str(value))]
 
 
 def _fields(made: Any) -> dict[str, dataclasses.Field[Any]] | None:

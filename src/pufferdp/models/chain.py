@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.basics.words import quoted_value
+from pufferdp.basics.words import quoted_value, shape_text
 from pufferdp.models.base import LayoutOptions, Lengths, Model
 from pufferdp.models.files.json import File, Row
 
@@ -450,8 +450,8 @@ def probability_rows(value: object, name: str) -> Matrix:
     """A square matrix whose rows are probabilities, as a read-only array."""
     matrix = number_array(value, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        shape = "×".join(str(n) for n in matrix.shape) or "a single number"
-        raise ModelError(f"{name} is {shape}; it must be a square table, one row and one column a state", value=value)
+        shape = shape_text(matrix.shape)
+        raise ModelError(f"{name} is {shape}; it must be a square table, one row and one column per state", value=value)
     for x, row in enumerate(matrix):
         check_law(row, f"row {x + 1} of {name}")
     return read_only(scaled(matrix))
@@ -497,7 +497,7 @@ def number_array(value: object, name: str) -> npt.NDArray[np.float64]:
         return np.array(raw, dtype=float)
     except (TypeError, ValueError):
         if isinstance(value, (list, tuple)) and any(isinstance(row, (list, tuple)) for row in value):
-            raise ModelError(f"{name} must be a table of numbers, every row equally long", value=value) from None
+            raise ModelError(f"{name} must be a table of numbers, every row of the same length", value=value) from None
         raise ModelError(f"{name} is {quoted_value(value)}; it must be made of numbers", value=value) from None
 
 
@@ -509,7 +509,9 @@ def state_names(value: object, k: int) -> tuple[str, ...] | None:
         raise ModelError(f"states is {value!r}; it must be a list of {k} names", value=value)
     names = tuple(str(v) for v in value)
     if len(names) != k:
-        raise ModelError(f"states has {len(names)} names; the transition table has {k} rows", value=value)
+        raise ModelError(
+            f"states has {len(names)} name{'s' * (len(names) != 1)}; the transition table has {k} rows", value=value
+        )
     if "" in names:
         raise ModelError("a state has an empty name; in a file that reads as missing, so give it another", value=value)
     repeated = sorted({n for n in names if names.count(n) > 1})

@@ -55,7 +55,7 @@ class MarkovClass(SeriesModel):
             for name in ("labels", "values", "bins", "step"):
                 if getattr(model, name) != getattr(first, name):
                     what = "states" if name == "labels" else name
-                    raise ModelError(f"model {n} of the class has other {what} than model 1; they must agree")
+                    raise ModelError(f"model {n} of the class has different {what} from model 1; they must agree")
         object.__setattr__(self, "models", models)
 
     @property
@@ -149,7 +149,7 @@ class MarkovInterval(SeriesModel):
         if (low > high).any():
             x, y = (int(v) for v in np.argwhere(low > high)[0])
             raise ModelError(
-                f"low[{x}][{y}] is {low[x, y]:g}, above high[{x}][{y}] = {high[x, y]:g}; low must not pass high"
+                f"low[{x}][{y}] is {low[x, y]:g}, above high[{x}][{y}] = {high[x, y]:g}; low must not exceed high"
             )
         for x in range(len(low)):
             if low[x].sum() > 1 + 1e-9 or high[x].sum() < 1 - 1e-9:
@@ -265,7 +265,7 @@ class BinaryInterval(SeriesModel):
                 raise ModelError(f"{name} is {getattr(self, name)}; a stay-probability lies between 0 and 1")
             object.__setattr__(self, name, float(number))
         if self.low > self.high:
-            raise ModelError(f"low is {self.low:g} and high is {self.high:g}; low must not pass high")
+            raise ModelError(f"low is {self.low:g} and high is {self.high:g}; low must not exceed high")
         object.__setattr__(self, "states", state_names(self.states, 2))
         object.__setattr__(self, "values", state_values(self.values, 2))
         object.__setattr__(self, "bins", bin_edges(self.bins, 2, self.states))
@@ -339,7 +339,7 @@ class BinaryInterval(SeriesModel):
 def _bounds(value: object, name: str) -> Matrix:
     matrix = number_array(value, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ModelError(f"{name} must be a square table, one row and one column a state", value=value)
+        raise ModelError(f"{name} must be a square table, one row and one column per state", value=value)
     if not np.isfinite(matrix).all() or (matrix < 0).any() or (matrix > 1).any():
         bad = matrix[~((matrix >= 0) & (matrix <= 1))][0]
         raise ModelError(f"{name} has an entry {bad:g}; bounds on a probability lie between 0 and 1", value=float(bad))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pufferdp.basics.arrays import Mask, Matrix, read_only
 from pufferdp.basics.checks import digits
 from pufferdp.basics.errors import ModelError, ParameterError
+from pufferdp.basics.words import shape_text
 from pufferdp.models.base import LayoutOptions, Model
 from pufferdp.models.chain import (
     MarkovChain,
@@ -58,7 +59,7 @@ def distance_amount(distance: str | float) -> tuple[Fraction, bool]:
 
 
 def steps_in(period: str | float, step: str | float | None) -> int:
-    """How many steps a period has; refuses one that is no whole number of them."""
+    """How many steps a period has; refuses one that is not a whole number of them."""
     if step is None:
         raise ModelError("step is missing; a clock needs the time from one record to the next, such as 5min")
     try:
@@ -167,7 +168,7 @@ class MarkovClock(SeriesModel):
     def __post_init__(self) -> None:
         tables = number_array(self.transitions, "transitions")
         if tables.ndim != 3 or not tables.size:
-            shape = "×".join(str(n) for n in tables.shape) or "a single number"
+            shape = shape_text(tables.shape)
             raise ModelError(f"transitions is {shape}; it must be a list of square tables, one for each slot")
         share_evenly(len(tables), self.period, self.step)
         checked = [probability_rows(table, f"table {n} of transitions") for n, table in enumerate(tables, start=1)]
@@ -195,7 +196,7 @@ class MarkovClock(SeriesModel):
         """Names of the states, or their numbers."""
         return self.states if self.states is not None else tuple(str(j) for j in range(self.size))
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """Steps in a period."""
         return steps_in(self.period, self.step)
@@ -268,7 +269,8 @@ class MarkovClock(SeriesModel):
         if steps == 0:
             return bool(self.laws[slot, state] > 0)
         periods, rest = divmod(steps, self.steps)
-        reached, whole = self._pattern(slot, rest), self._pattern(slot + rest, self.steps)
+        reached = self._pattern(slot, rest)
+        whole = self._pattern(slot + rest, self.steps) if periods else reached
         while periods:
             if periods % 2:
                 reached = np.minimum(reached @ whole, 1.0)
@@ -310,7 +312,7 @@ class MarkovClock(SeriesModel):
         tables = [number_array(table, f"table {n} of transitions") for n, table in enumerate(content.transitions, 1)]
         if len({table.shape for table in tables}) > 1:
             sizes = ", ".join(sorted({"×".join(map(str, table.shape)) for table in tables}))
-            raise ModelError(f"the tables of transitions are {sizes}; all must have one row and one column a state")
+            raise ModelError(f"the tables of transitions are {sizes}; all must have one row and one column per state")
         return cls(transitions=np.array(tables), period=content.period, start=content.start, **content.common())
 
     def __repr__(self) -> str:

@@ -325,7 +325,7 @@ def _covariance(value: object, n: int) -> Floats:
     if variance.min() < 1 / LARGEST or np.abs(matrix).max() > LARGEST:
         raise ModelError(
             f"covariance has entries from {variance.min():g} to {np.abs(matrix).max():g}; variances below "
-            f"{1 / LARGEST:g} and numbers beyond {LARGEST:g} are no doubles any more when they are multiplied: measure "
+            f"{1 / LARGEST:g} and numbers beyond {LARGEST:g} are too small or too large to be multiplied: measure "
             "the records in another unit",
             value=value,
         )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, Matrix, Vector, read_only
 from pufferdp.basics.errors import ModelError
+from pufferdp.basics.words import shape_text
 from pufferdp.models.base import Model
 from pufferdp.models.chain import (
     MarkovChain,
@@ -187,7 +188,7 @@ class HiddenMarkov(HiddenSeries):
         hidden = MarkovChain(transition=self.transition, start=self.start)
         emission = number_array(self.emission, "emission")
         if emission.ndim != 2 or len(emission) != hidden.size or emission.shape[1] == 0:
-            shape = "×".join(str(n) for n in emission.shape) or "a single number"
+            shape = shape_text(emission.shape)
             raise ModelError(
                 f"emission is {shape}; it must have one row for each of the {hidden.size} hidden states and one column "
                 "for each value of a record",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from pufferdp.basics.arrays import Mask, read_only
 from pufferdp.basics.errors import ModelError
+from pufferdp.basics.words import shape_text
 from pufferdp.models.chain import (
     StatesFile,
     bin_edges,
@@ -63,7 +64,7 @@ class MemoryChain(HiddenSeries):
     def __post_init__(self) -> None:
         table = number_array(self.transition, "transition")
         if table.ndim != 3 or len(set(table.shape)) != 1 or table.size == 0:
-            shape = "×".join(str(n) for n in table.shape) or "a single number"
+            shape = shape_text(table.shape)
             raise ModelError(
                 f"transition is {shape}; it must be a cube: for each state, and each state after it, one probability "
                 "for each next state",

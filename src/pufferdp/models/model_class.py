@@ -42,7 +42,7 @@ class ModelClass(RecordModel):
                 )
             for name, what in (("records", "records"), ("domains", "states"), ("values", "values")):
                 if getattr(model, name) != getattr(models[0], name):
-                    raise ModelError(f"model {n} of the class has other {what} than model 1; they must agree")
+                    raise ModelError(f"model {n} of the class has different {what} from model 1; they must agree")
         object.__setattr__(self, "models", models)
 
     @property

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from pufferdp.basics.arrays import read_only
 from pufferdp.basics.errors import ModelError
-from pufferdp.basics.words import quoted_value
+from pufferdp.basics.words import quoted_value, shape_text
 from pufferdp.models.base import (
     Evidence,
     Law,
@@ -113,7 +113,7 @@ class BayesianNetwork(RecordModel):
                 if parent not in domains:
                     known = ", ".join(list(domains)[:10]) + (", …" if len(domains) > 10 else "")
                     raise ModelError(
-                        f"node {node.name!r} has the parent {parent!r}, which is no node; the nodes are {known}",
+                        f"node {node.name!r} has the parent {parent!r}, which is not a node; the nodes are {known}",
                         value=parent,
                     )
         checked = tuple(replace(node, table=_laws(node, domains)) for node in nodes)
@@ -284,7 +284,7 @@ def _laws(node: Node, domains: Mapping[str, tuple[str, ...]]) -> Law:
     if table.shape != shape:
         rows = "".join(f"one row for each of the {len(domains[p])} states of {p!r}, " for p in node.parents)
         raise ModelError(
-            f"the table of node {node.name!r} is {_size(table.shape)}; it must be {_size(shape)}: "
+            f"the table of node {node.name!r} is {shape_text(table.shape)}; it must be {shape_text(shape)}: "
             f"{rows}one entry for each of its own {shape[-1]} states",
             value=table.shape,
         )
@@ -295,7 +295,3 @@ def _laws(node: Node, domains: Mapping[str, tuple[str, ...]]) -> Law:
         given = ", ".join(f"{p} = {domains[p][int(x)]}" for p, x in zip(node.parents, row, strict=True))
         check_law(table[tuple(row)], f"{f'row ({given})' if given else 'the table'} of node {node.name!r}")
     return scaled(table)
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    return "×".join(str(n) for n in shape) or "a single number"

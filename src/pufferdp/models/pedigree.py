@@ -114,7 +114,7 @@ class Pedigree(RecordModel):
             for parent in member.parents:
                 if parent not in ids:
                     raise ModelError(
-                        f"member {member.id!r} has the parent {parent!r}, who is no member; "
+                        f"member {member.id!r} has the parent {parent!r}, who is not a member; "
                         "add this person to the members, or leave the parent out where it is unknown",
                         value=parent,
                     )

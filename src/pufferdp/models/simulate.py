@@ -173,7 +173,7 @@ def _look_ahead(chain: MarkovChain, length: int, given: Mapping[int, int]) -> tu
 
 def _start(chain: MarkovChain) -> Law:
     if chain.any_start:
-        raise ModelError('start is "any", which is no law to draw from; give the chain a start or "stationary"')
+        raise ModelError('start is "any", which is not a law to draw from; give the chain a start or "stationary"')
     return chain.stationary if chain.given_start is None else chain.given_start
 
 

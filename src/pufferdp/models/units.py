@@ -41,7 +41,8 @@ class Unit:
             value = time_step(value)
         if series_of(model) is None:
             raise ParameterError(
-                f"unit is {value!r}; a period is a stretch of a series, and the model is not one: leave the unit out",
+                f"unit is {value!r}; periods as secrets are worked out for series of states, and the model is not one: "
+                "leave the unit out",
                 value=value,
             )
         return cls(name=str(value).strip(), records=records_in(value, model, "unit"))
@@ -71,7 +72,7 @@ class Unit:
 def records_in(value: object, model: Model, name: str) -> int:
     """How many records a period has: hour, day, week or a duration by the model's step; a bare number counts records.
 
-    Refuses what is no whole number of steps.
+    Refuses what is not a whole number of steps.
     """
     text = str(value).strip()
     if isinstance(value, bool) or not isinstance(value, (str, int)):
@@ -99,7 +100,7 @@ def records_in(value: object, model: Model, name: str) -> int:
     part, part_timed = distance_amount(step)
     if not part_timed:
         raise ParameterError(
-            f"{name} is {value}, and the model's step is {step} in the order column's unit, which is no time: give "
+            f"{name} is {value}, and the model's step is {step} in the order column's unit, which is not a time: give "
             f"{name} as a number of records",
             value=value,
         )

@@ -31,7 +31,14 @@ from pufferdp.models.ar1 import ar1_of
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
 from pufferdp.models.files.json import model_digest, model_from_dict, model_to_dict, plain_errors
-from pufferdp.publish.certificate import KINDS, SCHEMA, CertificatePart, content_hash
+from pufferdp.publish.certificate import (
+    KINDS,
+    MEASUREMENT_SCHEMA,
+    SCHEMA,
+    TABLE_SCHEMA,
+    CertificatePart,
+    content_hash,
+)
 from pufferdp.publish.fitted import demanded_warnings, untold
 from pufferdp.publish.reading import beliefs
 
@@ -375,7 +382,11 @@ class Kind(ABC, Generic[P, S, C]):
             problems.append(f"the release was charged as the row {row['head']}, not as {found_text(head)}")
         warnings = list(raw["warnings"])
         if not problems:
-            warnings += untold(model_from_dict(raw["model"]).fitted, row is not None, warnings)
+            model = model_from_dict(raw["model"])
+            unstated = unstated_beliefs(raw["data"], model)
+            if unstated and raw["schema"] in _STATING:
+                problems.append("data.beliefs is missing, and certificates of this kind have always stated beliefs")
+            warnings += [*untold(model.fitted, row is not None, warnings), *unstated]
         return problems, warnings
 
     def _differences(self, certificate: C, raw: Mapping[str, Any], more: Mapping[str, Any]) -> list[str]:
@@ -493,7 +504,7 @@ def stated_ranges(data: Any, *, asked: bool = False) -> Ranges:
 
 
 def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) -> None:
-    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap begins a chain anew.
+    """Refuse chains of a series that nothing cuts: no column tells people apart, and no gap starts a new chain.
 
     Cuts make the noise smaller, so each must rest on a belief that the promise names. Missing records cut what flows
     count (``pieces``), and in certificates of earlier versions every chain.
@@ -509,8 +520,8 @@ def check_cuts(data: Mapping[str, Any], chains: int, *, pieces: bool = False) ->
     if chains > most:
         why = "no column tells people apart" if data["by"] is None else f"{people} people were read"
         raise CertificateError(
-            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap begins a "
-            "chain anew"
+            f"there are {chains} chains, and nothing cuts the series into more than {most}: {why}, and no gap starts "
+            "a new chain"
         )
 
 
@@ -559,6 +570,21 @@ def check_beliefs(data: Mapping[str, Any], model: Model) -> None:
             raise CertificateError(f"data.beliefs is missing, and {name} is of a version that states beliefs")
 
 
+def unstated_beliefs(data: Mapping[str, Any], model: Model) -> list[str]:
+    """What the promise of a certificate without beliefs rests on all the same, as a warning.
+
+    Earlier versions stated none. Whoever takes them out of a certificate of this one gains nothing.
+    """
+    if data.get("beliefs") is not None:
+        return []
+    rests = beliefs(data, series_of(model) or ar1_of(model))
+    if data["missing"] == "break":
+        rests.append("what follows a missing value is independent of what went before")
+    return [f"{NO_BELIEFS} {', and that '.join(rests)}"] if rests else []
+
+
+_STATING: Final = (TABLE_SCHEMA, MEASUREMENT_SCHEMA)
+NO_BELIEFS: Final = "the certificate states no beliefs, as in earlier versions, and its promise rests on it that"
 _LATER_MODELS: Final = ("markov_clock", "hidden_markov", "markov_memory", "ar1")
 
 
@@ -584,9 +610,7 @@ def kind_of(schema: object) -> AnyKind:
     """The kind whose certificates have a schema; where none has, that of answers, which says what is wrong."""
     known = {kind.schema: kind for kind in kinds() if kind.schema}
     if SCHEMA not in known:
-        raise CertificateError(
-            "no kind of publication is registered, so nothing can be verified: install pufferdp anew"
-        )
+        raise CertificateError("no kind of publication is registered, so nothing can be verified: reinstall pufferdp")
     return known.get(str(schema), known[SCHEMA])
 
 

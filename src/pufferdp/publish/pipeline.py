@@ -119,7 +119,7 @@ class Reading:
         """Refuse a period that may lie in two chains: what leaks about it is worked out for one that goes on."""
         if unit is not None and not unit.counted and self.restart is not None:
             raise ParameterError(
-                f"unit is {unit.name}, and behind a gap of {self.restart} a chain begins anew, perhaps in the middle "
+                f"unit is {unit.name}, and after a gap of {self.restart} a chain starts again, perhaps in the middle "
                 f"of a {unit.noun}: leave restart= out, or give the unit as a number of records of a chain",
                 value=unit.name,
             )

@@ -25,6 +25,7 @@ from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.queries import Query
 
+_WAY_OUT: Final = "correct the data, or use a model that allows it (a fit with prior=0.5 allows every move)"
 _NUMBERS: Final = Coding(labels=("number",), bins=(-sys.float_info.max, sys.float_info.max))
 """Any number will do where nothing but a sum is asked."""
 States = list[npt.NDArray[np.int64]]
@@ -243,7 +244,7 @@ def _refuse_path(
     what += f", {steps[wrong]} steps later" if wrong and steps[wrong] > 1 else ""
     raise DataError(
         f"the data has {what}, and with what went before the model calls that impossible: its promise says nothing "
-        "about such data; correct the data, or use a model that allows it",
+        f"about such data; {_WAY_OUT}",
         value=model.labels[int(own[wrong])],
     )
 
@@ -260,8 +261,7 @@ def _refuse_slots(model: MarkovClock, moves: Iterable[tuple[int, int, int, int]]
             what = move if steps else f"a chain that begins with {model.labels[y]!r}"
             raise DataError(
                 f"the data has {what} at step {slot + 1} of {model.steps} of its {model.period}, and the model calls "
-                "that impossible: its promise says nothing about such data; correct the data, or use a model that "
-                "allows it",
+                f"that impossible: its promise says nothing about such data; {_WAY_OUT}",
                 value=model.labels[y],
             )
 
@@ -283,8 +283,8 @@ def refuse_moves(model: SeriesModel, moves: Iterable[Move], coding: Coding | Non
     move = f"from {model.labels[x]!r} to {model.labels[y]!r} in {steps} step{'s' * (steps > 1)}"
     what = f"a chain that begins with {model.labels[y]!r}" if x < 0 else f"a move {move}"
     raise DataError(
-        f"the data has {what}, and the model calls that impossible: its promise says nothing about such data; correct "
-        "the data, or use a model that allows it",
+        f"the data has {what}, and the model calls that impossible: its promise says nothing about such data; "
+        f"{_WAY_OUT}",
         value=model.labels[y],
     )
 

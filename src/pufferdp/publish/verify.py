@@ -9,6 +9,7 @@ from typing import Any
 
 from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import check_values
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import a_kind
 from pufferdp.publish.answers.queries import Query
@@ -32,6 +33,27 @@ class Verification(Paged):
     """The numbers that a certificate which holds is about, so that nobody reads others beside it; none otherwise."""
     unprovable: Mapping[str, str] = field(default_factory=dict)
     """What the certificate says that nobody can recompute, and why."""
+
+    def to_frame(self, *, backend: str | None = None) -> Any:
+        """The numbers that the certificate vouches for, as a pandas or polars frame; its problems where it has some."""
+        vouched = self.vouched
+        if not self.valid:
+            return frame(("problem",), [(problem,) for problem in self.problems], backend)
+        if "rows" in vouched:
+            return frame(vouched["columns"], vouched["rows"], backend)
+        if "flow" in vouched:
+            names = vouched["labels"]
+            shares = [
+                (a, b, p)
+                for a, row in zip(names, vouched["flow"], strict=True)
+                for b, p in zip(names, row, strict=True)
+            ]
+            return frame(("from", "to", "share"), shares, backend)
+        parts = [vouched.get(name) for name in ("answer", "estimate")]
+        listed = [part if isinstance(part, list) else [part] for part in parts]
+        if "answer" in vouched and len(listed[0]) == len(listed[1]) == len(vouched.get("labels") or ()):
+            return frame(("label", "answer", "estimate"), list(zip(vouched["labels"], *listed, strict=True)), backend)
+        return frame(tuple(vouched), [tuple(vouched.values())], backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp verify --json`` prints."""

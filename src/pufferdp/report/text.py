@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable
-from typing import Final
 
-from pufferdp.basics.words import number, table
+from pufferdp.basics.words import line_width, number, table
 from pufferdp.report.charts import Bars, Chart
 from pufferdp.report.page import Block, Figure, Medium, Page, Table
-
-WIDTH: Final = 96
 
 
 def terminal(page: Page, verbose: bool = False) -> str:
@@ -29,7 +26,7 @@ def blocks_text(blocks: Iterable[Block]) -> str:
 
 def wrap_sentence(sentence: str) -> str:
     """A sentence in lines that fit."""
-    return textwrap.fill(sentence, WIDTH)
+    return textwrap.fill(sentence, line_width())
 
 
 def _each(blocks: Iterable[Block]) -> list[str]:
@@ -43,7 +40,7 @@ def _block(block: Block) -> str:
         cells = table(list(block.head), [list(row) for row in block.rows], left=block.left, least=block.least)
         return f"{cells}\n{block.below}" if block.below else cells
     if block.heading:
-        items = (textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in block.sentences)
+        items = (textwrap.fill(sentence, line_width(), subsequent_indent="  ") for sentence in block.sentences)
         return "\n".join([block.heading, *items])
     return "\n".join(map(wrap_sentence, block.sentences))
 
@@ -63,7 +60,7 @@ def _bars(chart: object, width: int = 60) -> str:
     wide = max(map(len, chart.y.names), default=0)
     lines = [f"{chart.x.name.partition(' (')[0]} (logarithmic)"]
     for layer, log in reversed(list(zip(layers, logs, strict=True))):
-        bar = max(1, round((log - low) / max(high - low, 1e-9) * width))
+        bar = max(1, round((log - low) / max(high - low, 1e-9) * min(width, line_width() - 36)))
         mark, note = ("░", "  no guarantee") if layer.kind == "hatched" else ("█", "")
         name = chart.y.names[int(layer.at[0])].ljust(wide)
         lines.append(f"{name}  {mark * bar} {number(layer.values[0])}{note}")

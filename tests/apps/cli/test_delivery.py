@@ -60,6 +60,12 @@ VERBS = {
         "out",
         ("out.json", "figure.png", "report.html"),
     ),
+    "table": Verb(
+        ([*CREATE, "week", "--model", "m.json", *BUDGET],),
+        ["release", *USUAL, "--query", "histogram", "--query", "count:rest", "--epsilon", "1"],
+        "out",
+        ("out.json", "figure.png", "report.html"),
+    ),
     "fleet": Verb(
         tuple([*CREATE, f"week/{name}", "--model", "m.json", *BUDGET] for name in ("ann", "bob")),
         [
@@ -230,6 +236,17 @@ def test_stdout_that_fails(
     assert result.code == 1
     assert words in result.err and "charged" in result.err
     check_whole(told(result), verb)
+
+
+@pytest.mark.parametrize(("error", "words"), [(full, "No space left"), (gone, "has gone")])
+def test_a_charge_whose_receipt_cannot_be_shown(
+    error: Callable[[], OSError], words: str, release: Verb, broken_run: Callable[..., Result]
+) -> None:
+    asked = ["ledger", "charge", "books.db", "--dataset", "week", "--dp-epsilon", "0.1", "--note", "elsewhere"]
+    result = broken_run(*asked, out=Broken(error()), err=io.StringIO())
+    assert result.code == 1
+    assert words in result.err and "data set 'week' was charged (row 1)" in result.err
+    assert len(charges()) == 1
 
 
 def test_stdout_and_stderr_that_fail(verb: Verb, broken_run: Callable[..., Result], folder: Path) -> None:
@@ -496,7 +513,7 @@ def test_a_signal_waits_for_a_charged_answer(
     interrupting(monkeypatch, number)
     result = run(*verb.asked("--json"))
     assert result.code == 128 + number
-    assert result.err == "pufferdp: stopped, after what was charged was out\n"
+    assert result.err == "pufferdp: stopped; what was charged had been delivered by then\n"
     check_whole(result.json, verb)
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
 
@@ -667,7 +684,7 @@ def test_two_outputs_in_one_file(release: Verb, run: Run, folder: Path) -> None:
     before = listing(folder)
     for one, other in (("x.html", "x.html"), ("x.html", "./x.html"), ("x.html", "../work/x.html")):
         result = run(*release.asked("--out", one, "--report", other))
-        assert result.code == 2 and "are one file" in result.err
+        assert result.code == 2 and "are the same file" in result.err
     assert listing(folder) == before
 
 

@@ -56,7 +56,7 @@ def test_a_cross_table(run: Run) -> None:
         (["--query", "cross"], "--column first,second"),
         (["--query", "quantile:"], "quantile:.5,.9"),
         (["--query", "quantile:1.5"], "min and max"),
-        (["--query", "transitions:rest"], "nothing behind it"),
+        (["--query", "transitions:rest"], "nothing after it"),
         (["--query", "mode"], "transitions, cross"),
         (["--query", "transitions", "--clip", "0", "1"], "leave it out"),
         (["--query", "transitions", "--mechanism", "group"], "not with a table"),

@@ -93,6 +93,10 @@ LINES = [
     "ledger show budget.db",
     "ledger create budget.db",
     "reproduce nothing",
+    "plan --model m.json --query histogram --length 9 --epsilon 1",
+    "fit week.csv --column state --memory two",
+    "leakage m.json --length 9 --dp-epsilon -1",
+    "audit m.json --mechanism python:nope.py:f --length 9",
     "--completion tcsh",
     "--verson",
 ]
@@ -119,6 +123,22 @@ def test_a_wrong_line_is_answered_in_a_sentence(folder, line, monkeypatch, capsy
     assert "Traceback" not in err and "object has no attribute" not in err
     assert {name: (folder / name).read_bytes() for name in before} == before
     assert not {"x.csv", "x.json"} & set(os.listdir(folder))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (f"{PLAN} --eps 2", "there is no option --eps; did you mean --epsilon?"),
+        ("plan --model m.json", "there is no option --model; MODEL goes without one, see pufferdp plan --help"),
+        ("fit", "DATA is missing; see pufferdp fit --help"),
+        (f"{PLAN} more", "more was not expected; see pufferdp plan --help"),
+        ("leakage m.json --length 9 --dp-epsilon -1", "dp-epsilon is -1; it must be a finite number above 0"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_answered_in_our_words(folder, line, words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["pufferdp", *shlex.split(line)])
+    assert _run() == 2
+    assert f"pufferdp: {words}" in capsys.readouterr().err
 
 
 def test_there_are_sixty():

@@ -16,8 +16,9 @@ from pufferdp.leakage.hidden.odds import HiddenOdds
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.hidden import HiddenMarkov
+from pufferdp.models.memory import MemoryChain
 from tests.leakage.tight import cases
-from tests.oracles import algorithms
+from tests.oracles import algorithms, blocks
 from tests.strategies import examples, random_law, random_rows
 
 ROOM = 1e-8
@@ -126,6 +127,7 @@ def test_whatever_the_programme_gives_is_a_bound(monkeypatch):
     """Couplings that are not the best, or none at all, only cost more."""
     problem = Coupling(np.array([0.7, 0.3]), np.array([0.4, 0.6]), np.array([[0.0, 1.0], [1.0, 0.0]]))
     (best,) = least_costs([problem])
+    monkeypatch.setattr(nothing_known, "MOST_POINTS", 1)  # so that the programme is asked
     for table in (np.zeros((2, 2)), np.eye(2), np.full((2, 2), -1.0), np.array([[1e-9, 0.0], [3.0, 5.0]])):
         monkeypatch.setattr(nothing_known, "_tables", lambda problems, table=table: [table])
         assert least_costs([problem])[0] >= best - 1e-12
@@ -175,3 +177,46 @@ def test_costs_that_are_far_apart():
         costs = np.where(np.eye(columns, dtype=bool), 1.0, 2000.0)
         (cost,) = least_costs([Coupling(np.full(columns, 1 / columns), np.full(columns, 1 / columns), costs)])
         assert cost == pytest.approx(1.0)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=examples(60), deadline=None)
+def test_trees_find_what_the_programme_finds(seed):
+    rng = np.random.default_rng(seed)
+    problems = []
+    for _ in range(20):
+        rows, columns = rng.integers(1, 4, size=2)
+        costs = rng.random((rows, columns)) * rng.choice([0.1, 1.0, 5.0])
+        problems.append(Coupling(random_law(rng, rows) + 1e-6, random_law(rng, columns) + 1e-6, costs.round(2)))
+    tables = nothing_known._tables(problems)
+    programme = [nothing_known._cost(*both) for both in zip(problems, tables, strict=True)]
+    assert least_costs(problems) == pytest.approx(programme, abs=1e-8)
+
+
+def block_programme(model, n, block, phase, loss):
+    """The most that any algorithm with this loss on every block leaks about a block, whichever others are known."""
+    hidden = model.hidden
+    joint = algorithms.hidden_table(hidden.transition, hidden.emission, hidden.start_law, n)
+    cut = blocks.cut(n, block, phase)
+    most = 0.0
+    for target, here in enumerate(cut):
+        for known in blocks.known_sets([t for t in range(n) if t not in here], "bdp"):
+            most = max([most, *blocks.block_pairs(joint, cut, target, loss, known).values()])
+    return most
+
+
+def block_case(seed):
+    """A hidden chain as above, or a chain of second order, both with zeros."""
+    model, n, loss = hidden_case(seed)
+    if seed % 3 == 0:
+        generator = np.random.default_rng([seed, 82])
+        model, n = MemoryChain(transition=[random_rows(generator, 2, 2) for _ in range(2)]), 4
+    return model, max(n, 2), min(loss, 3.0)
+
+
+def test_whole_blocks_are_never_below_the_programme():
+    for seed in range(examples(90)):
+        model, n, loss = block_case(seed)
+        odds = curve("odds", model, n, unit=2)
+        if odds.applies:
+            assert odds(loss) >= block_programme(model, n, 2, seed % 2, loss) - ROOM, seed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.stats import binom, norm
 
 from pufferdp import (
     AnyGroups,
+    Ar1,
     BinaryInterval,
     Gaussian,
     Groups,
@@ -497,8 +499,29 @@ def test_no_posterior_no_columns():
     done = release(frame(WALK), model=model, column="state", query="histogram", epsilon=1.0, order="t")
     assert done.denoised is None
     assert done.to_dict()["denoised"] is None
-    assert "denoised" not in str(done)
+    assert "if the model is right" not in str(done)
+    assert "Not denoised: the promise is for every start, and each has a law of its own." in " ".join(str(done).split())
     assert verify(done.certificate).valid
+
+
+REASONS = {
+    "rests on the coefficient alone": (Ar1(coefficient=0.5), {"query": "mean", "column": "x", "clip": (0, 3)}),
+    "where they are missing is not part": (ACTIVITY, {"query": "count:active", "missing": "hole", "column": "holes"}),
+    "is for many models": (
+        MarkovClass([ACTIVITY, replace(ACTIVITY, transition=[[0.8, 0.2], [0.2, 0.8]])]),
+        {"query": "count:active"},
+    ),
+    "how far it is from the start": (replace(ACTIVITY, start=[0.5, 0.5]), {"query": "count:active", "first": 2}),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_release_says_why_it_has_no_posterior(reason):
+    model, options = REASONS[reason]
+    data = frame(WALK).assign(x=1.5, holes=["rest", None, "active", *WALK[3:]])
+    done = release(data, model=model, epsilon=1.0, order="t", **{"column": "state", **options})
+    assert done.denoised is None
+    assert re.search(f"Not denoised: [^.]*{reason}", " ".join(str(done).split()))
 
 
 def test_tables_are_denoised_too():

@@ -167,7 +167,7 @@ def test_models_without_records_are_named(rows: pl.DataFrame) -> None:
         ({"7": MODELS["7"]}, {}, DataError, "5 of 6 people in 'who' have no model, first 'ann'"),
         ({**MODELS, "ann": AnyGroups(largest=3)}, {}, ModelError, "the model of 'ann' is not about a series"),
         ({**MODELS, "7": MODELS["ann"], "x": MODELS["7"]}, {}, DataError, "a record of '7' is 'run', which is not"),
-        ({**MODELS, "ann": chain(0.9, 0.4, bins=(0.0, 1.0, 2.0))}, {}, ModelError, "have other bins"),
+        ({**MODELS, "ann": chain(0.9, 0.4, bins=(0.0, 1.0, 2.0))}, {}, ModelError, "have different bins"),
         (MODELS, {"query": "count:run"}, Exception, "run"),
         (MODELS, {"mechanism": "magic"}, Exception, "mechanism is 'magic'"),
         (

@@ -17,6 +17,7 @@ from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 from pufferdp.models.chain import MarkovChain
+from pufferdp.publish.flips.flip import flip_stream
 from tests.strategies import examples
 
 CODING = Coding(labels=("a", "b", "c"))
@@ -124,7 +125,7 @@ def test_impossible_moves_are_refused_line_by_line(
         (["00:00", "00:05", "00:10"], {}, None),
         (["00:00", "00:05", "00:20"], {}, "comes 3 of the model's steps of 5min after the one before"),
         (["00:00", "00:05", "00:20"], {"missing": "hole"}, None),
-        (["00:00", "00:05", "00:12"], {"missing": "hole"}, "no whole number of the model's steps"),
+        (["00:00", "00:05", "00:12"], {"missing": "hole"}, "not a whole number of the model's steps"),
         (["00:00", "00:10", "00:05"], {"missing": "hole"}, "does not come after the one before it"),
     ],
 )
@@ -142,3 +143,11 @@ def test_times_of_a_stream_are_compared_with_the_step(
 def test_numbers_do_not_go_with_a_step_of_time() -> None:
     with pytest.raises(DataError, match="the model's step is 5min, and 't' holds numbers"):
         stream("t,state\n1,rest\n2,rest\n", ACTIVITY, order="t")
+
+
+def test_a_stream_of_times_with_and_without_a_zone() -> None:
+    lines = b"time,state\n2024-05-01T10:00:00Z,rest\n2024-05-01T10:05:00,rest\n"
+    out = io.BytesIO()
+    options: dict[str, Any] = {"model": ACTIVITY, "column": "state", "order": "time", "epsilon": 1}
+    with pytest.raises(DataError, match="'2024-05-01T10:05:00' has no time zone, and times before it have one"):
+        flip_stream(io.BytesIO(lines), out, **options)

@@ -36,5 +36,5 @@ def test_pairs_that_the_model_does_not_have_are_empty():
 def test_refused():
     with pytest.raises(QueryError, match="nothing of the other"):
         CrossQuestion().check(MarkovChain(transition=np.full((2, 2), 0.5), states=["a|b", "c"]))
-    with pytest.raises(QueryError, match="nothing behind"):
+    with pytest.raises(QueryError, match="nothing after"):
         parse_question("cross:a")

@@ -238,7 +238,7 @@ def test_nobody_has_any_quantile():
         ("quantile:-.5", "between 0 and 1"),
         ("quantile:.5,.50", "twice"),
         ("quantile:1/3", "six decimals"),
-        ("median:.5", "nothing behind it"),
+        ("median:.5", "nothing after it"),
     ],
 )
 def test_refused_spellings(text, words):

@@ -112,7 +112,7 @@ def test_noise_adds_up_to_nothing():
 def test_labels_and_refusals():
     model = MarkovChain(transition=[[0.5, 0.5], [0.5, 0.5]], states=["rest", "active"])
     assert ASKED.labels(model) == ("rest>rest", "rest>active", "active>rest", "active>active")
-    with pytest.raises(QueryError, match="nothing behind it"):
+    with pytest.raises(QueryError, match="nothing after it"):
         TransitionsQuestion.parse("transitions:rest", None)
     with pytest.raises(QueryError, match="another kind"):
         ASKED.check(Gaussian(mean=[0, 0], covariance=[[1, 0.5], [0.5, 1]]))

@@ -35,7 +35,7 @@ def main() -> None:
             _say(f"stdout cannot be written: {reason_of(error)}")
             code = code or 1
     if signals and code == 0:
-        _say("stopped, after what was charged was out")
+        _say("stopped; what was charged had been delivered by then")
         code = 128 + signals[0]
     sys.exit(code)
 
@@ -56,16 +56,36 @@ def _run() -> int:
         _say(str(error))
         return error.exit_code
     except usage_error as error:
-        message = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(message)
+            print(error.format_message())
         else:
-            _say(message)
+            _say(_usage(error))
         return 2
     except (typer.Abort, KeyboardInterrupt):
         _say("stopped")
         return 130
     return code if isinstance(code, int) else 0
+
+
+def _usage(error: Any) -> str:
+    """What typer finds wrong with a line, in the words of all other messages."""
+    kind, message = type(error).__name__, str(error.format_message())
+    help_of = f"see {error.ctx.command_path} --help" if getattr(error, "ctx", None) else "see pufferdp --help"
+    if kind == "MissingParameter" and error.param is not None:
+        name = error.param.opts[0] if error.param.param_type_name == "option" else str(error.param.name).upper()
+        return f"{name} is missing; {help_of}"
+    if kind == "NoSuchOption":
+        from difflib import get_close_matches
+
+        params = error.ctx.command.params if getattr(error, "ctx", None) else []
+        first = [p for p in params if p.param_type_name == "argument" and f"--{p.name}" == error.option_name]
+        if first:
+            return f"there is no option {error.option_name}; {first[0].name.upper()} goes without one, {help_of}"
+        near = get_close_matches(error.option_name, [name for param in params for name in param.opts], n=1, cutoff=0.7)
+        return f"there is no option {error.option_name}; {f'did you mean {near[0]}?' if near else help_of}"
+    if message.startswith("Got unexpected extra argument"):
+        return f"{message.partition(' (')[2].rpartition(')')[0].strip('()') or 'a word'} was not expected; {help_of}"
+    return message
 
 
 def _say(message: str) -> None:

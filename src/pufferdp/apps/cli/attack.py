@@ -16,21 +16,21 @@ def attack(
     data: Annotated[str | None, typer.Argument(help="A sanitised series: CSV or Parquet; none with --length.")] = None,
     column: Annotated[str | None, typer.Option("--column", help="Column with the sanitised states.")] = None,
     rho: Annotated[
-        str | None, typer.Option("--rho", help="How it was flipped: R0,R1, or with any number of states R.")
+        str | None, typer.Option("--rho", help="Probability of a flip: R0,R1 for two states, or one for any number.")
     ] = None,
     truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
     length: Annotated[
-        str | None, typer.Option("--length", help="In place of DATA: draw series of so many records.")
+        str | None, typer.Option("--length", help="In place of DATA: draw series of this many records.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the promise they keep.")] = None,
     channel: Annotated[
-        str | None, typer.Option("--channel", help="Drawn series: whom the promise is for: bdp, pufferfish or dp.")
+        str | None, typer.Option("--channel", help="Drawn series: who the promise is for: bdp, pufferfish or dp.")
     ] = None,
     runs: Annotated[str | None, typer.Option("--runs", help="Drawn series: how many; 100 by default.")] = None,
     record: Annotated[
         str | None, typer.Option("--record", help="Drawn series: guess this record only, from 1.")
     ] = None,
-    seed: Annotated[str | None, typer.Option("--seed", help="Drawn series: 0 by default.")] = None,
+    seed: Annotated[str | None, typer.Option("--seed", help="Drawn series: the seed; 0 by default.")] = None,
     learned: Annotated[
         bool, typer.Option("--learned", help="Also train a small network on the truth; takes seconds.")
     ] = False,

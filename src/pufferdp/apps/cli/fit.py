@@ -43,8 +43,8 @@ def fit(
         typer.Option("--prior", help="Add this to every transition count, so that states never left have a row too."),
     ] = None,
     memory: Annotated[
-        int, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")
-    ] = 1,
+        str, typer.Option("--memory", help="How many records the next one depends on: 1, or 2 for second order.")
+    ] = "1",
     as_states: Annotated[
         bool, typer.Option("--as-states", help="Take the numbers of the column as states, however many there are.")
     ] = False,
@@ -96,7 +96,7 @@ def fit(
                 states=None if states is None else states.split(","),
                 clock=clock,
                 ar1=ar1,
-                memory=memory,
+                memory=options.number("memory", memory),
                 prior=None if prior is None else options.number("prior", prior),
                 as_states=as_states,
                 checks=checks,

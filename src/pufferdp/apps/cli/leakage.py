@@ -31,7 +31,10 @@ def leakage(
         typer.Option("--profile", help="Pairs (epsilon, delta) of one DP algorithm, CSV or JSON: the best is taken."),
     ] = None,
     query: Annotated[
-        str | None, typer.Option("--query", help="count:STATE, sum or mean with Laplace noise: exactly, as well.")
+        str | None,
+        typer.Option(
+            "--query", help="Also the exact leakage of this query with Laplace noise: count:STATE, sum or mean."
+        ),
     ] = None,
     stream: Annotated[
         str | None,
@@ -50,7 +53,7 @@ def leakage(
     unit: options.UnitName = None,
     every: Annotated[
         str | None,
-        typer.Option("--every", help="An aggregate with this DP loss every 1d, 6h or so many records, forever."),
+        typer.Option("--every", help="An aggregate with this DP loss every 1d, 6h or number of records, forever."),
     ] = None,
     window: Annotated[
         str | None, typer.Option("--window", help="With --every: how far back each aggregate reads, such as 7d.")

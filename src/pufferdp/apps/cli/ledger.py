@@ -36,7 +36,8 @@ def create(
     ] = None,
     unit: options.UnitName = None,
     tau: Annotated[
-        str | None, typer.Option("--tau", help="For flows, in place of --budget: all their total variation.")
+        str | None,
+        typer.Option("--tau", help="For flows, in place of --budget: the total variation that all may spend."),
     ] = None,
     eta: Annotated[str | None, typer.Option("--eta", help="With --tau: radius of the orbit.")] = None,
     privacy: options.PrivacyName = "joint",
@@ -160,11 +161,11 @@ def charge_(
     order: Annotated[str | None, typer.Option("--order", help="The column that --from and --to are places in.")] = None,
     by: Annotated[str | None, typer.Option("--by", help="The column that says whose a record is.")] = None,
     length: Annotated[
-        str | None, typer.Option("--length", help="Records in the longest chain; without it a series without end.")
+        str | None, typer.Option("--length", help="Records in the longest chain; without it, the series has no end.")
     ] = None,
     identity: Annotated[
         str | None,
-        typer.Option("--identity", help="A name of your own for this charge: said again, it is not charged twice."),
+        typer.Option("--identity", help="A name of your own for this charge: repeat it, and nothing is charged twice."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -177,6 +178,7 @@ def charge_(
     longest = checks.MOST_RECORDS if length is None else checks.length(length)
     if not note.strip() or not note.isprintable() or len(note) > _NOTE:
         raise ParameterError(f"note is {note[:40]!r}; it must be one line of at most {_NOTE} characters", value=note)
+    outputs = Outputs({}, ledger=place, whole=())
     with Ledger(place) as budget_ledger:
         ranges = budget_ledger.ranges(dataset, first=first, last=last, people=_names(people), order=order, by=by)
         receipt = budget_ledger.charge(
@@ -186,7 +188,9 @@ def charge_(
         )
         total = options.balance_text(place, dataset)
     words = f"Charged as row {receipt.position} of data set {dataset!r}."
-    options.show({"charged": receipt.to_dict()}, f"{words}\n{total}Head: {receipt.head}", as_json)
+    charged = receipt.to_dict()
+    with outputs.delivery({"charged": charged}, charged) as delivery:
+        delivery.show({"charged": charged}, lambda: f"{words}\n{total}Head: {receipt.head}", as_json)
 
 
 def _show_charge(place: str, identity: str, as_json: bool) -> None:

@@ -20,6 +20,16 @@ from pufferdp.basics.errors import ParameterError, PufferdpError
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
 
+
+def _one_of(*words: str) -> Callable[[str], list[str]]:
+    """The words that a shell offers for an option of which they are all."""
+
+    def offered(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return offered
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -69,7 +79,12 @@ Last = Annotated[
     typer.Option("--to", help="Read up to and including this place of --order; a date is the whole day."),
 ]
 Missing = Annotated[
-    str, typer.Option("--missing", help="Missing values: refuse them, or hole: the chain goes on past them.")
+    str,
+    typer.Option(
+        "--missing",
+        help="Missing values: refuse them, or hole: the chain goes on past them.",
+        autocompletion=_one_of("refuse", "hole"),
+    ),
 ]
 Queries = Annotated[
     list[str],
@@ -100,7 +115,9 @@ Epsilon = Annotated[str, typer.Option("--epsilon", help="The promise: odds shift
 AdversaryName = Annotated[
     str,
     typer.Option(
-        "--adversary", help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others)."
+        "--adversary",
+        help="Who the promise is for: bdp (knows any records), pufferfish (none), dp (all others).",
+        autocompletion=_one_of("bdp", "pufferfish", "dp"),
     ),
 ]
 SecretText = Annotated[
@@ -116,7 +133,12 @@ UnitName = Annotated[
 Eta = Annotated[str, typer.Option("--eta", help="Radius of the orbit: how far rows of the chain may differ.")]
 Tau = Annotated[str, typer.Option("--tau", help="The promise: total variation between two releases, below 1.")]
 PrivacyName = Annotated[
-    str, typer.Option("--privacy", help="What is hidden: orbit (the chain), record (one step) or joint (each).")
+    str,
+    typer.Option(
+        "--privacy",
+        help="What is hidden: orbit (the chain), record (one step) or joint (each).",
+        autocompletion=_one_of("orbit", "record", "joint"),
+    ),
 ]
 Sum = Annotated[bool, typer.Option("--sum", help="Add up the noise for both parts of joint, as the poster does.")]
 CentreOnly = Annotated[

@@ -33,7 +33,7 @@ def redact(
     ] = None,
     out: Annotated[str | None, typer.Option("--out", help="Write the redacted series to this file.")] = None,
     length: Annotated[
-        str | None, typer.Option("--length", help="Show the design for so many records, without data.")
+        str | None, typer.Option("--length", help="Show the design for this many records, without data.")
     ] = None,
     method: Annotated[
         str | None,
@@ -46,12 +46,12 @@ def redact(
     independent: options.Independent = False,
     gap: options.Gap = None,
     known: Annotated[
-        list[str] | None, typer.Option("--known", help="Row that the adversary knows; with pufferfish.")
+        list[str] | None, typer.Option("--known", help="Row that the adversary knows; with --adversary pufferfish.")
     ] = None,
     whole: Annotated[
         bool, typer.Option("--whole", help="Hide private records that follow each other as a whole, not one by one.")
     ] = False,
-    mark: Annotated[str, typer.Option("--mark", help="Word that stands for a redacted record; no state.")] = "*",
+    mark: Annotated[str, typer.Option("--mark", help="Word that replaces a redacted record; not a state.")] = "*",
     missing: options.Missing = "refuse",
     first: options.First = None,
     last: options.Last = None,
@@ -59,7 +59,9 @@ def redact(
     after: Annotated[
         str | None, typer.Option("--after", help="Certificate of an earlier redaction, whose records stay hidden.")
     ] = None,
-    published: Annotated[str | None, typer.Option("--published", help="The file that the earlier one wrote.")] = None,
+    published: Annotated[
+        str | None, typer.Option("--published", help="The file that the earlier redaction wrote.")
+    ] = None,
     certificate: Annotated[
         str | None, typer.Option("--certificate", help="Write the certificate to this JSON file.")
     ] = None,

@@ -13,7 +13,7 @@ from pufferdp.basics.errors import ParameterError
 
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment, as --list shows them.")] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List the experiments; so does no name at all.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the experiments, as without a name.")] = False,
     data: Annotated[
         str | None, typer.Option("--data", envvar="PUFFERDP_DATA", help="Folder with the papers' data files.")
     ] = None,

@@ -17,7 +17,7 @@ def serve(
     ledger: Annotated[
         str | None, typer.Option("--ledger", help="Ledger that releases may be charged to: a file, or postgresql://…")
     ] = None,
-    port: Annotated[str, typer.Option("--port", help="Port of 127.0.0.1; any that is free by default.")] = "0",
+    port: Annotated[str, typer.Option("--port", help="Port of 127.0.0.1; a free one by default.")] = "0",
     browse: Annotated[bool, typer.Option("--open", help="Open the page in your browser.")] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -23,7 +23,8 @@ def verify(
         str | None, typer.Option("--table", help="The table that it must be of: CSV, Parquet or JSON, as released.")
     ] = None,
     signer: Annotated[
-        str | None, typer.Option("--signer", help="Public key (PEM) that must have signed it; without it any may have.")
+        str | None,
+        typer.Option("--signer", help="Public key (PEM) that must have signed it; without it, any key may have."),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -50,7 +51,9 @@ def verify(
         if SEEDED not in result.warnings:
             lines.append(wrap_sentence(_UNPROVABLE))
         if result.signed_by is not None:
-            whose = "as you asked" if signer is not None else "whose key that is, you must know: name it with --signer"
+            whose = (
+                "as you asked" if signer is not None else "whose key that is, only you can tell: name it with --signer"
+            )
             lines.append(f"Signed with the key {result.signed_by}: {whose}.")
     options.show(result.to_dict(), "\n".join(lines), as_json)
     if not result.valid:

@@ -99,19 +99,19 @@ class Session:
     def file(self, key: str) -> MemoryFile:
         """An upload, or a word that it is gone."""
         if key not in self.files:
-            raise DataError("the file is not here any more; choose it again")
+            raise DataError("the file is no longer here; choose it again")
         return self.files[key]
 
     def model(self, key: str) -> SessionModel:
         """A model, or a word that it is gone."""
         if key not in self.models:
-            raise DataError("the model is not here any more; choose it again")
+            raise DataError("the model is no longer here; choose it again")
         return self.models[key]
 
     def certificate(self, key: str) -> SessionModel:
         """A certificate, or a word that it is gone."""
         if key not in self.certificates:
-            raise DataError("the certificate is not here any more; choose it again")
+            raise DataError("the certificate is no longer here; choose it again")
         return self.certificates[key]
 
     def needs(

@@ -96,7 +96,7 @@ class Worker:
                 size = int.from_bytes(await process.stdout.readexactly(8), "big")
                 message = pickle.loads(await process.stdout.readexactly(size))
             except (asyncio.IncompleteReadError, ConnectionError):
-                message, alive = ("broken", "the work ended unexpectedly, perhaps for want of memory"), False
+                message, alive = ("broken", "the work ended unexpectedly, perhaps because memory ran out"), False
             self._ready.set()
             if message[0] == READY:
                 continue

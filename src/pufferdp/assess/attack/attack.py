@@ -17,7 +17,7 @@ from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import DataError, ModelError, NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.basics.words import quoted_value
+from pufferdp.basics.words import a_kind, quoted_value
 from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.leakage.channels.many_states import randomised_response
@@ -328,9 +328,7 @@ def one_chain(model: Model) -> MarkovChain:
     """The chain that attackers believe in."""
     chain = chain_of(model)
     if chain is None:
-        raise NotApplicableError(
-            f"the model is a {type(model).__name__}; attackers believe in one chain: give a markov_chain"
-        )
+        raise NotApplicableError(f"the model is {a_kind(model)}; attackers believe in one chain: give a markov_chain")
     if chain.size < 2:
         raise ModelError("the chain has one state; there is nothing to guess")
     return chain

@@ -24,6 +24,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.hidden.odds import emission_table
+from pufferdp.leakage.hidden.trees import MOST_POINTS, tree_costs
 from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
 
@@ -227,7 +228,11 @@ class NothingKnown:
         costs = sides[states[:, None], states] + tau * (values[:, None] != values)
         laws = (kernel[:, :, None] * self._shown).reshape(len(kernel), -1)
         pairs = [(h, other) for h in rows for other in rows if h != other]
-        found = least_costs([_support(laws[h], laws[other], costs) for h, other in pairs])
+        points = [np.flatnonzero(law) for law in laws]
+        occur = [law[there] for law, there in zip(laws, points, strict=True)]
+        found = least_costs(
+            [Coupling(occur[h], occur[other], costs[points[h][:, None], points[other]]) for h, other in pairs]
+        )
         for (h, other), value in zip(pairs, found, strict=True):
             out[h, other] = value
         return out
@@ -276,12 +281,26 @@ def _support(top: Floats, bottom: Floats, costs: Floats) -> Coupling:
 def least_costs(problems: Sequence[Coupling]) -> list[float]:
     """For each problem the log of min over couplings of max over y' of Σ_y C(y,y') e^W(y,y') / bottom(y').
 
-    All at once in one linear programme. Whatever it gives is made a coupling, whose cost is then the answer: never too
-    small.
+    Few points have few vertices to try. The rest goes into one linear programme. Whatever it gives is made a coupling,
+    whose cost is then the answer: never too small.
     """
-    if not problems:
-        return []
-    return [_cost(problem, table) for problem, table in zip(problems, _tables(problems), strict=True)]
+    found = np.zeros(len(problems))
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for n, problem in enumerate(problems):
+        alike.setdefault(problem.costs.shape, []).append(n)
+    others: list[int] = []
+    for shape, numbers in alike.items():
+        if max(shape) > MOST_POINTS:
+            others += numbers
+            continue
+        tops, bottoms, costs = (
+            np.array([getattr(problems[n], part) for n in numbers]) for part in ("top", "bottom", "costs")
+        )
+        found[numbers] = np.maximum(tree_costs(tops, bottoms, costs), 0.0) * (1 + _SLACK) + 1e-15
+    if others:
+        rest = [problems[n] for n in others]
+        found[others] = [_cost(problem, table) for problem, table in zip(rest, _tables(rest), strict=True)]
+    return found.tolist()
 
 
 def _tables(problems: Sequence[Coupling]) -> list[Floats]:

@@ -89,6 +89,26 @@ class HiddenOdds:
 
 
 @dataclass(frozen=True, eq=False)
+class HiddenBlockOdds:
+    """The same for an algorithm with loss τ on a whole block of records, about a block: τ + 2R.
+
+    Changing one hidden state changes the law of one record, so that it costs τ at most, and R = C(Δ(A), τ + R). Given
+    the first and the last hidden state of the block, what lies on either side does not depend on its records.
+    """
+
+    records: HiddenOdds
+
+    def __call__(self, loss: float) -> float:
+        """No algorithm with this DP loss on every block leaks more about any of them, to anybody."""
+        tau = inputs.loss(loss)
+        return tau + 2 * min(side_bound(tau, odds, m) for m, odds in enumerate(self.records.hidden, start=1))
+
+    def inverse(self, epsilon: float) -> float:
+        """The largest loss whose bound is at most ``epsilon``."""
+        return largest_loss(self, inputs.target(epsilon))
+
+
+@dataclass(frozen=True, eq=False)
 class _HiddenPairs:
     """The sharper form: a bound for each pair of hidden states, and for each pair of values of the target."""
 

@@ -33,7 +33,7 @@ def redactable(model: Model) -> MarkovChain:
     if chain is None or chain.any_start or chain.given_start is not None:
         raise NotApplicableError(
             'redaction needs one Markov chain with "start": "stationary"; this model is '
-            f"{model!r}: name its stationary chain, or list the records that are known instead",
+            f"{model!r}: fit such a chain, or list the records that are known instead",
             value=model,
         )
     return chain

@@ -45,7 +45,7 @@ def combine(hiding: RedactionProblem, method: str, solve: Callable[[PrivateClust
     blocks = tuple(b for first, marks in joined for b in blocks_of(hiding, first, tighten(hiding, first, marks)))
     design = design_of(hiding, method, blocks)
     if design is None:
-        raise AssertionError(f"{method} leaks more than promised; this is a mistake in pufferdp")
+        raise AssertionError(f"{method} leaks more than promised; this is a bug in pufferdp")
     return design
 
 

@@ -7,6 +7,8 @@ docs/theory/tight.md has the theorems and their proofs. To read the code, in thi
   time, until a bracket is narrow. ``outlook`` has what a search is about: kernels, ends, rows of targets and pairs.
 - ``series``: Theorem 2 for series with an end, losses and kernels that change, every record. ``two_series`` and
   ``many_series`` do it for all records of long series at once, with two states and with more.
+- ``steady``: equal losses, all records by a few passes; short series, and long ones that end before their chain has
+  forgotten.
 - ``chain``: ``TightCurve``, the same loss on every record, and its inverse. ``two_states`` has the closed forms of two
   states, ``many_states`` chains without end, with ``screening`` for quick proofs that a pair of values leaks no more.
 - ``any_start``: the worst law of the first record, where any is allowed.

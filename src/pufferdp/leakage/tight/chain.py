@@ -25,18 +25,43 @@ from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
-from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, of_steady, series_leakage, steady_series
-from pufferdp.leakage.tight.steady import MOST_SPENT
-from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
+from pufferdp.leakage.tight.series import (
+    SeriesLeakage,
+    attack_on,
+    beyond_cut,
+    of_steady,
+    of_whole,
+    series_leakage,
+    steady_series,
+)
+from pufferdp.leakage.tight.steady import LONG_WIDTH, MOST_SPENT, whole_series
+from pufferdp.leakage.tight.two_states import (
+    End,
+    Lane,
+    LostError,
+    Reach,
+    TwoSides,
+    rounding,
+    worst_sides,
+    worst_split,
+)
 
 _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
 _FORGOTTEN: Final = 64
 """Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
+_REMEMBERED: Final = 16
+"""Series of fewer times that distance are worked out record by record at once."""
+_EXACT: Final = 1e-9
+"""How narrow brackets of short series are at least, as a share."""
+_CLOSED: Final = 4e-7
+"""Brackets that are wider, as a share, are worked out record by record where that can be done."""
 _PHASES: Final = 256
 """Records times slots up to which a clock is worked out for each slot that its first record may have."""
 _STORED: Final = 1 << 22
-"""Records on a side of two states that are looked at one by one."""
+"""Records on a side of two states that repel each other that are looked at one by one."""
+_ONE_BY_ONE: Final = 1 << 11
+"""And of those that attract each other; of more some are looked at that stand for all."""
 _DIGITS: Final = 1e-15
 """Brackets cannot become narrower than rounding lets them."""
 _DOUBLINGS: Final = 7
@@ -421,28 +446,26 @@ class _Grouped:
         return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
 
 
-class _LostError(Exception):
-    """Weights of two states are too far apart for a double."""
-
-
 class _TwoStates:
     """Two states and one kernel: closed forms."""
 
     def __init__(self, place: _Place) -> None:
         self.place = place
         kernel, start = place.chain.kernels[0], place.chain.start
-        self.after = Lane(kernel, np.ones(2), place.known)
+        apart = float(kernel[1, 0] - kernel[0, 1])
+        self.after = Lane(kernel, np.ones(2), place.known, apart=apart)
         # A stationary chain of two states reads the same backwards.
         possible = inputs.supports(place.chain, _FILLS)
         self.before = (
             self.after
             if place.chain.stationary
-            else Lane(kernel.T, start, place.known, None if possible.all() else possible)
+            else Lane(kernel.T, start, place.known, None if possible.all() else possible, apart)
         )
         slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
         self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
+        self._most = _ONE_BY_ONE if self.after.followed else _STORED
         # No search gets nearer than the rounding of its products, and a slow chain needs many.
-        self.share = max(1e-11, rounding(min(self._first, place.length or _STORED)))
+        self.share = max(1e-11, rounding(min(self._first, place.length or _STORED, self._most)))
         self._plain: dict[tuple[int, int], Floats] = {}
 
     def likely(self, epsilon: float) -> float:
@@ -451,8 +474,8 @@ class _TwoStates:
 
     def quick(self, loss: float) -> float:
         try:
-            return self._at(loss)[1]
-        except _LostError:
+            return self._at(loss, proof=False).upper
+        except LostError:
             return self._in_logs(loss).upper
 
     def _in_logs(self, loss: float) -> TightLeakage:
@@ -479,60 +502,74 @@ class _TwoStates:
                 return out[0], out[0]
         return out[0], out[1]
 
-    def _at(self, loss: float) -> tuple[float, float, int, tuple[int, int], tuple[Reach, Reach]]:
-        """The bracket, the pair, the lengths of both sides, and the sides."""
+    def _at(self, loss: float, proof: bool = True) -> TwoSides:
+        """What is leaked, and at which ends of both sides."""
+        length = self.place.length
         if loss > MOST_LOSS:  # its exponential would be no number: a record adds no more than it spends
-            if self.place.length is not None and self.place.length <= _EXPLICIT:
-                raise _LostError
-            lower, upper, pair, sizes, reaches = self._at(MOST_LOSS)
-            rest, records = loss - MOST_LOSS, self.place.length or math.inf
-            upper = min(upper + rest * records, loss * records, self.place.by_odds(loss)) if upper > 0 else 0.0
-            return lower + rest * (upper > 0), upper, pair, sizes, reaches
-        length, most = self.place.length, min(self.place.length or _STORED, _STORED)
-        records = self._first
+            if length is not None and length <= _EXPLICIT:
+                raise LostError
+            cut, rest, records = self._at(MOST_LOSS, proof), loss - MOST_LOSS, length or math.inf
+            upper = min(cut.upper + rest * records, loss * records, self.place.by_odds(loss)) if cut.upper > 0 else 0.0
+            return replace(cut, lower=cut.lower + rest * (upper > 0), upper=upper)
+        most, records = min(length or self._most, self._most), self._first
         while True:
             if records * 2 > most:
                 records = most
-            reaches = self._reaches(loss, records)
-            left, right = reaches
+            if records == _ONE_BY_ONE != length and self.after.followed:
+                return self._some(loss, proof)
+            left, right = self._reaches(loss, records)
             if left.lost or right.lost:
-                raise _LostError
+                raise LostError
             if length == records:
                 sums = left.by_length + right.by_length[:, ::-1]
                 pair, at = (int(v) for v in np.unravel_index(int(sums.argmax()), sums.shape))
+                ends = left.end(pair, at), right.end(pair, length - 1 - at)
                 value = loss + float(sums[pair, at])
                 if value == -math.inf:
-                    return 0.0, 0.0, 0, (0, 0), reaches
-                return value, min(value + rounding(records), loss * length), pair, (at, length - 1 - at), reaches
+                    return TwoSides(0.0, 0.0, 0, ends)
+                return TwoSides(value, min(value + rounding(records), loss * length), pair, ends)
             both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
             pair = int(both.argmax())
             lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
             # What rounding is given anyway is no reason to look at more records.
             if upper - lower <= max(self.share * lower, _DIGITS, rounding(records)) or records == most:
-                sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
                 upper += rounding(records)
-                return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches
+                ends = (
+                    left.end(pair, int(left.by_length[pair].argmax())),
+                    right.end(pair, int(right.by_length[pair].argmax())),
+                )
+                return TwoSides(lower, upper if length is None else min(upper, loss * length), pair, ends)
             records *= 4
+
+    def _some(self, loss: float, proof: bool) -> TwoSides:
+        """Chains that hardly move: some numbers of records stand for all."""
+        length = self.place.length
+        if length is None:
+            sides = worst_sides((self.before, self.after), loss, self.share, proof)
+        else:
+            sides = worst_split(self.before, self.after, loss, length, self.share, proof)
+        upper = loss + (sides.upper if proof else sides.lower)
+        return replace(sides, lower=loss + sides.lower, upper=upper if length is None else min(upper, loss * length))
 
     def worst(self, loss: float) -> TightLeakage:
         try:
-            lower, upper, pair, sizes, reaches = self._at(loss)
-        except _LostError:
+            found = self._at(loss)
+        except LostError:
             return self._in_logs(loss)
-        x, y = (pair, 1 - pair) if upper > 0 or self.place.chain.start is None else (0, 0)
-        sides = []
-        for lane, reach, size in zip((self.before, self.after), reaches, sizes, strict=True):
-            distance, state = int(reach.distance[pair, size]), int(reach.state[pair, size])
-            count = distance - 1 if state >= 0 else distance
-            sides.append(
-                SideAttack(
-                    added=float(reach.by_length[pair, size]),
-                    known=(distance, state) if state >= 0 else None,
-                    records=count,
-                    questions=two_state_questions(lane.stays, x, count),
-                )
-            )
-        return self.place.result(loss, (lower, upper), (x, y), (sides[0], sides[1]), record=sizes[0] + 1)
+        pair = found.pair
+        x, y = (pair, 1 - pair) if found.upper > 0 or self.place.chain.start is None else (0, 0)
+        before, after = (
+            self._side(lane, end, x) for lane, end in zip((self.before, self.after), found.ends, strict=True)
+        )
+        record = found.ends[0].records + 1
+        return self.place.result(loss, (found.lower, found.upper), (x, y), (before, after), record=record)
+
+    def _side(self, lane: Lane, end: End, x: int) -> SideAttack:
+        known = (end.distance, end.state) if end.state >= 0 else None
+        count = end.distance - 1 if end.state >= 0 else end.distance
+        return SideAttack(
+            added=end.added, known=known, records=count, questions=two_state_questions(lane.stays, x, count)
+        )
 
 
 class _ManyStates:
@@ -549,12 +586,23 @@ class _ManyStates:
         self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
+            self.share = min(self.share, _EXACT)
+        if self.short and length is not None and length <= _EXPLICIT:
             self.steady = steady_series(chain, length, place.adversary)
         forgets = self.long.first_depth if self.long is not None and chain.stationary and chain.period == 1 else 0
         if length is not None and _EXPLICIT < length <= _FORGOTTEN * forgets:
             # Too long to be worked out record by record, and too short for the chain to forget: one that goes on
             # without end leaks no less, and is known exactly.
             self.short, self.endless = False, ManyStates(chain, place.known, None)
+        self.whole = None
+        if self.long is not None and length is not None and _EXPLICIT < length <= _FORGOTTEN * self.long.first_depth:
+            self.whole = whole_series(chain, length, place.adversary)
+        self.at_once = self.whole is not None and self.whole.n < _REMEMBERED * (
+            self.long.first_depth if self.long else 0
+        )
+        """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
+        if self.at_once:
+            self.share = LONG_WIDTH
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -562,6 +610,8 @@ class _ManyStates:
     def quick(self, loss: float) -> float:
         if loss > MOST_LOSS:
             return self.worst(loss).upper
+        if self.at_once and self.whole is not None and self.whole.serves(loss):
+            return self.whole.quick(loss)
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
@@ -596,6 +646,15 @@ class _ManyStates:
         return min(length * loss, self._closed_form(loss))
 
     @cached_property
+    def _beyond_cut(self) -> float:
+        """What both sides may add where records spend more than is counted."""
+        chain = self.place.chain
+        if chain.start is None or not (chain.kernels > 0).all():
+            return math.inf
+        least = min(float(chain.kernels.min()), float(chain.start[chain.start > 0].min()))
+        return 2 * beyond_cut(chain.size, least)
+
+    @cached_property
     def _closed_form(self) -> OddsCurve:
         kernels = self.place.chain.kernels
         return OddsCurve.of_chains([kernels if len(kernels) > 1 else kernels[0]], length=self.place.length)
@@ -604,18 +663,35 @@ class _ManyStates:
         if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
             cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
-            upper = min(upper, self.place.by_odds(loss))
+            upper = min(upper, self.place.by_odds(loss), cut.upper + rest + self._beyond_cut)
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
+        if self.at_once and (exact := self._recorded(loss)) is not None:
+            return exact
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()
             if self.endless is not None and self.place.length is not None:
-                return self._attack(loss, self._of_endless(loss, self.endless, self.place.length))
-            found = self.long.at(loss)
-            closed = found.upper <= found.lower * (1 + 10 * self.share)
-            if closed or self.place.length is None or self.place.length > _EXPLICIT:
+                found = self._of_endless(loss, self.endless, self.place.length)
+            else:
+                found = self.long.at(loss)
+            length = self.place.length
+            closed = found.upper <= found.lower * (1 + max(10 * self.share, _CLOSED))
+            if not closed and (exact := self._recorded(loss)) is not None:
+                return exact
+            if not closed and length is not None and length > _EXPLICIT:
+                return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
+            if closed or length is None:
                 return self._attack(loss, found)
         each, upper = self._each(loss)
+        return self._of_records(loss, each, upper)
+
+    def _recorded(self, loss: float) -> TightLeakage | None:
+        """Every record of a long series; None where that cannot be done."""
+        each = None if self.whole is None else of_whole(self.whole, loss)
+        return None if each is None else self._of_records(loss, each, float(each.upper.max()))
+
+    def _of_records(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
+        """The worst of all records."""
         one = attack_on(self.place.chain, each, each.worst)
         pair, sides = (one.likelier, one.other), (one.before, one.after)
         bracket = float(each.lower.max()), upper

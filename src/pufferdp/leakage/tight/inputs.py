@@ -218,7 +218,8 @@ def losses(value: npt.ArrayLike, records: int | None = None, name: str = "losses
         )
     if records is not None and len(found) != records:
         raise ParameterError(
-            f"{name} has {len(found):,} numbers and there are {records:,} records; give one loss a record", value=value
+            f"{name} has {len(found):,} numbers and there are {records:,} records; give one loss per record",
+            value=value,
         )
     return found
 

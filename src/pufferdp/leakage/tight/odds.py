@@ -271,7 +271,9 @@ def _box(low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Floats, Floats]:
     try:
         least, most = (np.array(part, dtype=float) for part in (low, high))
     except (TypeError, ValueError):
-        raise ModelError("low and high must be tables of numbers, every row equally long", value=(low, high)) from None
+        raise ModelError(
+            "low and high must be tables of numbers, every row of the same length", value=(low, high)
+        ) from None
     if least.ndim != 2 or least.shape[0] != least.shape[1] or least.shape != most.shape:
         raise ModelError(f"low is {least.shape} and high is {most.shape}; both must be one square", value=(low, high))
     bad = np.argwhere(~((least >= 0) & (least <= most) & (most <= 1)))
@@ -548,7 +550,7 @@ class TreeOdds:
             return dict.fromkeys(self.records, inputs.loss(losses))
         if set(losses) != set(self.records):
             odd = next(iter(set(losses) ^ set(self.records)))
-            raise ParameterError(f"losses and records do not agree on {odd!r}; give one loss a record", value=odd)
+            raise ParameterError(f"losses and records do not agree on {odd!r}; give one loss per record", value=odd)
         return {node: inputs.loss(value, f"the loss of {node!r}") for node, value in losses.items()}
 
     def __call__(self, loss: float) -> float:

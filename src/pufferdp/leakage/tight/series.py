@@ -21,7 +21,7 @@ from pufferdp.leakage.tight.many_series import LongLane
 from pufferdp.leakage.tight.odds import largest_log_odds, odds_sides
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, Bracket, Lasting, Outlook, Rows, scaled, slow_questions
 from pufferdp.leakage.tight.sides import solve
-from pufferdp.leakage.tight.steady import MOST_ENDS, MOST_SPENT, SteadySeries
+from pufferdp.leakage.tight.steady import MOST_ENDS, MOST_SPENT, Steady, SteadySeries, WholeSeries
 from pufferdp.leakage.tight.two_series import SideTables, side_tables
 
 WIDTH: Final = 1e-10
@@ -205,7 +205,7 @@ def series_leakage(
     if chain.size == 2:
         return _of_two(both, losses, adversary, width, sides)
     found = _of_many(both, np.minimum(losses, MOST_LOSS), adversary, width, sides, largest)
-    return found if (losses <= MOST_LOSS).all() else _with_cut_losses(found, losses)
+    return found if (losses <= MOST_LOSS).all() else _with_cut_losses(both, found, losses)
 
 
 def steady_series(chain: Chain, n: int, adversary: str) -> SteadySeries | None:
@@ -227,8 +227,17 @@ def of_steady(series: SteadySeries, loss: float, adversary: str, width: float) -
     found = series.at(loss, width)
     if found.upper.max() > found.lower.max() * (1 + 10 * width) + _STEADY_ROOM:
         return None
+    return _leakage_of(found, loss, adversary)
+
+
+def of_whole(series: WholeSeries, loss: float) -> SeriesLeakage | None:
+    """The same for a long series; the ends of its worst record alone are told."""
+    return _leakage_of(series.at(loss), loss, series.adversary) if series.serves(loss) else None
+
+
+def _leakage_of(found: Steady, loss: float, adversary: str) -> SeriesLeakage:
     return SeriesLeakage(
-        losses=np.full(series.n, loss),
+        losses=np.full(len(found.lower), loss),
         lower=found.lower,
         upper=found.upper,
         likelier=found.likelier,
@@ -240,11 +249,23 @@ def of_steady(series: SteadySeries, loss: float, adversary: str, width: float) -
     )
 
 
-def _with_cut_losses(found: SeriesLeakage, losses: Floats) -> SeriesLeakage:
+def _with_cut_losses(both: Lanes, found: SeriesLeakage, losses: Floats) -> SeriesLeakage:
     """Records that spend more than was counted leak the rest of their own loss, and others show that at most."""
     rest, alive = losses - found.losses, found.likelier != found.other
-    upper = np.where(alive, np.minimum(found.upper + rest.sum(), losses.sum()), 0.0)
+    kernels, shown = (both.before, both.after), rest.sum() - rest
+    if not both.any_start and (both.after > 0).all():
+        least = min(float(kernel[kernel > 0].min()) for kernel in kernels)
+        shown = np.minimum(shown, int((rest > 0).sum()) * beyond_cut(both.possible.shape[1], least))
+    upper = np.where(alive, np.minimum(found.upper + rest + shown, losses.sum()), 0.0)
     return replace(found, losses=losses, lower=np.where(alive, found.lower + rest, 0.0), upper=upper)
+
+
+def beyond_cut(states: int, least: float) -> float:
+    """What a side may add where one of its records spends more than is counted, in a chain without zeros.
+
+    Why: docs/theory/tight.md, "Very large losses".
+    """
+    return float(np.log1p((states - 1) * np.exp(-MOST_LOSS - 2 * np.log(least))))
 
 
 def _own(both: Lanes, losses: Floats, adversary: str) -> SeriesLeakage:

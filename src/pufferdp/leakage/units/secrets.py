@@ -61,7 +61,7 @@ class StretchSecret:
         if length is not None:
             if (before or 0) + records > length:
                 raise ParameterError(
-                    f"secret is {text!r}, which ends behind record {(before or 0) + records:,}, and the series has "
+                    f"secret is {text!r}, which ends after record {(before or 0) + records:,}, and the series has "
                     f"{length:,}: take a shorter stretch, or a longer series",
                     value=text,
                 )
@@ -79,6 +79,10 @@ class StretchSecret:
 
 def _state(text: str, rest: str, model: Model) -> tuple[str, str]:
     """The state of an event, which may have a colon in its name itself, and what follows it."""
+    if not model.labels:
+        raise ParameterError(
+            f"secret is {text!r}, about a state, and the records of this model are real numbers", value=text
+        )
     for state in sorted(model.labels, key=len, reverse=True):
         if rest.startswith(f"{state}:") and len(rest) > len(state) + 1:
             return state, rest[len(state) + 1 :]
@@ -97,7 +101,9 @@ def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int |
     begin, end = digits(first), digits(last)
     if begin is not None and end is not None:
         if not 1 <= begin <= end <= MOST_RECORDS:
-            raise ParameterError(f"secret is {text!r}; records are counted from 1, the first not behind the last")
+            raise ParameterError(
+                f"secret is {text!r}; records are counted from 1, and the first must not come after the last"
+            )
         return end - begin + 1, begin - 1
     try:
         begin_time, end_time = datetime.fromisoformat(first), datetime.fromisoformat(last)
@@ -119,6 +125,6 @@ def _stretch(text: str, first: str, last: str, model: Model) -> tuple[int, int |
     else:
         span, more = (end_time - begin_time) // timedelta(microseconds=1), 1
     if span < 0 or (span == 0 and not more):
-        raise ParameterError(f"secret is {text!r}; its first time lies behind its last", value=text)
+        raise ParameterError(f"secret is {text!r}; its first time comes after its last", value=text)
     # Records of a grid that may begin anywhere: so many at most.
     return max(1, -(-span // amount) if not more else int(span // amount) + 1), None

@@ -262,7 +262,7 @@ def read_bif(path: str | os.PathLike[str]) -> Iterator[BifNode]:
         file.fail(1, "the file declares no variable; expected variable blocks")
     for name, block in file.blocks.items():
         if name not in file.variables:
-            file.fail(block.line, f"a probability block for {name!r}, which is no variable; declare it")
+            file.fail(block.line, f"a probability block for {name!r}, which is not a variable; declare it")
     yield from (_node(file, name) for name in file.variables)
 
 
@@ -282,7 +282,7 @@ def file_text(path: str | os.PathLike[str], kind: str) -> str:
     except UnicodeDecodeError:
         raise ModelError(f"{name} is not text; it must be {kind} in UTF-8", value=path) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "this is no name of a file"
+        reason = error.strerror if isinstance(error, OSError) else "this is not a file name"
         raise ModelError(f"{name} cannot be read: {reason}", value=path) from None
 
 
@@ -293,7 +293,7 @@ def _node(file: BifBlocks, name: str) -> BifNode:
     block = file.blocks[name]
     for parent in block.parents:
         if parent.text not in file.variables:
-            file.fail(parent.line, f"{name!r} has the parent {parent.text!r}, which is no variable; declare it")
+            file.fail(parent.line, f"{name!r} has the parent {parent.text!r}, which is not a variable; declare it")
     if len(block.parents) > MOST_PARENTS:
         file.fail(block.line, f"{name!r} has {len(block.parents)} parents; at most {MOST_PARENTS} are allowed")
     domains = [file.variables[parent.text].states for parent in block.parents]

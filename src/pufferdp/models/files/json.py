@@ -112,7 +112,7 @@ def plain_errors(error: ValidationError, within: str = "") -> list[str]:
         parts = [p for p in loc if isinstance(p, int) or re.fullmatch(r"(?!(str|int|float)$)\w+", p)]
         where, kinds = ".".join([*filter(None, [within]), *map(str, parts)]) or "the content", len(parts) < len(loc)
         if problem["type"] == "extra_forbidden":
-            sentence = f"{where} is not a key that is known here"
+            sentence = f"{where} is not a key known here"
         elif problem["type"] == "missing":
             sentence = f"{where} is missing; it is needed"
         elif where == "start" or (kinds and where.startswith("start.")):

@@ -6,7 +6,7 @@ public already. No function of this module is given an exact answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -17,13 +17,16 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
 from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.leakage.chains.sums import TotalLaw, chain_total, clock_total
+from pufferdp.models.ar1 import ar1_of
+from pufferdp.models.base import Model
 from pufferdp.models.chain import chains_of
 from pufferdp.models.clock import clock_of
+from pufferdp.models.files.json import model_from_dict
 from pufferdp.models.gaussian import Gaussian, numbers_of
 from pufferdp.models.hidden import hidden_of
 from pufferdp.publish.answers.laws import Grid, grid_of, laws_of_records
 from pufferdp.publish.answers.problem import Problem
-from pufferdp.publish.answers.queries import BoundQuery, QueryKind
+from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind
 from pufferdp.publish.answers.remembered import Remembered
 from pufferdp.publish.noise import NoiseKind, NoiseLaw
 
@@ -184,22 +187,14 @@ def _is_small(prior: AnswerPrior | None) -> bool:
 
 def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
     model, query = problem.model, problem.query
-    if label is not None:
-        numbers: Sequence[float] | None = [float(other == label) for other in model.labels]
-    elif query.kind is QueryKind.FUNCTION or query.reads_numbers(model):
+    if _no_one_law(model, query, holes=problem.holes, part=problem.part):
         return None
-    else:
-        numbers = query.numbers(model)
+    numbers = query.numbers(model) if label is None else [float(other == label) for other in model.labels]
+    if numbers is None:
+        return None
     chains, clock, hidden = chains_of(model), clock_of(model), hidden_of(model)
     if hidden is not None:
         chains = (hidden.pair_chain,)
-    if numbers is None or len(chains) + len(model.beliefs) + (clock is not None) != 1:
-        return None
-    if (chains or clock) and problem.holes:
-        return None  # the records read do not follow each other
-    start = chains[0] if hidden is None and chains else None if hidden is None else hidden.hidden_chain
-    if start is not None and problem.part and start.given_start is not None:
-        return None  # the law of the first record read depends on how far it is from the first of all
     value = dict(zip(model.labels, numbers, strict=True))
     if chains or clock is not None:
         grid = grid_of(value, [model.labels], problem.records)
@@ -223,6 +218,45 @@ def _answer_prior(problem: Problem, label: str | None) -> AnswerPrior | None:
         law, places = TotalLaw(np.exp(logs[0])), np.asarray(laws.points)
     share = problem.records if query.kind in (QueryKind.MEAN, QueryKind.FREQUENCY) else 1
     return AnswerPrior(_answers(grid, places) / share, law)
+
+
+def why_not_denoised(certificate: Mapping[str, Any]) -> str:
+    """Why a certificate has no posterior."""
+    query, data = certificate["query"], certificate["data"]
+    if query["name"] == QueryKind.FUNCTION:
+        return _FUNCTION
+    holes = data.get("beliefs") is not None and data["dropped"] + (data.get("holes") or 0) > 0
+    asked = Query.parse(query["name"], clip=query["clip"] and tuple(query["clip"]))
+    model = model_from_dict(certificate["model"])
+    return _no_one_law(model, asked, holes=holes, part=data.get("part") is True) or _TOO_LONG
+
+
+_TOO_LONG: Final = "its law has too many values, or takes too long to work out"
+_FUNCTION: Final = "the law of a function of your own is not known"
+
+
+def _no_one_law(model: Model, query: Query, *, holes: bool, part: bool) -> str:
+    """Why the exact answer has no one law under the model, in words; empty where it has one."""
+    if query.kind is QueryKind.FUNCTION:
+        return _FUNCTION
+    if ar1_of(model) is not None:
+        return "the promise rests on the coefficient alone, and believes nothing about the mean and spread of records"
+    numbers = numbers_of(model)
+    if numbers is not None:
+        return "" if numbers.normal is not None else "the promise is for many models, each with a law of its own"
+    if query.reads_numbers(model):
+        return "the model says nothing about how numbers lie within their states"
+    clock, hidden = clock_of(model), hidden_of(model)
+    chains = chains_of(model) if hidden is None else (hidden.hidden_chain,)
+    if len(chains) + len(model.beliefs) + (clock is not None) != 1:
+        return "the promise is for many models, each with a law of its own"
+    if chains and chains[0].any_start:
+        return "the promise is for every start, and each has a law of its own"
+    if holes and (chains or clock is not None):
+        return "records are missing between those read, and where they are missing is not part of the certificate"
+    if part and chains and chains[0].given_start is not None:
+        return "the law of the first record read depends on how far it is from the start"
+    return ""
 
 
 def _answers(grid: Grid, places: npt.NDArray[Any]) -> Floats:

@@ -185,7 +185,7 @@ class FleetPublication(Publication[Each, Noises, dict[str, Exact], Fleet]):
         steps = {model.step: person for person, model in self.models.items()}
         if len(steps) > 1:
             raise ModelError(
-                f"the models of {' and '.join(map(repr, [*steps.values()][:2]))} have other steps; the models of a "
+                f"the models of {' and '.join(map(repr, [*steps.values()][:2]))} have different steps; the models of a "
                 "fleet must have the same, or none"
             )
 
@@ -269,7 +269,8 @@ def _coding(models: Mapping[str, SeriesModel]) -> Coding:
     for other in others:
         if other.bins != first.bins or (first.bins is not None and other.labels != first.labels):
             raise ModelError(
-                f"the models of {codings[first]!r} and {codings[other]!r} have other bins; the models of a fleet must "
+                f"the models of {codings[first]!r} and {codings[other]!r} have different bins; the models of a "
+                f"fleet must "
                 "have the same, or none",
                 value=other.bins,
             )

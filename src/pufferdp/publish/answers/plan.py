@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged, rendered
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import a_kind
@@ -170,11 +171,9 @@ class Plan(Ranking[Candidate]):
 
     def to_frame(self, *, backend: str | None = None) -> Any:
         """A row for each mechanism, the best first, as a pandas or polars frame."""
-        from pufferdp.publish.tables.table import ReleasedTable  # loads what reads data, which a plan does not
-
         columns = ("mechanism", "applies", "scale", "expected_l1_error", "alpha", "reason")
         rows = [{**row, "alpha": (row["accuracy"] or {}).get("alpha")} for row in self.to_dict()["candidates"]]
-        return ReleasedTable(columns, tuple(tuple(row[name] for name in columns) for row in rows)).to_frame(backend)
+        return frame(columns, [[row[name] for name in columns] for row in rows], backend)
 
     def chart(self, width: int = 60) -> str:
         """Expected error of each mechanism as bars, on a logarithmic scale."""

@@ -77,9 +77,13 @@ class Query:
     @classmethod
     def parse(cls, text: str, *, clip: tuple[float, float] | None = None) -> Query:
         """Read ``count:STATE``, ``histogram``, ``frequency``, ``sum``, ``mean`` or ``flow``."""
+        if not isinstance(text, str):
+            raise QueryError(f"query is {quoted_value(text)}; it must be the name of a query", value=text)
         name, colon, state = text.partition(":")
+        if name == "count" and not state:
+            raise QueryError(f"query is {text!r}; a count names its state, as in count:active", value=text)
         kinds = [k for k in QueryKind if k is not QueryKind.FUNCTION]
-        if name not in kinds or (bool(colon) != (name == "count")) or (colon and not state):
+        if name not in kinds or bool(colon) != (name == "count"):
             raise QueryError(
                 f"query is {text!r}; it must be one of count:STATE, histogram, frequency, sum, mean, flow", value=text
             )
@@ -92,7 +96,7 @@ class Query:
             return cls.parse(query, clip=clip)
         if isinstance(query, Query):
             return query
-        more = "; several are a table: plan_table()" if isinstance(query, (list, tuple)) else ""
+        more = "; several make a table: plan_table() or release()" if isinstance(query, (list, tuple)) else ""
         raise QueryError(
             f"query is {quoted_value(query)}; it must be the name of a query, or a Query{more}", value=query
         )

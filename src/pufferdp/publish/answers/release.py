@@ -13,6 +13,7 @@ import numpy as np
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, QueryError
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.models.base import Model
@@ -30,7 +31,6 @@ from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import Exact, read_exact, refuse_impossible
 from pufferdp.publish.series import Series
-from pufferdp.publish.tables.table import ReleasedTable
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
@@ -62,7 +62,7 @@ class Release(Paged):
         parts = (self.answer, each.low, each.high, self.estimate)
         numbers = [list(part) if isinstance(part, (list, tuple)) else [part] for part in parts]
         rows = zip(self.certificate.labels, *numbers, strict=True)
-        return ReleasedTable(("label", "answer", "low", "high", "estimate"), tuple(rows)).to_frame(backend)
+        return frame(("label", "answer", "low", "high", "estimate"), list(rows), backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp release --json`` prints."""

@@ -50,8 +50,8 @@ def fit_ar1(data: object, reading: Reading, confidence: float | None) -> tuple[A
         )
     if any(np.ptp(s.numbers) == 0 for s in series if len(s.numbers) > 1):
         raise DataError(
-            f"all numbers of a series of {layout.column!r} are the same, so nothing is learnt of how they hang "
-            "together; leave that series out, or choose another column"
+            f"all numbers of a series of {layout.column!r} are the same, so nothing is learnt about how they "
+            "are correlated; leave that series out, or choose another column"
         )
     best = likelihood.best
     interval = None if confidence is None else likelihood.interval(confidence)

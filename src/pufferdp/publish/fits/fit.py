@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.checks import MOST_RECORDS
+from pufferdp.basics.checks import MOST_RECORDS, any_number, flag
 from pufferdp.basics.errors import DataError, DeliveryError, ParameterError, PufferdpError
+from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import quoted_value
@@ -37,7 +38,6 @@ from pufferdp.publish.kind import Made
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.series import Series
-from pufferdp.publish.tables.table import ReleasedTable
 
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import Receipt
@@ -78,8 +78,7 @@ class Fit(Paged):
         A class has the least and the largest probability, a clock its slots and a chain of second order the state
         before, both counted or named as in the model; a series of real numbers has one row with its parameters.
         """
-        table = _check_rows(self.checks) if checks else _moves(self.model.to_dict(), self.model.labels)
-        return table.to_frame(backend)
+        return _check_frame(self.checks, backend) if checks else self.model.to_frame(backend=backend)
 
     def to_dict(self) -> dict[str, Any]:
         """What ``pufferdp fit --json`` prints: the model, and the checks where they were made."""
@@ -87,32 +86,10 @@ class Fit(Paged):
         return {**model_to_dict(self.model), **checks}
 
 
-def _check_rows(checks: Sequence[Check]) -> ReleasedTable:
+def _check_frame(checks: Sequence[Check], backend: str | None) -> Any:
     columns = ("check", "statistic", "degrees_of_freedom", "p_value", "level", "holds")
     rows = tuple((c.name, c.statistic, c.degrees_of_freedom, c.p_value, c.level, c.holds) for c in checks)
-    return ReleasedTable(columns, rows)
-
-
-def _moves(content: dict[str, Any], names: Sequence[str]) -> ReleasedTable:
-    """The moves of a model, by what its file has."""
-    pairs = [(x, y) for x in range(len(names)) for y in range(len(names))]
-    if "low" in content:
-        low, high = content["low"], content["high"]
-        bounds = tuple((names[x], names[y], low[x][y], high[x][y]) for x, y in pairs)
-        return ReleasedTable(("from", "to", "low", "high"), bounds)
-    if "transitions" in content:
-        slots = enumerate(content["transitions"], 1)
-        timed = tuple((n, names[x], names[y], table[x][y]) for n, table in slots for x, y in pairs)
-        return ReleasedTable(("slot", "from", "to", "probability"), timed)
-    if "transition" not in content:
-        ends = content["coefficient"] if isinstance(content["coefficient"], list) else [content["coefficient"]] * 2
-        return ReleasedTable(("low", "high", "mean", "sd"), ((*ends, content.get("mean"), content.get("sd")),))
-    table = content["transition"]
-    if content["type"] == "markov_memory":
-        before = enumerate(table)
-        longer = tuple((names[w], names[x], names[y], rows[x][y]) for w, rows in before for x, y in pairs)
-        return ReleasedTable(("before", "from", "to", "probability"), longer)
-    return ReleasedTable(("from", "to", "probability"), tuple((names[x], names[y], table[x][y]) for x, y in pairs))
+    return frame(columns, rows, backend)
 
 
 def fit(
@@ -133,7 +110,7 @@ def fit(
     clock: str | int | None = None,
     ar1: bool = False,
     prior: float | None = None,
-    memory: int = 1,
+    memory: float = 1,
     as_states: bool = False,
     checks: bool = True,
     dp_epsilon: float | None = None,
@@ -185,7 +162,7 @@ def fit(
         bins=bins,
     )
     reading, bins = series.reading(), bins_text(series.bins)
-    if ar1:
+    if flag(ar1, "ar1"):
         given: dict[str, object] = {
             "bins": bins,
             "states": states,
@@ -205,7 +182,7 @@ def fit(
         states=states,
         clock=clock,
         prior=prior,
-        memory=memory,
+        memory=any_number("memory", memory),
         as_states=as_states,
         checks=checks,
         dp_epsilon=dp_epsilon,
@@ -255,7 +232,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
     states: Sequence[str] | None
     clock: str | int | None
     prior: float | None
-    memory: int
+    memory: float
     dp_epsilon: float | None
     as_states: bool = False
     checks: bool = True
@@ -278,14 +255,14 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 )
         if self.memory not in (1, 2):
             raise ParameterError(
-                f"memory is {self.memory}; the next record depends on the last one (1) or on the last two (2)",
+                f"memory is {self.memory:g}; the next record depends on the last one (1) or on the last two (2)",
                 value=self.memory,
             )
         for name, value in (("confidence", self.confidence), ("dp_epsilon", self.dp_epsilon)):
             if self.memory == 2 and value is not None:
                 raise ParameterError(
                     f"memory is 2 and {name} is {value:g}; bounds and noise are worked out for moves from one record "
-                    "to the next: leave out one of both",
+                    "to the next: leave one of them out",
                     value=value,
                 )
         if self.states is not None and (isinstance(self.states, str) or not isinstance(self.states, Iterable)):

@@ -13,6 +13,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Matrix
 from pufferdp.basics.errors import ModelError, NotApplicableError
 from pufferdp.basics.paged import Paged
+from pufferdp.basics.words import a_kind
 from pufferdp.leakage.channels.design import best_flips, better_channel, expected_noise, least_response, upper_loss
 from pufferdp.leakage.channels.noise_chain import class_noise_loss, noise_dp_loss
 from pufferdp.leakage.channels.two_states import Flips, class_loss
@@ -244,10 +245,10 @@ def flip_chains(model: Model) -> tuple[MarkovChain, ...]:
 
 def flippable(model: Model) -> SeriesModel:
     """The model, if it is a chain or a list of chains; otherwise a refusal with the way out."""
-    series, what = series_of(model), type(model).__name__
+    series, what = series_of(model), a_kind(model)
     if series is None:
         raise NotApplicableError(
-            f"the model is a {what}; only series of states are flipped record by record: use a chain"
+            f"the model is {what}; only series of states are flipped record by record: use a chain"
         )
     if series.rhythm is not None:
         raise NotApplicableError(
@@ -256,12 +257,12 @@ def flippable(model: Model) -> SeriesModel:
         )
     if hidden_of(series) is not None:
         raise NotApplicableError(
-            f"the model is a {what}, and {series.not_listed}: how flips leak is worked out for chains; "
+            f"the model is {what}, and {series.not_listed}: how flips leak is worked out for chains; "
             "fit one and flip under it"
         )
     if not series.chains:
         raise NotApplicableError(
-            f"the model is a {what}, infinitely many chains, and no one of them is proved to be the worst for flips; "
+            f"the model is {what}, infinitely many chains, and no one of them is proved to be the worst for flips; "
             "list the chains that matter in a markov_class"
         )
     if series.size < 2:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats, Matrix
 from pufferdp.basics.errors import CertificateError, DataError, NotApplicableError, ParameterError
+from pufferdp.basics.frames import frame_of
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.basics.words import a_kind
@@ -141,15 +142,7 @@ class FlipEstimate(Paged):
 
     def to_frame(self, *, series: bool = False, backend: str | None = None) -> Any:
         """The estimates, or with ``series`` the series, as a frame of the library that is named, or that is there."""
-        import narwhals as nw
-
-        columns = self.series_rows() if series else self.rows()
-        for name in ("pandas", "polars", "pyarrow") if backend is None else (backend,):
-            try:
-                return nw.from_dict(columns, backend=name).to_native()
-            except ImportError:
-                continue
-        raise ParameterError("a frame needs pandas, polars or pyarrow; install one of them")
+        return frame_of(self.series_rows() if series else self.rows(), backend)
 
     def write_series(self, path: str | os.PathLike[str]) -> None:
         """Write the series as CSV."""

@@ -237,7 +237,8 @@ def check_one_chain(reading: Reading) -> None:
     for name, value in layout.items():
         if value is not None:
             raise NotApplicableError(
-                f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort and part "
+                f"{name} is {value!r}; noise that is a chain follows the rows of one series as they are: sort "
+                f"and split "
                 f"the file first, and leave {name}= out",
                 value=value,
             )

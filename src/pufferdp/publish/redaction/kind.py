@@ -141,7 +141,7 @@ class RedactionKind(Kind[RedactionRequest, Designs, RedactionCertificate]):
         if not cut and c.data.chains != [[1, c.data.rows]]:
             raise CertificateError(
                 f"data.chains is {c.data.chains}, and nothing cuts the series: no column tells people apart, and no "
-                f"gap begins a chain anew, so it must be the one chain of rows 1 to {c.data.rows}"
+                f"gap starts a new chain, so it must be the one chain of rows 1 to {c.data.rows}"
             )
         return RedactionRequest(
             hiding=RedactionProblem(
@@ -373,12 +373,12 @@ def check_mark(mark: str, chain: MarkovChain) -> None:
     if not isinstance(mark, str) or not mark.strip() or mark.strip() != mark:
         raise ParameterError(f"mark is {mark!r}; it must be a word without spaces around it", value=mark)
     if mark in chain.labels:
-        raise ParameterError(f"mark is {mark!r}, which is a state; take a word that is none", value=mark)
+        raise ParameterError(f"mark is {mark!r}, which is a state; choose another word", value=mark)
     try:
         float(mark)
     except ValueError:
         return
-    raise ParameterError(f"mark is {mark!r}, a number that could be a value; take a word", value=mark)
+    raise ParameterError(f"mark is {mark!r}, a number that could be a value; choose a word", value=mark)
 
 
 def _runs(marks: list[list[float]]) -> list[Any]:

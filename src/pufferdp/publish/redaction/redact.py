@@ -142,7 +142,7 @@ def plan_redaction(
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         known=tuple(known),
-        whole=whole,
+        whole=checks.flag(whole, "whole"),
     )
     check_mark(mark, hiding.chain)
     return Redaction(designs=((1, redaction_mechanism(method).design(hiding)),), rows=hiding.length, mark=mark)
@@ -233,8 +233,8 @@ def redact(
         reading=series.reading(believed),
         private=PrivateRecords.parse(private),
         keep=(keep,) if isinstance(keep, str) else tuple(checks.several(keep, "keep", "the names of columns")),
-        known=tuple(checks.length(p, "known row") for p in known),
-        whole=whole,
+        known=tuple(checks.length(p, "known row") for p in checks.several(known, "known", "a list of rows")),
+        whole=checks.flag(whole, "whole"),
         epsilon=epsilon,
         adversary=checks.adversary(adversary),
         out=out,

@@ -26,7 +26,7 @@ class CrossQuestion(ClassicQuestion):
     def parse(cls, text: str, clip: tuple[float, float] | None) -> CrossQuestion:
         """Read ``cross``; the range is for others that are asked with it."""
         if text != "cross":
-            raise QueryError(f"query is {text!r}; cross has nothing behind it", value=text)
+            raise QueryError(f"query is {text!r}; cross takes nothing after it", value=text)
         return cls()
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.publish.answers.queries import Query, QueryKind
@@ -43,10 +43,14 @@ def parse_question(text: str, *, clip: Clip = None) -> Question:
     return PARSERS[kind](text, clip)
 
 
+def as_queries(query: object) -> Sequence[Any]:
+    """One query as a list of one, several as they are."""
+    return query if isinstance(query, (list, tuple)) else [query]
+
+
 def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = None) -> tuple[Question, ...]:
     """All questions of a table; refuses none, the same twice, and a range that none of them uses."""
-    wrong = next((name for name in names if not isinstance(name, (str, Query, Question))), None)
-    if wrong is not None:
+    for wrong in (name for name in names if not isinstance(name, (str, Query, Question))):
         raise QueryError(f"query is {wrong!r}; it must be the name of a query, a Query, or a list of them", value=wrong)
     questions = tuple(
         parse_question(name, clip=clip)
@@ -66,5 +70,5 @@ def parse_questions(names: Sequence[str | Query | Question], *, clip: Clip = Non
         raise QueryError(f"clip is for numbers, and {', '.join(listed)} reads none; leave it out", value=clip)
     ranges = {question.clip for question in questions if question.clip is not None}
     if len(ranges) > 1:
-        raise QueryError("two queries have other clipping ranges; a table has one")
+        raise QueryError("two queries have different clipping ranges; a table has one")
     return questions

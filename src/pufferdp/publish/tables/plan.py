@@ -16,7 +16,7 @@ from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import count_lengths
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.tables.groups import PERIODS, Grouping
-from pufferdp.publish.tables.parsing import parse_questions
+from pufferdp.publish.tables.parsing import as_queries, parse_questions
 from pufferdp.publish.tables.problem import TableNoise, TableProblem, shares_of, solve_table
 from pufferdp.publish.tables.questions import Question
 
@@ -100,8 +100,7 @@ def plan_table(
         progress: called with a few words before each step.
     """
     model = as_model(model)
-    several = [query] if isinstance(query, (str, Query, Question)) else list(query)
-    questions = parse_questions(several, clip=clip)
+    questions = parse_questions(as_queries(query), clip=clip)
     problem = TableProblem(
         model=model,
         questions=questions,

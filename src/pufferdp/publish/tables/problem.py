@@ -163,7 +163,9 @@ def shares_of(weights: Sequence[float] | str, questions: int) -> tuple[float, ..
     numbers = tuple(checks.any_number("split", weight) for weight in weights) or (1.0,) * questions
     if len(numbers) != questions:
         raise ParameterError(
-            f"split has {len(numbers)} numbers for {questions} queries; it must have one for each", value=weights
+            f"split has {len(numbers)} number{'s' * (len(numbers) != 1)} for {questions} queries; it must have "
+            f"one for each",
+            value=weights,
         )
     if not all(math.isfinite(weight) and weight > 0 for weight in numbers):
         raise ParameterError(

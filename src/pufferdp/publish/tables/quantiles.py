@@ -64,7 +64,7 @@ class QuantileQuestion(Question):
         """Read ``quantile:.5,.9``, ``median``, ``min`` or ``max``."""
         kind, colon, rest = text.partition(":")
         if kind != "quantile" and colon:
-            raise QueryError(f"query is {text!r}; {kind} has nothing behind it, and quantile has shares", value=text)
+            raise QueryError(f"query is {text!r}; {kind} takes nothing after it, and quantile takes shares", value=text)
         return cls(kind, _shares(text, rest) if kind == "quantile" else (), clip)
 
     @property

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pufferdp.basics.errors import CertificateError, ParameterError
-from pufferdp.basics.extras import install_advice
+from pufferdp.basics.errors import CertificateError
 from pufferdp.basics.files import parse_json
+from pufferdp.basics.frames import frame
 from pufferdp.data.rewrite import csv_to_parquet, parquet_rows
 
 Cell = str | int | float | None
 """The name of a group, or a number; None where there is no such number."""
-_BACKENDS: Final = ("pandas", "polars", "pyarrow")
 RECORDS: Final = "records"
 """The column that says how many records a group has."""
 
@@ -56,17 +55,7 @@ class ReleasedTable:
 
     def to_frame(self, backend: str | None = None) -> Any:
         """A pandas or polars frame; of the library that is named, or that is there."""
-        import narwhals as nw
-
-        if backend is not None and backend not in _BACKENDS:
-            raise ParameterError(f"backend is {backend!r}; it must be one of {', '.join(_BACKENDS)}", value=backend)
-        for name in _BACKENDS if backend is None else (backend,):
-            try:
-                frame = nw.from_dict({column: self.column(column) for column in self.columns}, backend=name)
-            except ImportError:
-                continue
-            return frame.to_native()
-        raise ParameterError(f"a frame needs pandas or polars; install one with: {install_advice('frames')}")
+        return frame(self.columns, self.rows, backend)
 
     def write(self, path: str | os.PathLike[str], ending: str) -> None:
         """Write the table as CSV or as Parquet."""
@@ -90,7 +79,7 @@ def read_released(path: str | os.PathLike[str]) -> ReleasedTable:
     except OSError as error:
         raise CertificateError(f"table {name!r} cannot be read: {error.strerror}", value=path) from None
     except (ValueError, KeyError, TypeError, csv.Error):
-        raise CertificateError(f"{name!r} is no table as a release writes it", value=path) from None
+        raise CertificateError(f"{name!r} is not a table as a release writes it", value=path) from None
     if not lines:
         raise CertificateError(f"table {name!r} is empty", value=path)
     head, *rows = lines

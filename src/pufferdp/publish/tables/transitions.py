@@ -43,7 +43,7 @@ class TransitionsQuestion(Question):
     def parse(cls, text: str, clip: tuple[float, float] | None) -> TransitionsQuestion:
         """Read ``transitions``; the range is for others that are asked with it."""
         if text != "transitions":
-            raise QueryError(f"query is {text!r}; transitions has nothing behind it", value=text)
+            raise QueryError(f"query is {text!r}; transitions takes nothing after it", value=text)
         return cls()
 
     @property

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.denoise import LEAST_SURPRISE, MISFIT, PROBABILITY, answer_belief, hardly_explained
+from pufferdp.publish.answers.denoise import (
+    LEAST_SURPRISE,
+    MISFIT,
+    PROBABILITY,
+    answer_belief,
+    hardly_explained,
+    why_not_denoised,
+)
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.limits import answer_range
 from pufferdp.publish.answers.queries import QueryKind
@@ -201,9 +208,11 @@ def _released(certificate: dict[str, Any]) -> Table:
 
 
 def _if_the_model_is_right(certificate: dict[str, Any]) -> tuple[Block, ...]:
-    """The posterior; nothing where there is none, or where the model hardly explains the answer."""
+    """The posterior, or why there is none; nothing where a warning says that the model hardly explains the answer."""
     denoised = certificate["denoised"]
-    if denoised is None or hardly_explained(denoised["surprise"]):
+    if denoised is None:
+        return (Words((f"Not denoised: {why_not_denoised(certificate)}.",)),)
+    if hardly_explained(denoised["surprise"]):
         return ()
     head = ("if the model is right", "denoised", f"{100 * denoised['probability']:.4g} % between", "and")
     numbers = ([number(v) for v in as_list(denoised[name])] for name in ("mean", "low", "high"))

@@ -126,7 +126,8 @@ def _verdict(audit: AuditReport) -> str:
     if not audit.responds:
         return (
             "The output never depended on the data: not even data sets that differ in every record could be told "
-            "apart by it. So this audit says nothing for the mechanism. See whether it reads the records as they are "
+            "apart by it. So this audit says nothing in favour of the mechanism. See whether it reads the "
+            "records as they are "
             "handed over: states by their names, as the data has them."
         )
     if claimed is None:
@@ -298,7 +299,7 @@ def _attack_sentences(report: AttackReport) -> tuple[str, ...]:
         f"leaks {what} {number(report.losses['bdp'])}."
     )
     if report.lower is None:
-        return allowed, "The truth is not at hand: the numbers are what the model expects of these outputs."
+        return allowed, "The true series was not given: the numbers are what the model expects of these outputs."
     proved = (
         f"The attacks prove a loss of at least {number(report.lower)}, with {100 * report.confidence:g} % confidence."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any, Final
 
-from pufferdp.basics.words import number
+from pufferdp.basics.words import line_width, number
 from pufferdp.models.base import PAIR_MARK
 from pufferdp.publish.tables.cross import cross_table
 from pufferdp.publish.tables.transitions import ARROW
@@ -22,8 +22,6 @@ MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""
 MOST_COLUMNS: Final = 20
 """Of a wider one the first columns; in a terminal as many as fit."""
-_WIDTH: Final = 96
-"""Signs in a line of a terminal."""
 _LONGEST: Final = 40
 """Signs of a name."""
 _MOST_STATES: Final = 8
@@ -139,8 +137,8 @@ def _one_group(questions: list[dict[str, Any]], row: Any) -> tuple[Table, ...]:
             columns, cells = cross_table(labels, numbers, mark)
             body = [(before, *map(_cell, cells[before])) for before in list(cells)[:MOST_ROWS]]
             more_rows, more_columns = len(cells) - MOST_ROWS, len(columns) - _MOST_STATES
-            left_out = [f"{more_rows:,} more rows"] * (more_rows > 0)
-            left_out += [f"{more_columns:,} more columns"] * (more_columns > 0)
+            left_out = [f"{more_rows:,} more row{'s' * (more_rows > 1)}"] * (more_rows > 0)
+            left_out += [f"{more_columns:,} more column{'s' * (more_columns > 1)}"] * (more_columns > 0)
             blocks.append(
                 Table(
                     caption=f"The released {name}",
@@ -167,7 +165,7 @@ def _shown(columns: list[str], rows: Any, keys: int) -> tuple[Table, Table]:
     cells = [tuple(_cell(cell) for cell in row) for row in rows[:MOST_ROWS]]
     names = [_cut(name) for name in columns]
     widths = [max(len(name), *(len(row[n]) for row in cells)) + 2 for n, name in enumerate(names)]
-    fits = max(1, sum(total <= _WIDTH + 2 for total in itertools.accumulate(widths)))
+    fits = max(1, sum(total <= line_width() + 2 for total in itertools.accumulate(widths)))
     return _first(names, cells, len(rows), keys, fits, Medium.TERMINAL), _first(
         names, cells, len(rows), keys, MOST_COLUMNS, Medium.PAGES
     )
@@ -176,7 +174,9 @@ def _shown(columns: list[str], rows: Any, keys: int) -> tuple[Table, Table]:
 def _first(names: list[str], cells: list[tuple[str, ...]], rows: int, keys: int, most: int, medium: Medium) -> Table:
     """So many columns of the first rows, and how many there are besides."""
     more_rows, more_columns = rows - len(cells), len(names) - most
-    left_out = [f"{more_rows:,} more rows"] * (more_rows > 0) + [f"{more_columns:,} more columns"] * (more_columns > 0)
+    left_out = [f"{more_rows:,} more row{'s' * (more_rows > 1)}"] * (more_rows > 0) + [
+        f"{more_columns:,} more column{'s' * (more_columns > 1)}"
+    ] * (more_columns > 0)
     return Table(
         caption="The released numbers, a row for each group",
         head=tuple(names[:most]),

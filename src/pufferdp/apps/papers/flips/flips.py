@@ -154,7 +154,8 @@ def correlated_noise(
             "the loss of independent flips of that average. ours: exactly, for the adversary who knows no record.",
             "The claim holds. Short series with slow noise leak less than with independent flips, because it takes "
             "them longer to reach the limit.",
-            "It says nothing about adversaries who know other records, and so the noise there. For them correlated "
+            "It says nothing about adversaries who know other records, and with them the noise there. For them "
+            "correlated "
             "noise leaks more where data changes quickly, and less where it changes slowly: the last two columns. With "
             "rho0 + rho1 = 1 the flips are independent.",
         ),

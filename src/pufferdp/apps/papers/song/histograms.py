@@ -109,14 +109,15 @@ def table_1(setting: Setting, *, epsilon: float = 1.0) -> Result:
             f"L1 error of a relative-frequency histogram, epsilon {epsilon:g}, for an adversary who knows no record. "
             "paper: its Table 1, averages over 20 trials. here: expected errors, 2 * bins * sigma/T, of the published "
             "mechanisms and of the tight curve, with the same independent Laplace noise in every bin.",
-            "The paper's data is not at hand, so these are other people: its 40 cyclists, 16 older and 36 overweight "
+            "The paper's data is not available, so these are other people: its 40 cyclists, 16 older and 36 overweight "
             "women have four activities every 12 seconds. steps: one person, "
             f"{_records(days):,} records of five minutes, in {walker.size} classes of steps ({STEP_BINS}). sleepers: "
             f"{len(people)} people, {_records(nights):,} epochs of 30 seconds, in {stages.size} stages. Each has one "
             "chain, fitted to all its records, which starts in its stationary law.",
             "aggregate: one histogram of a group. individual: one of each person, errors averaged. DP hides everything "
             "about a person, so its noise is for as many records as one of them has (as we read the paper). GK16 does "
-            "not apply, here as there. MQMExact looks at all quilts here, at those up to a length there.",
+            "not apply, here or in the paper. MQMExact looks at all quilts here, and at those up to a length in "
+            "the paper.",
         ),
         drawing=Drawing(
             x="mechanism",

@@ -143,7 +143,7 @@ def figure_17(
         notes=(
             "Mean squared error of the count of BB with Laplace noise, for every adversary: twice the squared scale. "
             "paper: scale m/epsilon (its formula). ours: the least scale for families of this kind.",
-            "The paper's genomes are not to be had, and its families are not known: these are simulated. "
+            "The paper's genomes are not available, and its families are not known: these are simulated. "
             f"{data_sets:,} data sets of about {PEOPLE:,} people have {min(averages):.1f} to {max(averages):.1f} BB on "
             f"average by kind of family (paper: {AVERAGE}); seed {SEED}. The error does not depend on them.",
         ),

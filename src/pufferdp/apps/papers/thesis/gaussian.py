@@ -104,10 +104,10 @@ def figure_9(setting: Setting, *, sizes: Sequence[int] = SIZES, adversaries: int
             "Leakage of a sum clipped to 0..10 with Laplace noise that spends 1 of DP. paper: the smaller of its "
             "Gaussian bound and the general one (its formulas). ours: the class factor, for every matrix with these "
             "correlations. exact: the largest exact factor among the matrices drawn.",
-            f"estimate: the paper's simulation done again with {adversaries:,} matrices and adversaries (paper: "
+            f"estimate: the paper's simulation, repeated with {adversaries:,} matrices and adversaries (paper: "
             f"1,000), {draws:,} draws each (paper: 100,000) and the density estimate of fastKDE. The target is 0 "
             "or 10; half of the matrices have correlations of +rho and -rho only; standard deviations are 1, means and "
-            f"known records anywhere in 0..10; seed {SEED}. It is not a bound, and too high where tails are thin.",
+            f"known records anywhere in 0..10; seed {SEED}. It is not a bound; it is too high where tails are thin.",
         ),
         drawing=Drawing(
             x="rho",

@@ -78,7 +78,7 @@ def figure_15(
         notes=(
             f"Leakage of a count with Laplace noise over {CHAIN_RECORDS} records of the chain that leaves both states "
             "with probability 1/(gamma+1). paper: the smaller of its Markov chain bound and the general bound.",
-            f"estimate: the paper's simulation done again with {adversaries:,} adversaries (paper: 1,000), {draws:,} "
+            f"estimate: the paper's simulation, repeated with {adversaries:,} adversaries (paper: 1,000), {draws:,} "
             "draws each (paper: 100,000) and the density estimate of fastKDE, looked at between the outer quantiles of "
             f"both samples; seed {SEED}. It is not a bound.",
             f"proved: what pufferdp audit proves with {calls:,} runs, with 95 % confidence (paper: 200,000,000 runs "

@@ -114,7 +114,7 @@ class CommandMechanism:
             out, errors = self._exchange(process, text, m, deadline)
             code = process.wait(timeout=max(0.0, min(self.budget.patience, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
-            raise MechanismError(f"{self.name} closed its output but did not end, and was ended") from None
+            raise MechanismError(f"{self.name} closed its output but kept running, and was stopped") from None
         finally:
             _end(process)
         if code != 0:
@@ -179,7 +179,7 @@ class CommandMechanism:
             return self._spent.over(self.name, lines, m)
         return MechanismError(
             f"{self.name} wrote {lines:,} of {m:,} lines and then nothing for {wait:g} s, and was ended; where it is "
-            "slow and does not hang, give it more patience"
+            "slow and not stuck, give it more patience"
         )
 
     def _read(self, out: bytes, m: int) -> Outputs:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from pufferdp.assess.audit.mechanisms.ours import Outputs, Records
 from pufferdp.assess.audit.mechanisms.supervisor import supervise
 from pufferdp.basics import checks
-from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
+from pufferdp.basics.errors import MechanismError, ParameterError, PufferdpError, RefusedError
 from pufferdp.basics.progress import Progress
 
 MOST_NUMBERS: Final = 10_000
@@ -176,11 +176,13 @@ def _about(back: Any) -> str:
 
 
 def _error_text(error: BaseException) -> str:
-    """The kind of an error and the first line of its message."""
+    """The kind of an error and its message on one line; of our own the message alone."""
     try:
         words = " ".join(str(error).split())
     except BaseException:
         words = ""
+    if isinstance(error, PufferdpError):
+        return words
     return type(error).__name__ + (f": {words}" if words else "")
 
 
@@ -352,7 +354,7 @@ class GuardedFunction:
             raise self._spent.over(self.name, done, m)
         what = f"call {child.call:,} did not return" if child.call else "it was not loaded"
         raise MechanismError(
-            f"{self.name}: {what} within {patience:g} s, and was ended; where it is slow and does not hang, give it "
+            f"{self.name}: {what} within {patience:g} s, and was stopped; if it is slow and not stuck, give it "
             "more patience"
         )
 

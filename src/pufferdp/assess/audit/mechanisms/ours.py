@@ -243,5 +243,5 @@ def _numbers(text: str) -> Sequence[float]:
     except ValueError:
         numbers = [math.nan]
     if not all(math.isfinite(v) for v in numbers):
-        raise ParameterError(f"{text!r} must be numbers with commas between them", value=text)
+        raise ParameterError(f"{text!r} must be numbers separated by commas", value=text)
     return numbers

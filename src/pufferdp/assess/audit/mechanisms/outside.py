@@ -63,7 +63,7 @@ def import_function(where: str, name: str) -> Any:
             raise ParameterError(f"there is no file {where!r}", value=where)
         spec = importlib.util.spec_from_file_location(f"_audited_{path.stem}", path)
         if spec is None or spec.loader is None:
-            raise ParameterError(f"{where!r} is no Python file", value=where)
+            raise ParameterError(f"{where!r} is not a Python file", value=where)
         module = importlib.util.module_from_spec(spec)
         sys.modules[spec.name] = module
         spec.loader.exec_module(module)

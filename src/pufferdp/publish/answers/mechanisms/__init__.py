@@ -50,7 +50,7 @@ class Mechanisms(Sequence[Mechanism]):
                 )
             if name in known:
                 raise ParameterError(
-                    f"{name!r} of {GROUP} has the name of one of our mechanisms; name it otherwise", value=name
+                    f"{name!r} of {GROUP} has the name of one of our mechanisms; choose another", value=name
                 )
             known[name] = made
         return tuple(known.values())

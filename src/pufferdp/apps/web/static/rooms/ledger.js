@@ -1,4 +1,4 @@
-// Budgets: what was spent, what is left, whether it all still holds. And certificates, computed again.
+// Budgets: what was spent, what is left, whether it all still holds. And certificates, recomputed.
 
 import { ask, upload, working } from "../calls.js";
 import { draw, theme } from "../charts.js";
@@ -15,7 +15,7 @@ export async function make(panel, shared) {
       el(
         "section", { className: "card" },
         el("h2", { text: "Verify a certificate or a report" }),
-        note("Everything in it is computed again, without the data."),
+        note("Everything in it is recomputed, without the data."),
         dropZone({ label: "Drop a .json or .html file here, or choose one", accept: ".json,.html,.htm", take: (file) => look(file) }),
         found,
       ),

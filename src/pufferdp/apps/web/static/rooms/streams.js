@@ -7,7 +7,7 @@ import { showPage } from "../result.js";
 import { Source } from "../source.js";
 import { ADVERSARIES } from "./plan.js";
 
-const ASKS = [["losses", "I spend so much: what leaks?"], ["target", "So much may leak: what may I spend?"]];
+const ASKS = [["losses", "I spend this much: what leaks?"], ["target", "This much may leak: what may I spend?"]];
 
 export async function make(panel, shared) {
   const latest = new Latest();
@@ -35,7 +35,7 @@ export async function make(panel, shared) {
     targetField.hidden = asks.value !== "target";
     if (!source.model) return clear(answer, source.told.wrong ? error(source.told.words) : note(source.told.words));
     const numbers = losses.value.split(",").map(Number);
-    if (!lossesField.hidden && !numbers.every((n) => Number.isFinite(n) && n > 0)) return refuse("losses must be numbers above 0, with commas between them");
+    if (!lossesField.hidden && !numbers.every((n) => Number.isFinite(n) && n > 0)) return refuse("losses must be numbers above 0, separated by commas");
     const asked = {
       model: source.model.key, adversary: adversary.value, theme: theme(),
       losses: lossesField.hidden ? null : numbers,

@@ -14,7 +14,7 @@ const QUESTIONS = [
   ["quantile", "Quantiles"],
   ["min", "The smallest number"],
   ["max", "The largest number"],
-  ["transitions", "How often each state follows each"],
+  ["transitions", "How often one state follows another"],
   ["cross", "A cross table of two columns"],
 ];
 const PERIODS = [["", "all times together"], ["hour", "hour"], ["day", "day"], ["week", "week"]];
@@ -51,7 +51,7 @@ export async function make(panel, shared) {
   room = makePublication(panel, shared, {
     heading: "Several questions, a row for each group",
     question: [
-      el("div", { className: "field", role: "group", "aria-label": "What is published, and which share of the promise it gets", "data-refusals": "query|split|quantile|there is no query" }, el("span", { text: "What is published? Right: its share" }), el("ul", { className: "questions" }, ...boxes.map(({ root }) => root))),
+      el("div", { className: "field", role: "group", "aria-label": "What is published, and which share of the promise it gets", "data-refusals": "query|split|quantile|there is no query" }, el("span", { text: "What is published? On the right: its share" }), el("ul", { className: "questions" }, ...boxes.map(({ root }) => root))),
       clip,
       field("A row for each", who, "People, or a column that is public", "per|a table per"),
       field("And for each", period, "Days and hours by the column under “Order”", "the period"),
