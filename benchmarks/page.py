@@ -1,7 +1,8 @@
-"""The local page in a browser: how long until it can be used, and from a slider to the answer on a 51-state chain."""
+"""The local page: two hundred questions at once; how long until it can be used, and from a slider to the answer."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import statistics
@@ -18,6 +19,17 @@ from pufferdp import MarkovChain, plan
 from pufferdp.models.files.json import model_to_dict
 
 STATES, LENGTH, LOADS, MOVES = sized((51, 100_000, 7, 40), (5, 100, 1, 3))
+COMMAND = [sys.executable, "-c", "from pufferdp.apps.cli import main; main()", "serve", "--json"]
+CROWD = sized(200, 10)
+QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("design", {"model": "wearer", "length": 2016, "private": [500], "epsilon": 1.0}),
+    ("values", {"data": "week", "column": "activity"}),
+    ("plan", {"model": "wearer", "data": "week", "reading": {"column": "activity", "order": "time"}, "epsilon": 1.0,
+              "query": "histogram"}),
+    ("series", {"data": "week", "model": "wearer", "column": "activity"}),
+    ("values", {"data": "week", "column": "time"}),
+)  # fmt: skip
+"""Asked in turn; the first is the dear one."""
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -40,7 +52,9 @@ MOVE = """value => new Promise(resolve => {
 
 
 def run(report: Report) -> None:
-    """Load and move."""
+    """Crowd, load and move."""
+    for different in (False, True):
+        _crowd(report, different)
     chromium = shutil.which("chromium")
     try:
         from playwright.sync_api import sync_playwright
@@ -49,8 +63,7 @@ def run(report: Report) -> None:
     if chromium is None:
         print("\nthe page: left out, playwright or chromium is missing")
         return
-    command = [sys.executable, "-c", "from pufferdp.apps.cli import main; main()", "serve", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as server, sync_playwright() as playwright:
         assert server.stdout is not None
         url = json.loads(server.stdout.readline())["url"]
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
@@ -60,6 +73,43 @@ def run(report: Report) -> None:
         finally:
             browser.close()
             server.terminate()
+
+
+def _crowd(report: Report, different: bool) -> None:
+    """Two hundred questions in one moment, one in five of them dear; ``different``: each with an epsilon of its own."""
+    try:
+        import httpx
+    except ModuleNotFoundError:
+        print("\nmany questions at once: left out, httpx is missing")
+        return
+
+    async def ask(client: httpx.AsyncClient, url: str, n: int) -> float:
+        job, asked = QUESTIONS[n % len(QUESTIONS)]
+        if different and "epsilon" in asked:
+            asked = {**asked, "epsilon": 1 + n / CROWD}
+        began = time.perf_counter()
+        answer = await client.post(f"{url}api/do/{job}", json=asked)
+        assert "done" in json.loads(answer.text.splitlines()[-1]), answer.text[-300:]
+        return time.perf_counter() - began
+
+    async def crowd(url: str) -> list[float]:
+        limits = httpx.Limits(max_connections=CROWD + 50)
+        async with httpx.AsyncClient(timeout=600, limits=limits) as client:
+            return await asyncio.gather(*(ask(client, url, n) for n in range(CROWD)))
+
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            times = asyncio.run(crowd(json.loads(server.stdout.readline())["url"]))
+        finally:
+            server.terminate()
+    cheap = [took for n, took in enumerate(times) if n % len(QUESTIONS)]
+    report.title(
+        f"{CROWD} {'different ' * different}questions to the page in one moment, one in five dear: all answered"
+    )
+    report.row("half of all within", statistics.median(times), "s")
+    report.row("the last cheap one, behind the half of all", max(cheap) - statistics.median(times), "s", 2.0)
+    report.row("the last dear one within", max(times), "s")
 
 
 def _load(report: Report, browser: Any, url: str) -> None:
