@@ -167,7 +167,7 @@ def test_a_private_fit(run: Run, folder: Path) -> None:
         ([*CHARGED, "--epsilon", "1", "--model", "o.json"], 3, "a total is for one model"),
         (["fit", "f.csv", "--column", "activity", "--dp-epsilon", "1"], 2, "states is missing"),
         (["fit", "f.csv", "--column", "activity", "--ledger", "books.db", "--dataset", "week"], 2, "not private"),
-        (["fit", "f.csv", "--column", "activity", "--states", "rest", "--dp-epsilon", "x"], 2, "dp_epsilon is 'x'"),
+        (["fit", "f.csv", "--column", "activity", "--states", "rest", "--dp-epsilon", "x"], 2, "dp-epsilon is 'x'"),
     ],
 )
 def test_what_is_wrong_or_refused(run: Run, folder: Path, words: list[str], code: int, said: str) -> None:
