@@ -27,8 +27,8 @@ _CALLS: Final = {
     re.compile(r"Ledger\.verify\(head='([^']*)'\)"): r"ledger verify --head \1",
     re.compile(r"Ledger\.verify\(head=…\)"): "ledger verify --head HEAD",
 }
-_SUBJECT: Final = re.compile(r"^[a-z]+(?:_[a-z]+)+(?= (?:is|has) )")
-"""A parameter of two words that a message begins with: ``dp_epsilon is -1``."""
+_SUBJECT: Final = re.compile(r"^dp_(?:epsilon|delta)(?= is )")
+"""What a message begins with, ``dp_epsilon is -1``; other such words may be keys of a model file."""
 _VALUE: Final = r"'(?P<quoted>[^']*)'|\((?P<tuple>[^()]*)\)|\[(?P<list>[^\]]*)\]|(?P<plain>[\w+-]+(?:\.[\w+-]+)*)"
 _PARAMETER: Final = re.compile(
     rf"(?<![^\s(])(?P<name>[a-z]\w*)=(?:{_VALUE})?(?![\w='(\[])(?P<more>, (?=[a-z]\w*=[^\s,]))?"

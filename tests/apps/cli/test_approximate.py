@@ -74,9 +74,9 @@ def test_audits_take_a_delta(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "1"], ("dp_delta is 1", "below 1")),
-        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "nan"], ("dp_delta is nan",)),
-        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "much"], ("dp_delta is 'much'",)),
+        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "1"], ("dp-delta is 1", "below 1")),
+        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "nan"], ("dp-delta is nan",)),
+        ([*LEAKAGE, "--dp-epsilon", "1", "--dp-delta", "much"], ("dp-delta is 'much'",)),
         ([*LEAKAGE, "--target", "1", "--delta", "-1"], ("delta is -1",)),
         ([*LEAKAGE, "--target", "1", "--delta", ".1", "--dp-delta", ".1"], ("--dp-delta", "--delta")),
         ([*LEAKAGE, "--profile", "rises.csv", "--target", "1"], ("rises from delta 1e-05", "0.001")),
@@ -87,7 +87,7 @@ def test_audits_take_a_delta(run: Run) -> None:
         ([*PLAN, "--delta", "1.5"], ("delta is 1.5",)),
         (["plan", "model.json", "--query", "flow", "--eta", ".1", "--tau", ".1", "--delta", ".1"], ("--delta",)),
         ([*RELEASE, "--epsilon", "1", "--delta", "nan"], ("delta is nan",)),
-        ([*AUDIT, "--dp-epsilon", "1", "--dp-delta", "2"], ("dp_delta is 2",)),
+        ([*AUDIT, "--dp-epsilon", "1", "--dp-delta", "2"], ("dp-delta is 2",)),
     ],
     ids=lambda value: " ".join(value[-4:]) if isinstance(value, list) else "",
 )

@@ -54,7 +54,7 @@ NETWORKS = [
     model("parent twice", node(1, parents=["season"] * 2), "'rain'", "'season' twice", "once"),
     model("table too flat", node(1, table=[0.9, 0.1]), "'rain'", "2×2", "2 states of 'season'"),
     model("table of another shape", node(3, table=[[0.5, 0.5]] * 2), "'grass'", "2×2;", "2×2×2"),
-    model("table too wide", node(0, table=[0.5, 0.25, 0.25]), "'season'", "is 3", "own 2 states"),
+    model("table too wide", node(0, table=[0.5, 0.25, 0.25]), "'season'", "list of 3", "own 2 states"),
     model("ragged table", node(1, table=[[0.9, 0.1], [1]]), "'rain'", "same length"),
     model("text in a table", node(1, table=[[0.9, 0.1], [0.4, "most"]]), "'rain'", "number"),
     model("table is text", node(1, table="uniform"), "nodes.1.table", "uniform", "a list"),
@@ -150,8 +150,10 @@ def several(*models: dict[str, Any]) -> dict[str, Any]:
 CLASSES = [
     model("empty class", several(), "models is empty", "at least one"),
     model("class without models", {"type": "class"}, "models", "missing"),
-    model("class of other records", several(JOINT, NETWORK), "model 2", "other records", "agree"),
-    model("class of other states", several(JOINT, {**JOINT, "values": [0, 1, 2]}), "model 2", "other states", "agree"),
+    model("class of other records", several(JOINT, NETWORK), "model 2", "different records", "agree"),
+    model(
+        "class of other states", several(JOINT, {**JOINT, "values": [0, 1, 2]}), "model 2", "different states", "agree"
+    ),
     model("class of other values", several(GROUPS, {**GROUPS, "values": {"well": 0, "ill": 2}}), "model 2", "values"),
     model("class with a chain", several(JOINT, CHAIN), "models.1.type", "markov_chain", "joint"),
     model("class in a class", several(several(JOINT)), "models.0.type", '"class"', "joint"),

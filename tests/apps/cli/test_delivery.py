@@ -478,7 +478,7 @@ def test_python_has_the_result(folder: Path, run: Run, monkeypatch: pytest.Monke
     assert Path(str(caught.value.value)).read_text().startswith("activity\n")
     asked: dict[str, Any] = {"model": load_model("m.json"), "column": "activity", "epsilon": 1.0, "out": "free.csv"}
     pufferdp.flip("d.csv", **asked)
-    with pytest.raises(pufferdp.ParameterError, match="is there already"):
+    with pytest.raises(pufferdp.ParameterError, match="already exists"):
         pufferdp.flip("d.csv", **asked)
     pufferdp.flip("d.csv", **asked, overwrite=True)
 
@@ -618,7 +618,7 @@ def test_places_that_are_refused(name: str, run: Run, folder: Path) -> None:
         run(*words)
     make_strange(folder)
     before = {path: content for path, content in listing(folder).items() if not path.startswith(("pipe", "loop"))}
-    for place, words in {**NEVER, "there.json": "is there already"}.items():
+    for place, words in {**NEVER, "there.json": "already exists"}.items():
         if (verb.words[0] == "fit" and "model" in place) or (name in ("fit", "fleet") and place == "m.json"):
             continue  # it does not read that one
         if name == "fleet" and place == "hard-model":
@@ -706,7 +706,7 @@ def test_a_file_is_replaced_where_asked(verb: Verb, run: Run, folder: Path) -> N
     before = listing(folder)
     asked = [*verb.words, *CHARGED, *options]
     refused = run(*asked)
-    assert refused.code == 2 and "is there already; name another file, or say --overwrite" in refused.err
+    assert refused.code == 2 and "already exists; name another file, or use --overwrite" in refused.err
     assert listing(folder) == before
     done = run(*asked, "--overwrite")
     assert done.code == 0, done.err
@@ -806,7 +806,7 @@ def test_other_verbs_replace_nothing_unasked(name: str, release: Verb, run: Run,
         before = listing(folder)
         result = run(*OTHERS[name])
         assert (result.code, result.out) == (2, ""), result.err
-        assert "is there already" in result.err
+        assert "already exists" in result.err
         assert listing(folder) == before
 
 
@@ -847,7 +847,7 @@ def test_people_with_odd_names(run: Run, folder: Path) -> None:
     assert len({path.name.casefold() for path in made}) == len(people)
     before = listing(folder)
     again = run(*asked, "--epsilon", "1", "--mechanism", "curve-tight", "--out", "out")
-    assert again.code == 2 and "is there already" in again.err
+    assert again.code == 2 and "already exists" in again.err
     assert listing(folder) == before
 
 

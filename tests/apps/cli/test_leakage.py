@@ -88,7 +88,7 @@ def test_a_figure_is_drawn(question: list[str], run: Run, folder: Path) -> None:
         ([*COMMAND], "either --dp-epsilon"),
         ([*COMMAND, "--dp-epsilon", "1", "--target", "1"], "either --dp-epsilon"),
         ([*COMMAND, "--dp-epsilon", "much"], "must be a number"),
-        ([*COMMAND, "--dp-epsilon", "-1"], "dp_epsilon is -1"),
+        ([*COMMAND, "--dp-epsilon", "-1"], "dp-epsilon is -1"),
         ([*COMMAND, "--target", "inf"], "target is inf"),
         (["leakage", "model.json", "--target", "1"], "length is missing"),
         (["leakage", "model.json", "--length", "x", "--target", "1"], "length is"),

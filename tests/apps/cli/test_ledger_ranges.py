@@ -82,7 +82,7 @@ def test_the_calendar_is_a_figure(run: Run, books: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ([*CHARGE, "--dp-epsilon", "0"], "dp_epsilon is 0"),
+        ([*CHARGE, "--dp-epsilon", "0"], "dp-epsilon is 0"),
         ([*CHARGE, "--dp-epsilon", ".1", "--dp-delta", "1e-6"], "keeps a pure budget"),
         ([*CHARGE, "--dp-epsilon", ".1", "--from", "5"], "'5' is not a date or a time"),
         ([*CHARGE, "--dp-epsilon", ".1", "--order", "row", "--from", "2024-05-09"], "order is 'row'"),
