@@ -22,15 +22,16 @@ from pufferdp.leakage.chains.forward_backward import Codes
 
 _OUTER: Final = 16
 """Blocks of two states are this many times as many as they are long."""
-_AT_ONCE: Final = 2**15
-"""Weights that are moved at once where there are more states: they stay in the processor's cache."""
+_AT_ONCE: Final = 2**18
+"""Sums of weights and moves that are made at once where there are more states; more of them leave the cache."""
 _MOST_BLOCKS: Final = 2**11
+_FEW_STATES: Final = 5
+"""So few states are passed from each of them at less cost than longer blocks have."""
 _SHORTEST: Final = 128
-"""Records of a block, at least, where there are more blocks than one."""
+_SHORT: Final = 512
+"""Records of a block, at least, where there are more blocks than one: with few states, and with more."""
 _LONGER: Final = 4
 """How many times as long blocks become where too many were too short."""
-_FUSED: Final = 2**13
-"""Sums of weights and moves that are made in one call; more of them leave the cache."""
 _LEVEL: Final = 16
 """Weights are levelled, and compared, at every such place."""
 _ROUNDING: Final = 1e-11
@@ -173,23 +174,28 @@ def _one_by_one(added: Floats, limits: list[tuple[float, float]], first: float) 
 
 
 def _any_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matrix) -> States:
-    """Blocks of records, all passed at once as if nothing were known of what came before each of them.
+    """Blocks of records, all passed at once.
 
-    The best paths from all states soon pass through one state, and from there on the weights of a block differ from the
-    true ones by a constant, which decides nothing. So a second pass, from the end of the block before, soon meets the
-    first one and can stop. Where too many blocks are too short for that, blocks are made longer; a single one is always
-    right. The way back is found likewise: from the best end of each block, then again where the next block disagrees.
+    Few states: each block is passed from each single state, which tells what any start of it leads to, until the best
+    paths from all of them pass through one state: from there on one pass is enough. The way back likewise.
+    More states: blocks are passed as if nothing were known of what came before. From where the best paths from all
+    states pass through one, the weights differ from the true ones by a constant, which decides nothing. So a second
+    pass, from the end of the block before, soon meets the first one and can stop. Where too many blocks are too short
+    for that, blocks are made longer; a single one is always right. The way back is found likewise: from the best end of
+    each block, then again where the next block disagrees.
     """
     with np.errstate(divide="ignore"):
         moves, first = np.log(transition), np.log(start)
         says = np.concatenate([np.log(channel).T, np.zeros((1, len(moves)))]).T  # past the end nothing is said
-    blocks = max(1, min(_MOST_BLOCKS, _AT_ONCE // len(moves), len(outputs) // _SHORTEST))
-    while (path := _path_in_blocks(outputs, first, moves, says, blocks)) is None:
+    few = len(moves) <= _FEW_STATES
+    most = max(1, min(_MOST_BLOCKS, _AT_ONCE // len(moves) ** (3 if few else 2)))
+    blocks = min(most, max(1, len(outputs) // (_SHORTEST if few else _SHORT)))
+    while (path := _path_in_blocks(outputs, first, moves, says, blocks, few)) is None:
         blocks = max(1, blocks // _LONGER)
     return path
 
 
-def _path_in_blocks(outputs: Codes, first: Floats, moves: Floats, says: Floats, blocks: int) -> States | None:
+def _path_in_blocks(outputs: Codes, first: Floats, moves: Floats, says: Floats, blocks: int, few: bool) -> States | None:
     """The best path by so many blocks; none where too many of them are too short."""
     n = len(outputs)
     length = -(-n // blocks)
@@ -197,24 +203,46 @@ def _path_in_blocks(outputs: Codes, first: Floats, moves: Floats, says: Floats, 
     kinds = np.full(blocks * length, says.shape[1] - 1, dtype=np.intp)
     kinds[:n] = outputs
     places = np.ascontiguousarray(kinds.reshape(blocks, length).T)
-    begin = np.zeros((len(moves), blocks))
-    begin[:, 0] = first
-    weights = _weights(places, begin, moves, says)
-    path = None if weights is None else _traced_back(weights, moves, (n - 1) % length)
+    step = _Step(moves, says, blocks * (len(moves) if few else 1))
+    last = (n - 1) % length
+    path: States | None
+    if few:
+        path = _few_states(step, places, first, last)
+    else:
+        begin = np.zeros((len(moves), blocks))
+        begin[:, 0] = first
+        weights = _weights(step, places, begin)
+        path = None if weights is None else _traced_back(weights, moves, last)
     return None if path is None else np.asarray(path.T.ravel()[:n])
 
 
-def _best_moves(weights: Floats, moves: Floats) -> Floats:
-    """The largest ``weights[i] + moves[i, j]`` over i, for each j: blocks lie along the last axis."""
-    k, blocks = weights.shape
-    if k * k * blocks <= _FUSED:
-        return np.asarray((weights[:, None, :] + moves[:, :, None]).max(axis=0))
-    best: Floats = weights[0] + moves[0][:, None]
-    spare = np.empty((k, blocks))
-    for i in range(1, k):
-        np.add(weights[i], moves[i][:, None], out=spare)
-        np.maximum(best, spare, out=best)
-    return best
+class _Step:
+    """From the weights of one record to those of the next, for up to so many blocks, in memory that is used again."""
+
+    def __init__(self, moves: Floats, says: Floats, blocks: int) -> None:
+        self.moves, self.says = moves, says
+        self._sums, self._said = np.empty(moves.size * blocks), np.empty(len(moves) * blocks)
+
+    def move(self, weights: Floats, out: Floats | None = None) -> Floats:
+        """The largest ``weights[i] + moves[i, j]`` over i, for each j: blocks lie along the last axis."""
+        k, blocks = weights.shape
+        sums = self._sums[: k * k * blocks].reshape(k, k, blocks)
+        np.add(weights[:, None, :], self.moves[:, :, None], out=sums)
+        return np.asarray(np.maximum.reduce(sums, axis=0, out=out))
+
+    def mark(self, best: Floats, out: npt.NDArray[np.int8]) -> None:
+        """The first i of the largest sums that ``move`` has just found."""
+        k, blocks = best.shape
+        less = (self._sums[: k * k * blocks].reshape(k, k, blocks) != best).view(np.int8)
+        out[:] = less[-2] if k > 1 else 0
+        for i in range(k - 3, -1, -1):  # one more than the first of those after i, unless i itself is one
+            out += 1
+            out *= less[i]
+
+    def hear(self, places: States) -> Floats:
+        """What the outputs at one place say of each state."""
+        said = self._said[: len(self.says) * len(places)].reshape(len(self.says), len(places))
+        return np.take(self.says, places, axis=1, out=said, mode="clip")
 
 
 def _levelled(weights: Floats) -> Floats:
@@ -226,19 +254,27 @@ def _levelled(weights: Floats) -> Floats:
     return np.asarray(weights - most)
 
 
-def _weights(places: States, begin: Floats, moves: Floats, says: Floats) -> Floats | None:
+def _pass_places(step: _Step, places: States, weights: Floats, begin: int, end: int) -> None:
+    """Weights of the places from ``begin`` to ``end``, from those of the place before; the very first ones lie there."""
+    for t in range(begin, end):
+        current = weights[t]
+        if t:
+            step.move(weights[t - 1], out=current)
+        current += step.hear(places[t])
+        if t % _LEVEL == _LEVEL - 1 or t == len(weights) - 1:
+            current[:] = _levelled(current)
+
+
+def _weights(step: _Step, places: States, begin: Floats) -> Floats | None:
     """The best log-weights [place, state, block], up to a constant for each record."""
     length, blocks = places.shape
-    weights = np.empty((length, len(moves), blocks))
-    current = begin
-    for t in range(length):
-        current = (_best_moves(current, moves) if t else current) + says[:, places[t]]
-        weights[t] = current = _levelled(current) if t % _LEVEL == _LEVEL - 1 else current
-    weights[-1] = _levelled(weights[-1])
+    weights = np.empty((length, len(begin), blocks))
+    weights[0] = begin
+    _pass_places(step, places, weights, 0, length)
     late = np.arange(1, blocks)
     turn = 0
     while True:
-        true = _best_moves(weights[-1][:, late - 1], moves)
+        true = step.move(weights[-1][:, late - 1])
         off = ~_same(true, begin[:, late])
         late, true = late[off], true[:, off]
         if len(late) == 0:
@@ -247,14 +283,14 @@ def _weights(places: States, begin: Floats, moves: Floats, says: Floats) -> Floa
             return None
         turn += 1
         begin[:, late] = true
-        late = _pass_again(weights, places, late, true, moves, says) + 1
+        late = _pass_again(step, weights, places, late, true) + 1
         late = late[late < blocks]
 
 
-def _pass_again(weights: Floats, places: States, late: States, current: Floats, moves: Floats, says: Floats) -> States:
+def _pass_again(step: _Step, weights: Floats, places: States, late: States, current: Floats) -> States:
     """Blocks ``late`` once more from other weights, until they meet those of the pass before; those that never do."""
     for t in range(len(weights)):
-        current = (_best_moves(current, moves) if t else current) + says[:, places[t, late]]
+        current = (step.move(current) if t else current) + step.hear(places[t, late])
         if t % _LEVEL == _LEVEL - 1 or t == len(weights) - 1:
             current = _levelled(current)
             off = ~_same(current, weights[t][:, late])
@@ -281,9 +317,12 @@ def _traced_back(weights: Floats, moves: Floats, last: int) -> States | None:
     length, _, blocks = weights.shape
     path = np.empty((length, blocks), dtype=np.intp)
     path[-1] = weights[-1].argmax(axis=0)
+    sums = np.empty(weights.shape[1:])
     for t in range(length - 1, -1, -1):
         if t < length - 1:
-            path[t] = _came_from(weights[t], moves, path[t + 1])
+            np.take(moves, path[t + 1], axis=1, out=sums, mode="clip")
+            sums += weights[t]
+            sums.argmax(axis=0, out=path[t])
         if t == last:
             path[t, -1] = _levelled(weights[t][:, -1:]).argmax()
     late = np.arange(blocks - 1)
@@ -316,6 +355,97 @@ def _came_from(weights: Floats, moves: Floats, states: States) -> States:
 def _too_many(late: int, blocks: int, turn: int) -> bool:
     """Whether longer blocks are better than another turn."""
     return turn >= _TURNS or late > blocks // _FEW
+
+
+# ---- few states ----
+
+
+def _few_states(step: _Step, places: States, first: Floats, last: int) -> States:
+    """The best path [place, block] for few states; it ends at place ``last`` of the last block."""
+    length, blocks = places.shape
+    k = len(first)
+    current = np.full((k, k, blocks), -np.inf)  # [state now, state at first, block]
+    current[np.arange(k), np.arange(k)] = 0
+    current[:, :, 0] = first[:, None]  # what came before the first block is known
+    met = length - 1
+    for t in range(length):
+        if t:
+            current = step.move(current.reshape(k, -1)).reshape(k, k, blocks)
+        current += step.hear(places[t])[:, None, :]
+        if t % _LEVEL == _LEVEL - 1:
+            current = _levelled(current.reshape(k * k, blocks)).reshape(k, k, blocks)
+            if t < length - 1 and _same(current[:, 1:], current[:, :1]).all():
+                met = t
+                break
+    came = np.empty((length + 1, k, blocks), dtype=np.int8)  # the state before each state
+    begin, final = np.empty((k, blocks)), 0
+
+    def onward(weights: Floats, start: int, end: int) -> Floats:
+        nonlocal final
+        for t in range(start, end):
+            if t:
+                weights = step.move(weights)
+                step.mark(weights, came[t])
+            weights += step.hear(places[t])
+            if t % _LEVEL == _LEVEL - 1 or t == length - 1:
+                weights = _levelled(weights)
+            if t == last:
+                final = int(_levelled(weights[:, -1:]).argmax())
+        return weights
+
+    if met < length - 1:
+        ends = onward(_levelled(current[:, 0]), met + 1, length)
+        begin[:, 1:] = step.move(ends)[:, :-1]
+    else:
+        begin[:, 1:] = _begins(step.move(current.reshape(k, -1)).reshape(k, k, blocks))
+    begin[:, 0] = first
+    again = onward(begin, 0, met + 1)
+    step.mark(step.move(ends if met < length - 1 else again), came[length])  # from a block to the next one
+    return _traced_from_each(came, final, last)
+
+
+def _begins(through: Floats) -> Floats:
+    """The weights after each block but the last: blocks are joined to two, four, eight of them."""
+    k, _, blocks = through.shape
+    gap = 1
+    while True:
+        through = _levelled(through.reshape(k * k, blocks)).reshape(k, k, blocks)
+        if gap >= blocks:
+            return np.asarray(through[:, 0, :-1])
+        joined = through[:, 0, None, gap:] + through[None, 0, :, :-gap]
+        for i in range(1, k):
+            np.maximum(joined, through[:, i, None, gap:] + through[None, i, :, :-gap], out=joined)
+        through[:, :, gap:] = joined
+        gap *= 2
+
+
+def _traced_from_each(came: npt.NDArray[np.int8], final: int, last: int) -> States:
+    """The path [place, block]: back from each end of each block to where that block begins, then from the true end."""
+    length, k, blocks = len(came) - 1, *came.shape[1:]
+    column = np.arange(blocks)
+
+    def back(states: States, path: npt.NDArray[np.int8] | None) -> States:
+        for t in range(length - 1, -1, -1):
+            if t == last:
+                states[..., -1] = final
+            if path is not None:
+                path[t] = states
+            if t % _LEVEL == 0 and len(states) == k and path is None and (states[1:] == states[:1]).all():
+                states = states[:1]
+            if t:
+                places = np.multiply(states, blocks, dtype=np.intp)
+                places += column
+                states = came[t].ravel().take(places)
+        return states
+
+    begins = np.broadcast_to(back(np.repeat(np.arange(k)[:, None], blocks, axis=1), None), (k, blocks))
+    before = came[length][begins[:, 1:], column[:-1]]
+    ends = [0]
+    for states in before.T[::-1].tolist():
+        ends.append(states[ends[-1]])
+    path = np.empty((length, blocks), dtype=np.int8)
+    back(np.array(ends[::-1]), path)
+    return path.astype(np.intp)
 
 
 def _impossible() -> DataError:
