@@ -69,7 +69,13 @@ def _many_states(report: Report) -> None:
     if hmm is None:
         print("hmmlearn is not installed: the compiled loop stands for it")
     for states in sized((2, 3, 5, 10, 20, 50), (3,)):
-        for name, stay, clear in (("mixing", 0.3, 0.5), ("sticky", 0.95, 0.4), ("very sticky", 0.999, 0.1)):
+        for name, stay, clear in (
+            ("mixing", 0.3, 0.5),
+            ("sticky", 0.95, 0.4),
+            ("very sticky, clear", 0.999, 0.9),
+            ("very sticky, noisy", 0.999, 0.1),
+            ("stuck", 0.99999, 0.02),
+        ):
             args = hidden_chain(states, stay, clear, RECORDS if states < 20 else RECORDS // 5)
             literal_path(*(args[0][:10], *args[1:]))  # compile
             ours, theirs = best_path(*args), literal_path(*args)

@@ -4,8 +4,8 @@ Two states: the difference of the two best log-weights moves by d ↦ clip(d, lo
 to such maps. So a series is cut into blocks and all blocks are passed at once, first as maps, then as numbers, like in
 ``hidden``. A difference beyond a limit says which state came before, one between them says "the same", so the path
 itself is read without a loop. A chain with negative correlation becomes one with positive correlation when the names of
-the two states are swapped at every other record. More states, or zeros: blocks that are passed as if nothing came
-before them, and mended where something did.
+the two states are swapped at every other record. Up to six states, or zeros: blocks that are passed from each state.
+More states: blocks that are passed as if nothing came before them, and mended where something did.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OUTER: Final = 16
 _AT_ONCE: Final = 2**18
 """Sums of weights and moves that are made at once where there are more states; more of them leave the cache."""
 _MOST_BLOCKS: Final = 2**11
-_FEW_STATES: Final = 5
+_FEW_STATES: Final = 6
 """So few states are passed from each of them at less cost than longer blocks have."""
 _SHORTEST: Final = 128
 _SHORT: Final = 512
@@ -195,7 +195,9 @@ def _any_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matr
     return path
 
 
-def _path_in_blocks(outputs: Codes, first: Floats, moves: Floats, says: Floats, blocks: int, few: bool) -> States | None:
+def _path_in_blocks(
+    outputs: Codes, first: Floats, moves: Floats, says: Floats, blocks: int, few: bool
+) -> States | None:
     """The best path by so many blocks; none where too many of them are too short."""
     n = len(outputs)
     length = -(-n // blocks)
@@ -254,33 +256,30 @@ def _levelled(weights: Floats) -> Floats:
     return np.asarray(weights - most)
 
 
-def _pass_places(step: _Step, places: States, weights: Floats, begin: int, end: int) -> None:
-    """Weights of the places from ``begin`` to ``end``, from those of the place before; the very first ones lie there."""
-    for t in range(begin, end):
-        current = weights[t]
-        if t:
-            step.move(weights[t - 1], out=current)
-        current += step.hear(places[t])
-        if t % _LEVEL == _LEVEL - 1 or t == len(weights) - 1:
-            current[:] = _levelled(current)
-
-
 def _weights(step: _Step, places: States, begin: Floats) -> Floats | None:
     """The best log-weights [place, state, block], up to a constant for each record."""
     length, blocks = places.shape
     weights = np.empty((length, len(begin), blocks))
     weights[0] = begin
-    _pass_places(step, places, weights, 0, length)
+    for t in range(length):
+        current = weights[t]
+        if t:
+            step.move(weights[t - 1], out=current)
+        current += step.hear(places[t])
+        if t % _LEVEL == _LEVEL - 1 or t == length - 1:
+            current[:] = _levelled(current)
     late = np.arange(1, blocks)
     turn = 0
     while True:
         true = step.move(weights[-1][:, late - 1])
         off = ~_same(true, begin[:, late])
-        late, true = late[off], true[:, off]
-        if len(late) == 0:
+        wrong = int(np.count_nonzero(off))
+        if wrong == 0:
             return weights
-        if turn and _too_many(len(late), blocks, turn):
+        if turn and _too_many(wrong, blocks, turn):
             return None
+        if 2 * wrong < len(late):  # all of them lie side by side, which is faster than a choice
+            late, true = late[off], true[:, off]
         turn += 1
         begin[:, late] = true
         late = _pass_again(step, weights, places, late, true) + 1
@@ -289,17 +288,27 @@ def _weights(step: _Step, places: States, begin: Floats) -> Floats | None:
 
 def _pass_again(step: _Step, weights: Floats, places: States, late: States, current: Floats) -> States:
     """Blocks ``late`` once more from other weights, until they meet those of the pass before; those that never do."""
+    at = _side_by_side(late)
     for t in range(len(weights)):
-        current = (step.move(current) if t else current) + step.hear(places[t, late])
+        if t:
+            current = step.move(current)
+        current += step.hear(places[t, at])
         if t % _LEVEL == _LEVEL - 1 or t == len(weights) - 1:
             current = _levelled(current)
-            off = ~_same(current, weights[t][:, late])
+            off = ~_same(current, weights[t][:, at])
             if not off.any():
                 return late[:0]
             if 2 * np.count_nonzero(off) < len(late):
                 late, current = late[off], current[:, off]
-        weights[t][:, late] = current
+                at = _side_by_side(late)
+        weights[t][:, at] = current
     return late
+
+
+def _side_by_side(places: States) -> States | slice:
+    """The same places as a slice where they are one."""
+    begin, end = int(places[0]), int(places[-1]) + 1
+    return slice(begin, end) if end - begin == len(places) else places
 
 
 def _same(a: Floats, b: Floats) -> npt.NDArray[np.bool_]:
