@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -66,6 +67,7 @@ def largest(loss: Callable[[float], float], target: float) -> float:
     """The largest h up to ``target`` with loss(h) ≤ target; the loss is at least h and rises with it."""
     from scipy import optimize
 
+    loss = cache(loss)  # of chains that hardly move it takes a while, and the search asks for its ends again
     if loss(target) <= target:
         return target
     if loss(_SMALLEST * target) > target:
@@ -74,7 +76,9 @@ def largest(loss: Callable[[float], float], target: float) -> float:
             "use a chain that mixes, or give the length of the series"
         )
     high = target
-    while loss(tried := high / 2) > target:
+    # Losses rise more slowly than h, so that what is too much by a factor needs an h that is smaller by more than it
+    # (infinite ones say nothing).
+    while loss(tried := high * (min(0.5, target / loss(high)) or 0.5)) > target:
         high = tried
     # Infinite losses are cut: the search for a root cannot use them.
     root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), tried, high, xtol=tried * 1e-13, rtol=1e-13))
