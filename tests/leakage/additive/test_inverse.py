@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import optimize
 
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.additive.inverse import largest_loss
+from pufferdp.leakage.additive.inverse import _brent, largest_loss
 from pufferdp.leakage.additive.windows import WindowLeakage
 from pufferdp.models.chain import MarkovChain
 
@@ -59,3 +61,17 @@ def test_the_least_scale_of_the_activity_chain(n):
     assert 1 / loss == pytest.approx(3.994794, abs=1e-6)
     assert loss in looks
     assert len(looks) <= 12
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_search_goes_the_steps_of_scipy(seed):
+    generator = np.random.default_rng(seed)
+    root, bend = generator.uniform(0.01, 5), generator.normal()
+    low, high, seen = root * generator.uniform(0.05, 0.95), root * generator.uniform(1.05, 9), ([], [])
+
+    def followed(looked):
+        return lambda x: looked.append(x) or max(-50.0, min(50.0, math.log(x / root) * (1 + bend**2 * x)))
+
+    theirs = optimize.brentq(followed(seen[0]), low, high, xtol=low * 1e-8, rtol=1e-8)
+    assert _brent(followed(seen[1]), low, high, low * 1e-8, 1e-8) == theirs
+    assert seen[0] == seen[1]

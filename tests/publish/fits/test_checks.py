@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 from scipy.special import chdtrc
 
 from pufferdp import MarkovChain, fit, load_model
@@ -209,16 +210,12 @@ def test_people_who_differ_and_numbers_that_follow_each_other_are_found():
     generator = np.random.default_rng(21)
     people, inside = [], []
     for _ in range(RUNS):
-        two = [
-            sample_chain(MarkovChain(transition=[[1 - p, p], [0.3, 0.7]]), 500, 1, generator)[0] for p in (0.1, 0.2) * 5
-        ]
-        path = path_of(np.concatenate(two), persons=np.arange(5000) // 500, by_person=True)
+        two = [sample_chain(MarkovChain(transition=[[1 - p, p], [0.3, 0.7]]), 500, 5, generator) for p in (0.1, 0.2)]
+        path = path_of(np.concatenate(two).ravel(), persons=np.arange(5000) // 500, by_person=True)
         path.joined[::500] = False
         people.append(next(c for c in check_model(path) if c.name == "people").holds is False)
         # A slow autoregressive series in four bins.
-        numbers = np.zeros(RECORDS)
-        for t, shock in enumerate(generator.normal(0, math.sqrt(1 - 0.9**2), RECORDS)):
-            numbers[t] = 0.9 * numbers[t - 1] + shock
+        numbers = lfilter([1], [1, -0.9], generator.normal(0, math.sqrt(1 - 0.9**2), RECORDS))
         steps = ((numbers.clip(-5, 5) + 5) / 10 * 2**30).astype(np.int64)
         binned = path_of(np.digitize(numbers, [-1, 0, 1]), numbers=steps)
         inside.append(next(c for c in check_model(binned) if c.name == "inside-bins").holds is False)

@@ -19,6 +19,7 @@ _NEAR: Final = 1e-7
 """A loss larger by this share was seen to leak too much."""
 _LEAST: Final = 1e-9
 """As a share of the largest loss: below it the search is given up."""
+_STEPS: Final = 100
 _FAR: Final = 50.0
 """Logarithms of leakages are cut here: the search for a root cannot use an infinite one."""
 
@@ -42,9 +43,7 @@ def largest_loss(leak: Callable[[float], float], allowed: float, most: float) ->
         high, low = low, low * max(1 / 16, math.exp(-2 * over(low))) * (1 - _NEAR)
         if low < most * _LEAST:
             raise NotApplicableError("no DP loss was found to be small enough")
-    from scipy.optimize import brentq  # half a second to import, and not every plan needs it
-
-    root = brentq(over, low, high, xtol=low * _NEAR / 4, rtol=_NEAR / 4)
+    root = _brent(over, low, high, low * _NEAR / 4, _NEAR / 4)
     for tried in (root * (1 - _NEAR / 3), root * (1 + _NEAR / 3)):
         enough, too_much = _ends(seen)
         if too_much > enough * (1 + _NEAR) and enough < tried < too_much:
@@ -54,6 +53,40 @@ def largest_loss(leak: Callable[[float], float], allowed: float, most: float) ->
         if too_much <= enough * (1 + _NEAR):
             return enough
         over((enough + too_much) / 2)
+
+
+def _brent(f: Callable[[float], float], low: float, high: float, near: float, share: float) -> float:
+    """Brent's method, step by step as scipy.optimize.brentq has it, whose import takes half a second."""
+    before, here, across = low, high, 0.0
+    at_before, at_here, at_across = f(before), f(here), 0.0
+    step = last_step = 0.0
+    if at_before == 0 or at_here == 0:
+        return before if at_before == 0 else here
+    for _ in range(_STEPS):
+        if at_before != 0 and at_here != 0 and (at_before < 0) != (at_here < 0):
+            across, at_across = before, at_before
+            last_step = step = here - before
+        if abs(at_across) < abs(at_here):
+            before, here, across = here, across, here
+            at_before, at_here, at_across = at_here, at_across, at_here
+        least, half = (near + share * abs(here)) / 2, (across - here) / 2
+        if at_here == 0 or abs(half) < least:
+            break
+        tried = math.inf
+        if abs(last_step) > least and abs(at_here) < abs(at_before):
+            if before == across:  # a line
+                tried = -at_here * (here - before) / (at_here - at_before)
+            else:  # a parabola that lies on its side
+                first, second = (at_before - at_here) / (before - here), (at_across - at_here) / (across - here)
+                tried = -at_here * (at_across * second - at_before * first) / (second * first * (at_across - at_before))
+        if 2 * abs(tried) < min(abs(last_step), 3 * abs(half) - least):
+            last_step, step = step, tried
+        else:
+            last_step = step = half
+        before, at_before = here, at_here
+        here += step if abs(step) > least else math.copysign(least, half)
+        at_here = f(here)
+    return here
 
 
 def _ends(seen: dict[float, float]) -> tuple[float, float]:

@@ -27,7 +27,16 @@ from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import SeriesLeakage, attack_on, of_steady, series_leakage, steady_series
 from pufferdp.leakage.tight.steady import MOST_SPENT
-from pufferdp.leakage.tight.two_states import Lane, Reach, rounding
+from pufferdp.leakage.tight.two_states import (
+    End,
+    Lane,
+    LostError,
+    Reach,
+    TwoSides,
+    rounding,
+    worst_sides,
+    worst_split,
+)
 
 _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
@@ -36,7 +45,9 @@ _FORGOTTEN: Final = 64
 _PHASES: Final = 256
 """Records times slots up to which a clock is worked out for each slot that its first record may have."""
 _STORED: Final = 1 << 22
-"""Records on a side of two states that are looked at one by one."""
+"""Records on a side of two states that repel each other that are looked at one by one."""
+_ONE_BY_ONE: Final = 1 << 11
+"""And of those that attract each other; of more some are looked at that stand for all."""
 _DIGITS: Final = 1e-15
 """Brackets cannot become narrower than rounding lets them."""
 _DOUBLINGS: Final = 7
@@ -421,28 +432,26 @@ class _Grouped:
         return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
 
 
-class _LostError(Exception):
-    """Weights of two states are too far apart for a double."""
-
-
 class _TwoStates:
     """Two states and one kernel: closed forms."""
 
     def __init__(self, place: _Place) -> None:
         self.place = place
         kernel, start = place.chain.kernels[0], place.chain.start
-        self.after = Lane(kernel, np.ones(2), place.known)
+        apart = float(kernel[1, 0] - kernel[0, 1])
+        self.after = Lane(kernel, np.ones(2), place.known, apart=apart)
         # A stationary chain of two states reads the same backwards.
         possible = inputs.supports(place.chain, _FILLS)
         self.before = (
             self.after
             if place.chain.stationary
-            else Lane(kernel.T, start, place.known, None if possible.all() else possible)
+            else Lane(kernel.T, start, place.known, None if possible.all() else possible, apart)
         )
         slow = abs(float(kernel[0, 0] + kernel[1, 1] - 1))
         self._first = max(64, 1 << math.ceil(math.log2(min(24 / max(1 - slow, 1e-9), _STORED))))
+        self._most = _ONE_BY_ONE if self.after.followed else _STORED
         # No search gets nearer than the rounding of its products, and a slow chain needs many.
-        self.share = max(1e-11, rounding(min(self._first, place.length or _STORED)))
+        self.share = max(1e-11, rounding(min(self._first, place.length or _STORED, self._most)))
         self._plain: dict[tuple[int, int], Floats] = {}
 
     def likely(self, epsilon: float) -> float:
@@ -451,8 +460,8 @@ class _TwoStates:
 
     def quick(self, loss: float) -> float:
         try:
-            return self._at(loss)[1]
-        except _LostError:
+            return self._at(loss, proof=False).upper
+        except LostError:
             return self._in_logs(loss).upper
 
     def _in_logs(self, loss: float) -> TightLeakage:
@@ -479,60 +488,74 @@ class _TwoStates:
                 return out[0], out[0]
         return out[0], out[1]
 
-    def _at(self, loss: float) -> tuple[float, float, int, tuple[int, int], tuple[Reach, Reach]]:
-        """The bracket, the pair, the lengths of both sides, and the sides."""
+    def _at(self, loss: float, proof: bool = True) -> TwoSides:
+        """What is leaked, and at which ends of both sides."""
+        length = self.place.length
         if loss > MOST_LOSS:  # its exponential would be no number: a record adds no more than it spends
-            if self.place.length is not None and self.place.length <= _EXPLICIT:
-                raise _LostError
-            lower, upper, pair, sizes, reaches = self._at(MOST_LOSS)
-            rest, records = loss - MOST_LOSS, self.place.length or math.inf
-            upper = min(upper + rest * records, loss * records, self.place.by_odds(loss)) if upper > 0 else 0.0
-            return lower + rest * (upper > 0), upper, pair, sizes, reaches
-        length, most = self.place.length, min(self.place.length or _STORED, _STORED)
-        records = self._first
+            if length is not None and length <= _EXPLICIT:
+                raise LostError
+            cut, rest, records = self._at(MOST_LOSS, proof), loss - MOST_LOSS, length or math.inf
+            upper = min(cut.upper + rest * records, loss * records, self.place.by_odds(loss)) if cut.upper > 0 else 0.0
+            return replace(cut, lower=cut.lower + rest * (upper > 0), upper=upper)
+        most, records = min(length or self._most, self._most), self._first
         while True:
             if records * 2 > most:
                 records = most
-            reaches = self._reaches(loss, records)
-            left, right = reaches
+            if records == _ONE_BY_ONE != length and self.after.followed:
+                return self._some(loss, proof)
+            left, right = self._reaches(loss, records)
             if left.lost or right.lost:
-                raise _LostError
+                raise LostError
             if length == records:
                 sums = left.by_length + right.by_length[:, ::-1]
                 pair, at = (int(v) for v in np.unravel_index(int(sums.argmax()), sums.shape))
+                ends = left.end(pair, at), right.end(pair, length - 1 - at)
                 value = loss + float(sums[pair, at])
                 if value == -math.inf:
-                    return 0.0, 0.0, 0, (0, 0), reaches
-                return value, min(value + rounding(records), loss * length), pair, (at, length - 1 - at), reaches
+                    return TwoSides(0.0, 0.0, 0, ends)
+                return TwoSides(value, min(value + rounding(records), loss * length), pair, ends)
             both = left.by_length.max(axis=1) + right.by_length.max(axis=1)
             pair = int(both.argmax())
             lower, upper = loss + float(both[pair]), loss + float((left.upper + right.upper).max())
             # What rounding is given anyway is no reason to look at more records.
             if upper - lower <= max(self.share * lower, _DIGITS, rounding(records)) or records == most:
-                sides = int(left.by_length[pair].argmax()), int(right.by_length[pair].argmax())
                 upper += rounding(records)
-                return lower, upper if length is None else min(upper, loss * length), pair, sides, reaches
+                ends = (
+                    left.end(pair, int(left.by_length[pair].argmax())),
+                    right.end(pair, int(right.by_length[pair].argmax())),
+                )
+                return TwoSides(lower, upper if length is None else min(upper, loss * length), pair, ends)
             records *= 4
+
+    def _some(self, loss: float, proof: bool) -> TwoSides:
+        """Chains that hardly move: some numbers of records stand for all."""
+        length = self.place.length
+        if length is None:
+            sides = worst_sides((self.before, self.after), loss, self.share, proof)
+        else:
+            sides = worst_split(self.before, self.after, loss, length, self.share, proof)
+        upper = loss + (sides.upper if proof else sides.lower)
+        return replace(sides, lower=loss + sides.lower, upper=upper if length is None else min(upper, loss * length))
 
     def worst(self, loss: float) -> TightLeakage:
         try:
-            lower, upper, pair, sizes, reaches = self._at(loss)
-        except _LostError:
+            found = self._at(loss)
+        except LostError:
             return self._in_logs(loss)
-        x, y = (pair, 1 - pair) if upper > 0 or self.place.chain.start is None else (0, 0)
-        sides = []
-        for lane, reach, size in zip((self.before, self.after), reaches, sizes, strict=True):
-            distance, state = int(reach.distance[pair, size]), int(reach.state[pair, size])
-            count = distance - 1 if state >= 0 else distance
-            sides.append(
-                SideAttack(
-                    added=float(reach.by_length[pair, size]),
-                    known=(distance, state) if state >= 0 else None,
-                    records=count,
-                    questions=two_state_questions(lane.stays, x, count),
-                )
-            )
-        return self.place.result(loss, (lower, upper), (x, y), (sides[0], sides[1]), record=sizes[0] + 1)
+        pair = found.pair
+        x, y = (pair, 1 - pair) if found.upper > 0 or self.place.chain.start is None else (0, 0)
+        before, after = (
+            self._side(lane, end, x) for lane, end in zip((self.before, self.after), found.ends, strict=True)
+        )
+        record = found.ends[0].records + 1
+        return self.place.result(loss, (found.lower, found.upper), (x, y), (before, after), record=record)
+
+    def _side(self, lane: Lane, end: End, x: int) -> SideAttack:
+        known = (end.distance, end.state) if end.state >= 0 else None
+        count = end.distance - 1 if end.state >= 0 else end.distance
+        return SideAttack(
+            added=end.added, known=known, records=count, questions=two_state_questions(lane.stays, x, count)
+        )
 
 
 class _ManyStates:
