@@ -790,6 +790,8 @@ def _root(value: Callable[[float], float], wanted: float, first: float, share: f
         if abs(points[-1][1]) <= share:
             return loss
         loss = math.exp(_interpolated(points))
+        if len(points) > 1 and abs(points[-2][1] * points[-1][1]) <= share / 2:
+            return loss  # what interpolation leaves is as small as the product of the last two errors
     return loss
 
 
