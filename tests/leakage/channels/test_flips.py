@@ -272,6 +272,14 @@ def test_the_search_for_flips_asks_little_of_a_chain_that_hardly_moves():
     assert len(asked) == len(set(asked)) < 20
 
 
+@pytest.mark.slow
+def test_a_chain_that_hardly_ever_breaks_its_turns_is_answered():
+    """It gave no answer within a minute."""
+    believed = [chain(1 - 1e-8, 1 - 1e-8)]
+    found = best_flips(believed, 1.0, None, BDP, (0.5, 0.5))
+    assert 0.9 <= class_loss(believed, Flips.of(*found), None, BDP).worst <= 1.0
+
+
 def test_two_classes_of_states_leak_more_with_every_record():
     still = MarkovChain(transition=np.eye(2), start=[0.5, 0.5])
     for n in (1, 7, 1000):
