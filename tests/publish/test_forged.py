@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 import pufferdp
-from pufferdp.basics.errors import CertificateError
+from pufferdp.basics import files
+from pufferdp.basics.errors import CertificateError, ModelError, ParameterError
 from pufferdp.ledger.history import read_export
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish import certificate
@@ -219,3 +220,16 @@ def test_a_file_without_end_is_no_certificate(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(certificate, "LARGEST", 1000)
     with pytest.raises(CertificateError, match="no certificate is"):
         read_certificate("/dev/zero")
+
+
+def test_nor_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST", 1000)
+    with pytest.raises(ModelError, match="longer than 1,000 characters"):
+        pufferdp.load_model("/dev/zero")
+
+
+def test_a_table_is_not_compared_with_the_certificate_of_an_answer(tmp_path: Path) -> None:
+    """The command line refused it, and Python took it without a look."""
+    golden = Path(__file__).parents[1] / "golden" / "answer-class.json"
+    with pytest.raises(ParameterError, match="table= is for certificates of tables"):
+        pufferdp.verify(golden, table=tmp_path / "none.csv")

@@ -28,10 +28,11 @@ from pufferdp.ledger import hash_chain
 from pufferdp.ledger.history import import_ledger
 from pufferdp.ledger.totals import State
 from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.kind import kinds
 from pufferdp.report.registry import page_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-KINDS = ["charged-answer", "charged-flip", "charged-redaction", "charged-flow"]
+KINDS = ["charged-answer", "charged-flip", "charged-redaction", "charged-flow", "table-charged", "measurement-charged"]
 BIF = """network unknown {}
 variable rain { type discrete [ 2 ] { no, yes }; }
 probability ( rain ) { table 0.8, 0.2; }
@@ -139,6 +140,11 @@ def test_a_certificate_opens_no_file(folder: Path, name: str, model: Hostile) ->
     assert not found.valid
     assert any("names another file" in problem and "by value" in problem for problem in found.problems)
     assert touched(names) == []
+
+
+def test_every_kind_is_tried() -> None:
+    schemas = {json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))["schema"] for name in KINDS}
+    assert schemas == {kind.schema for kind in kinds() if kind.schema}
 
 
 @pytest.mark.parametrize("model", HOSTILE, ids=lambda model: model.__name__)

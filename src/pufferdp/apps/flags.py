@@ -21,6 +21,9 @@ _METHODS: Final = {
     "Ledger.dataset()": "ledger show",
     "Ledger.verify()": "ledger verify",
     "to_dict()": "--json",
+    'fit(clock="hour")': "fit --clock hour",
+    "fit(memory=2)": "fit --memory 2",
+    "fit(ar1=True)": "fit --ar1",
 }
 _CALLS: Final = {
     re.compile(r"Ledger\.find\('([^']*)'\)"): r"ledger show --charge \1",

@@ -21,3 +21,12 @@ def read_only(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+
+def distinct(array: npt.NDArray[Scalar], axis: int | None = None) -> npt.NDArray[Scalar]:
+    """Each value once, or each row along an axis, in order.
+
+    ``np.unique`` by itself first loads numpy's masked arrays, which takes a thirtieth of the time of a plan. Asked for
+    places as well, it does not.
+    """
+    return np.asarray(np.unique(array, axis=axis, return_index=True)[0])

@@ -12,6 +12,8 @@ from pufferdp.basics.checks import file_path
 from pufferdp.basics.errors import InputError, ModelError, ParameterError
 from pufferdp.basics.places import check_place
 
+LONGEST: Final = 2**28
+"""Characters of a JSON file that is read: one without an end must not fill the memory."""
 LARGEST_WHOLE: Final = 2**63
 """Whole numbers from here on fit into no database and no column."""
 
@@ -37,7 +39,11 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_json(path: str | os.PathLike[str], what: str) -> object:
     """The content of a JSON file that a person wrote."""
     try:
-        text = Path(file_path(path, what)).read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
+        # Some editors put a byte order mark first.
+        with Path(file_path(path, what)).open(encoding="utf-8-sig") as file:
+            text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise ModelError(f"{what} {str(path)!r} is longer than {LONGEST:,} characters; none is", value=path)
     except FileNotFoundError:
         raise ModelError(f"{what} {str(path)!r} does not exist", value=path) from None
     except IsADirectoryError:

@@ -493,14 +493,14 @@ class Series:
         return None
 
     @reading()
-    def on_step(self, step: str | float) -> bool:
-        """Whether all records lie whole numbers of steps apart, but where a chain begins anew."""
+    def off_step(self, step: str | float) -> int:
+        """How many records lie no whole number of steps behind the one before, but where a chain begins anew."""
         table = replace(self.table, layout=replace(self.table.layout, step=step))
         frame = table.frame.with_columns(code=nw.lit(0, nw.Int64))
         ((off,),) = rows(
             linked(table, frame, False).select(((nw.col("start") == 0) & (nw.col("off") == 1)).cast(nw.Int64).sum())
         )
-        return not off
+        return int(off or 0)
 
     def _holes(self, frame: Frame, missing: bool) -> dict[str, int]:
         """Records that are missing inside chains, by person; "" where nobody is told apart.
@@ -534,8 +534,9 @@ class Series:
             )
         return DataError(
             f"the record at {where} comes {apart} after the one before, and the model's step is {step}: rows are "
-            "missing between them; say that the chain goes on past a hole with missing='hole', or, where you believe "
-            "that what follows so long a gap is independent of what went before, use restart=",
+            "missing between them; say that the chain goes on past a hole with missing='hole', or, where the "
+            "model is a chain and you believe that what follows so long a gap is independent of what went before, use "
+            "restart=",
             value=apart,
         )
 

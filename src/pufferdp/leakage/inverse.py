@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 _TRIES: Final = 200
+_STEPS: Final = 60
 _SHARE: Final = 1e-12
 """A loss larger by this share was seen to leak too much."""
 
@@ -48,3 +49,42 @@ def _between(low: float, below: float, high: float, above: float, allowed: float
     else:
         share = min(max(2 * share - 1, share - 1e-3), 1 - near)
     return low * math.exp(span * min(max(share, near), 1 - near))
+
+
+def power_root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
+    """Where a rising function that is nearly a power has a value, by interpolation in logarithms; 0: nowhere."""
+    loss, points = first, list[tuple[float, float]]()
+    for _ in range(_STEPS):
+        found = value(loss)
+        if not math.isfinite(found) or found <= 0:
+            if loss < 1e-12 * wanted:
+                return 0.0
+            loss, points = loss / 16, []
+            continue
+        points = [*points[-2:], (math.log(loss), math.log(found / wanted))]
+        if abs(points[-1][1]) <= share:
+            return loss
+        loss = math.exp(_interpolated(points))
+        if len(points) > 1 and abs(points[-2][1] * points[-1][1]) <= share / 2:
+            return loss  # what interpolation leaves is as small as the product of the last two errors
+    return loss
+
+
+def _interpolated(points: list[tuple[float, float]]) -> float:
+    """Where a rising function through one to three points is 0; its slope is taken to lie between 1/5 and 5."""
+    x, y = points[-1]
+    slope = 1.0
+    if len(points) > 1 and points[-2][0] != x:
+        slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
+    guess = x - y / slope
+    values = {v for _, v in points}
+    if len(points) == 3 and len(values) == 3:  # a parabola through all three, if it says nearly the same
+        (x0, y0), (x1, y1), (x2, y2) = points
+        parts = (
+            x0 * y1 * y2 / ((y0 - y1) * (y0 - y2)),
+            x1 * y0 * y2 / ((y1 - y0) * (y1 - y2)),
+            x2 * y0 * y1 / ((y2 - y0) * (y2 - y1)),
+        )
+        if abs(sum(parts) - guess) <= 0.5 * abs(guess - x):
+            return sum(parts)
+    return guess

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.basics.files import check_values
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import a_kind
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.certificate import SealedCertificate, read_signed, unwrapped
+from pufferdp.publish.certificate import TABLE_SCHEMA, SealedCertificate, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.signatures import Key, signer_of
 from pufferdp.publish.tables.table import ReleasedTable, read_released
@@ -87,6 +87,8 @@ def verify(
     """
     raw, beside = _content(certificate)
     signature = beside if signature is None else signature
+    if table is not None and raw.get("schema") != TABLE_SCHEMA:
+        raise ParameterError("table= is for certificates of tables, and this is of another kind: leave it out")
     if table is not None and not isinstance(table, ReleasedTable):
         table = read_released(table)
     check_values(raw, CertificateError, "the certificate")

@@ -181,6 +181,7 @@ MODELS = [
     case("model in a missing folder", PLAN.replace("model.json", "no/model.json"), "no/model.json", "does not exist"),
     case("model below a file", PLAN.replace("model.json", "data.csv/model.json"), "data.csv/model.json"),
     case("release with a broken model", RELEASE, "model.json", "not JSON", model_json="{"),
+    case("answer as a workbook", f"{RELEASE} --out answer.xlsx", "answer.xlsx", ".json"),
 ]
 
 QUERIES = [

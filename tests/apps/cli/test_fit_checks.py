@@ -44,3 +44,18 @@ def test_numbers_and_times_are_refused_with_the_way_out(run: Run, data: Path) ->
     assert run("fit", "d.csv", "--column", "n", "--order", "time", "--as-states").code == 0
     times = run("fit", "d.csv", "--column", "time")
     assert (times.code, "holds times" in times.err) == (2, True)
+
+
+def test_one_row_off_the_step_is_told(run: Run, data: Path) -> None:
+    """The model had no step then, and nothing said so."""
+    rows = (data / "d.csv").read_text()
+    assert "no step" not in run("fit", "d.csv", "--column", "x", "--order", "time").out
+    (data / "off.csv").write_text(rows.replace("2024-01-03 05:00:00", "2024-01-03 05:01:00"))
+    told = " ".join(run("fit", "off.csv", "--column", "x", "--order", "time").out.split())
+    assert "The model has no step: 2 distances between records are no whole number of the usual one, 1h." in told
+
+
+def test_advice_names_options(run: Run, data: Path) -> None:
+    hours = [f"2024-01-{1 + n // 24:02d} {n % 24:02d}:00:00,{'ab'[n % 24 > 12]}" for n in range(480)]
+    (data / "hours.csv").write_text("time,x\n" + "\n".join(hours) + "\n")
+    assert "fit --clock hour." in run("fit", "hours.csv", "--column", "x", "--order", "time").out

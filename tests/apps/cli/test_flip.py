@@ -58,7 +58,7 @@ def test_a_stream_comes_out_of_stdout(run: Run, folder: Path, monkeypatch: pytes
         ([*FLIP, "--length", "3", "--out", "o.csv"], "give either DATA"),
         (["flip", "d.csv", "--model", "m.json", "--epsilon", "1", "--out", "o.csv"], "column is missing"),
         (FLIP, "out is missing"),
-        ([*FLIP, "--out", "o.doc"], "must end in one of"),
+        ([*FLIP, "--out", "o.doc"], "must end in .csv, .csv.gz or .parquet"),
         (["flip", "-", *FLIP[2:], "--out", "o.csv"], "stream"),
         (["flip", "-", *FLIP[2:], "--json"], "stream"),
         ([*FLIP, "--out", "o.csv", "--column", "steps"], "not a state"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ModelError, NotApplicableError
-from pufferdp.leakage.channels.design import best_flips, closed_loss, closed_rho, least_rho, zhao_rho
+from pufferdp.leakage.channels.design import best_flips, closed_loss, closed_rho, largest, least_rho, zhao_rho
 from pufferdp.leakage.channels.two_states import Flips, class_loss, flip_loss
 from pufferdp.models.chain import MarkovChain
 from tests.oracles import flips as oracle
@@ -246,6 +246,38 @@ def test_the_cheapest_flips_of_a_chain_that_hardly_moves(stay: float):
     found = best_flips(believed, 1.0, None, BDP, (0.5, 0.5))
     assert class_loss(believed, Flips.of(*found), None, BDP).worst == pytest.approx(1.0, abs=1e-9)
     assert class_loss(believed, Flips.of(*found), None, BDP).worst <= 1.0
+
+
+@pytest.mark.parametrize("who", [BDP, PUFFERFISH])
+@pytest.mark.parametrize(("q", "r"), [(0.3, 0.1), (1e-5, 1e-3), (0.9, 0.7), (1e-3, 1.0), (1e-9, 1e-9)])
+def test_a_stationary_chain_reads_the_same_backwards(q: float, r: float, who: Adversary):
+    """Its past is taken from its future; with the same law as a given start it is worked out by itself."""
+    law, flips = [r / (q + r), q / (q + r)], Flips(0.03, -0.2)
+    for length in (7, None):
+        once, twice = (flip_loss(chain(q, r, start), flips, length, who) for start in ("stationary", law))
+        assert (once.zero, once.one) == pytest.approx((twice.zero, twice.one), rel=1e-11)
+
+
+def test_the_search_for_flips_asks_little_of_a_chain_that_hardly_moves():
+    """Each loss takes a good part of a second there."""
+    asked: list[float] = []
+
+    def loss(h: float) -> float:
+        asked.append(h)
+        return flip_loss(chain(1e-4, 1e-4), Flips(h, 0.0), None, BDP).zero
+
+    h = largest(loss, 1.0)
+    assert loss(h) <= 1 < loss(h * (1 + 1e-11))
+    del asked[-2:]
+    assert len(asked) == len(set(asked)) < 20
+
+
+@pytest.mark.slow
+def test_a_chain_that_hardly_ever_breaks_its_turns_is_answered():
+    """It gave no answer within a minute."""
+    believed = [chain(1 - 1e-8, 1 - 1e-8)]
+    found = best_flips(believed, 1.0, None, BDP, (0.5, 0.5))
+    assert 0.9 <= class_loss(believed, Flips.of(*found), None, BDP).worst <= 1.0
 
 
 def test_two_classes_of_states_leak_more_with_every_record():

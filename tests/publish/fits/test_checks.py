@@ -260,7 +260,7 @@ def test_the_page_says_what_fails_and_what_to_do(tmp_path):
     data = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=RECORDS, freq="5min"), "x": codes})
     made = fit(data, column="x", order="t")
     words = str(made)
-    assert "fit with clock hour" in " ".join(words.split())
+    assert 'better: fit(clock="hour").' in " ".join(words.split())
     assert "FAILS" in words
     assert "not in the model file" in words
     assert max(map(len, words.splitlines())) <= 96

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -17,6 +17,9 @@ from pufferdp.basics.errors import ParameterError
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
     from pufferdp.publish.tables.release import TableRelease
+
+_OTHER_FORMATS: Final = (".csv", ".tsv", ".parquet", ".feather", ".xlsx", ".xls", ".html", ".pdf", ".png", ".svg")
+"""What an answer is not written as: a file that is named so would be opened with the wrong program."""
 
 
 def release_each(
@@ -167,6 +170,8 @@ def release(
     # A release that cannot be kept is not made.
     places = {"out": out, "figure": figure, "report": report}
     table = asks_table(asked["query"], per)
+    if out is not None and not table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
+        raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
     parted = out is not None and table and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(

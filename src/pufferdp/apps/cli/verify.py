@@ -29,21 +29,17 @@ def verify(
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
-    from pufferdp.basics.errors import ParameterError, RefusedError
-    from pufferdp.publish.certificate import TABLE_SCHEMA, read_signed
+    from pufferdp.basics.errors import RefusedError
+    from pufferdp.publish.certificate import read_signed
     from pufferdp.publish.noise import SEEDED
-    from pufferdp.publish.tables.table import read_released
     from pufferdp.publish.verify import verify as check
     from pufferdp.report.registry import promise_of, vouched_words
     from pufferdp.report.text import blocks_text, wrap_sentence
 
     raw, signature = read_signed(certificate)
-    if table is not None and raw["schema"] != TABLE_SCHEMA:
-        raise ParameterError("--table is for certificates of tables, and this is of another kind: leave it out")
-    released = None if table is None else read_released(table)
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw, head=head, table=released, signature=signature, signer=signer)
+        result = check(raw, head=head, table=table, signature=signature, signer=signer)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))

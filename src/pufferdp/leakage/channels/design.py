@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -29,6 +30,9 @@ _INSIDE: Final = 1e-12
 _SMALLEST: Final = 1e-13
 """As a share of epsilon: a record's own output that may say less than this says nothing."""
 _TRIALS: Final = 17
+_COIN_TOSS: Final = 1e-6
+"""Flips that may say no more than this are coin tosses but for as small a share of the records: no search along the
+frontier can spare more of them, and of chains that hardly ever break their turns it would take minutes."""
 
 
 def best_flips(
@@ -62,10 +66,11 @@ def best_flips(
     return rho
 
 
-def largest(loss: Callable[[float], float], target: float) -> float:
-    """The largest h up to ``target`` with loss(h) ≤ target; the loss is at least h and rises with it."""
+def largest(loss: Callable[[float], float], target: float, near: float = 1e-13) -> float:
+    """The largest h up to ``target`` with loss(h) ≤ target, to a share; the loss is at least h and rises with it."""
     from scipy import optimize
 
+    loss = cache(loss)  # of chains that hardly move it takes a while, and the search asks for its ends again
     if loss(target) <= target:
         return target
     if loss(_SMALLEST * target) > target:
@@ -74,12 +79,14 @@ def largest(loss: Callable[[float], float], target: float) -> float:
             "use a chain that mixes, or give the length of the series"
         )
     high = target
-    while loss(tried := high / 2) > target:
+    # Losses rise more slowly than h, so that what is too much by a factor needs an h that is smaller by more than it
+    # (infinite ones say nothing).
+    while loss(tried := high * (min(0.5, target / loss(high)) or 0.5)) > target:
         high = tried
     # Infinite losses are cut: the search for a root cannot use them.
-    root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), tried, high, xtol=tried * 1e-13, rtol=1e-13))
+    root = float(optimize.brentq(lambda h: min(loss(h) - target, 1.0), tried, high, xtol=tried * near, rtol=near))
     while loss(root) > target:
-        root = max(tried, root * (1 - 1e-12))
+        root = max(tried, root * (1 - 10 * near))
     return root
 
 
@@ -106,6 +113,9 @@ def _frontier(losses: Callable[[Flips], FlipLoss], target: float, cost: tuple[fl
     """Both ratios in both losses: the frontier, one ratio at a time."""
     from scipy import optimize
 
+    if losses(Flips(_COIN_TOSS, 0.0)).worst > target:
+        both = largest(lambda h: losses(Flips(h, -h)).worst, target, _COIN_TOSS)
+        return _cheapest(both, -both, cost)
     most = largest(lambda h: losses(Flips(h, 0.0)).worst, target)
     seen: dict[float, tuple[float, float]] = {}
 

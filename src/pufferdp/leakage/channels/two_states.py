@@ -165,15 +165,18 @@ class _Sequences:
         """(2, n, starts): what outputs add for a 0 over a 1, and for a 1 over a 0; −∞ where one value is possible."""
         return self._added(*(passed(records, self._starts) for passed in self._passed))
 
-    def between(self, first: Floats, last: Floats) -> Floats:
-        """(2, n): a bound on ``first``, ``first`` + stride, …, ``last``, which may be infinite."""
+    def between(self, first: Floats, last: Floats) -> tuple[Floats, Floats]:
+        """(2, n) each: what ``first`` adds, and a bound on ``first``, ``first`` + stride, …, ``last``.
+
+        ``last`` may be infinite.
+        """
         ends = [(passed(first, self._starts), passed(last, self._starts, first)) for passed in self._passed]
         tops, bottoms, bares = ends
-        most = np.max([self._added(tops[i], bottoms[i], bares[j]) for i in (0, 1) for j in (0, 1)], axis=0)
+        sums = np.array([self._added(tops[i], bottoms[i], bares[j]) for i in (0, 1) for j in (0, 1)])
         # The second value is about to become possible, or impossible: nothing bounds what outputs say about it.
         start, end = (self._possible(bare) for bare in bares)
-        most = np.where(start == end, most, np.inf)
-        return np.asarray(most.max(axis=2, initial=-np.inf))
+        most = np.where(start == end, sums.max(axis=0), np.inf)
+        return sums[0].max(axis=2, initial=-np.inf), most.max(axis=2, initial=-np.inf)
 
     def _possible(self, bare: Floats) -> Mask:
         """(n, starts): whether both values are; with the worst start as one."""
@@ -270,12 +273,12 @@ def flip_loss(chain: MarkovChain, flips: Flips, length: int | None, adversary: A
         length = None  # the loss never falls with the length
     everyone = adversary is Adversary.BDP
     after = _after(chain, flips, everyone, None if length is None else length - 1)
-    # Where only one record has two possible values, it is the first of a full start, and nothing is before it.
-    before = (
-        _TwoStateSide(np.zeros((2, 1)), np.zeros(2))
-        if positions.once
-        else _before(chain, flips, positions, everyone, length)
-    )
+    if positions.once:  # only one record has two possible values: the first of a full start, and nothing is before it
+        before = _TwoStateSide(np.zeros((2, 1)), np.zeros(2))
+    elif chain.given_start is None and not chain.any_start:
+        before = after  # a stationary chain of two states reads the same backwards
+    else:
+        before = _before(chain, flips, positions, everyone, length)
     records = np.arange(positions.first, (positions.first if positions.once else length) + 1) if length else None
     zero, one = (float(added) for added in _combine(before, after, records, length))
     return FlipLoss(channel.zero + zero, channel.one + one)
@@ -347,13 +350,12 @@ def _before(
     chain: MarkovChain, flips: Flips, positions: _Positions, everyone: bool, length: int | None
 ) -> _TwoStateSide:
     """The records before the target, read from the left: a start, or the nearest known record, is a row of weights."""
-    turned, start = np.asarray(chain.transition).T, chain.given_start
+    turned = np.asarray(chain.transition).T
     known = _Sequences(turned, turned, flips) if everyone else None
     if chain.any_start:
         nothing = _Sequences(turned, np.eye(2), flips, worst_start=True)
     else:
-        law = np.asarray(chain.stationary if start is None else start)
-        nothing = _Sequences(turned, law[:, None], flips)
+        nothing = _Sequences(turned, np.asarray(chain.given_start)[:, None], flips)
     return _side(nothing, known, positions.alone, None if length is None else length - 1)
 
 
@@ -401,7 +403,7 @@ def _by_length(nothing: _Sequences, known: _Sequences | None, alone: tuple[int, 
 def _beyond(sequences: _Sequences, records: int) -> Floats:
     """(2,): a bound on so many records and more."""
     first = records + np.arange(sequences.stride, dtype=float)
-    return np.asarray(sequences.between(first, np.full(len(first), np.inf)).max(axis=1))
+    return np.asarray(sequences.between(first, np.full(len(first), np.inf))[1].max(axis=1))
 
 
 def _supremum(sequences: _Sequences, records: int, best: Floats) -> Floats:
@@ -411,8 +413,8 @@ def _supremum(sequences: _Sequences, records: int, best: Floats) -> Floats:
     first, last = (np.concatenate([part + shift for shift in range(stride)]) for part in (ends[:-1], ends[1:]))
     attained, done = best, np.full(2, -np.inf)
     while len(first):
-        attained = np.maximum(attained, sequences.values(first).max(axis=(1, 2), initial=-np.inf))
-        bounds = sequences.between(first, last)
+        here, bounds = sequences.between(first, last)
+        attained = np.maximum(attained, here.max(axis=1))
         going = (bounds > (attained + _SURE)[:, None]).any(axis=0) & (last > first) & np.isfinite(last)
         if going.sum() > _SEGMENTS:
             going[:] = False

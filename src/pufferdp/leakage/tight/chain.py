@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats, Ints, Mask
+from pufferdp.basics.arrays import Floats, Ints
 from pufferdp.basics.errors import NotApplicableError, ParameterError
+from pufferdp.leakage.inverse import power_root
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
@@ -232,19 +233,19 @@ def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
 
 def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
-    chain, states = visited(chain, length)
-    place = _Place(chain, adversary, _uncertain(chain, length), states)
+    chain, states = inputs.visited(chain, length)
+    place = _Place(chain, adversary, inputs.uncertain_length(chain, length), states)
     certain = chain.stationary and bool(((chain.marginals > 0).sum(axis=1) < 2).all())
     if adversary == "dp" or chain.independent or length == 1 or certain:
         return _Alone(place)
-    if _tells_all(chain):
+    if inputs.tells_all(chain):
         # Other moves may be so rare that a double says 1: then it is a bound, and two states say how good a one.
         sure = all(((chain.kernels > 0).sum(axis=axis) == 1).all() for axis in (1, 2))
         if sure or chain.size > 2 or chain.period > 1:
             return _Grouped(place, exact=sure)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
-    if (place.length is None or place.length > _EXPLICIT) and _tells_ever_more(chain):
+    if (place.length is None or place.length > _EXPLICIT) and inputs.tells_ever_more(chain):
         return _Grouped(place, exact=place.length is None)
     if chain.size == 2 and chain.period == 1:
         return _TwoStates(place)
@@ -257,67 +258,6 @@ def _anywhere(curve: _Curve) -> _Curve:
         place = curve.place
         curve.short, curve.endless = False, ManyStates(place.chain, place.known, None)
     return curve
-
-
-def _tells_all(chain: Chain) -> bool:
-    """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
-    uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
-    return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
-
-
-def _tells_ever_more(chain: Chain) -> bool:
-    """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
-
-    Of two values that have no future in common the records to come tell all, each a factor of e^loss. And so do those
-    gone by of a state that can be left for good, after any number of returns: who is there at record i was never
-    elsewhere than where it can be reached from. Asked whether they were there, all i − 1 records say yes, a factor of
-    e^((i − 1)·loss). Of a value that does not lead back, the same questions have a mean that grows at each record by
-    the larger of 1 and ρ e^loss at most, with ρ < 1 for the chance to stay among those states. The quotient has no
-    bound.
-    """
-    if chain.period > 1 or chain.stationary:
-        return False
-    moves = chain.kernels[0] > 0
-    reach = _closure(moves)
-    transient = (reach & ~reach.T).any(axis=1)
-    if (transient & np.diagonal(reach)).any():
-        return True
-    meets = np.eye(chain.size, dtype=bool)
-    for _ in range(chain.size**2):
-        meets = meets | (moves @ meets @ moves.T)
-    there = inputs.supports(chain, chain.size**2 + 1)
-    return bool((there[:, :, None] & there[:, None, :] & ~meets).any())
-
-
-def _closure(moves: Mask) -> Mask:
-    """Which states are reached from which, in one step or more."""
-    reach = moves
-    for _ in range(len(moves).bit_length()):
-        reach = reach | (reach @ reach)
-    return np.asarray(reach, dtype=bool)
-
-
-def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
-    """The chain on the states that it ever visits, and their numbers."""
-    everything = np.arange(chain.size)
-    if chain.start is None or length == 1:
-        return chain, everything
-    steps = chain.size * chain.period + chain.period
-    seen = inputs.supports(chain, steps).any(axis=0)
-    return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
-
-
-def _uncertain(chain: Chain, length: int | None) -> int | None:
-    """Records up to the last that has two values: those behind it say nothing, whatever is asked of them."""
-    cycle = chain.size * chain.period + 1
-    steps = cycle * cycle
-    if chain.start is None or chain.primitive or (length is not None and length <= steps):
-        return length
-    values = inputs.supports(chain, steps).sum(axis=1)
-    # A value that leads to one value only, until the same comes again, does so for ever.
-    if (values[-cycle:] > 1).any():
-        return length
-    return max(1, int(np.max(np.flatnonzero(values > 1), initial=-1)) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -766,7 +706,7 @@ def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: 
     if loss >= epsilon * (1 - 1e-9) and worst_at(epsilon).upper <= epsilon:
         return epsilon
     for _ in range(_TRIES):
-        loss = _root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
+        loss = power_root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
         if loss <= 0:
             return 0.0
         worst = worst_at(loss)
@@ -774,40 +714,3 @@ def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: 
             break
         # Another pair of values leaks more: begin again, from there.
     return loss if math.isfinite(worst.upper) else 0.0
-
-
-def _root(value: Callable[[float], float], wanted: float, first: float, share: float) -> float:
-    """Where a rising function that is nearly a power has a value, by interpolation in logarithms; 0: nowhere."""
-    loss, points = first, list[tuple[float, float]]()
-    for _ in range(_TRIES):
-        found = value(loss)
-        if not math.isfinite(found) or found <= 0:
-            if loss < 1e-12 * wanted:
-                return 0.0
-            loss, points = loss / 16, []
-            continue
-        points = [*points[-2:], (math.log(loss), math.log(found / wanted))]
-        if abs(points[-1][1]) <= share:
-            return loss
-        loss = math.exp(_interpolated(points))
-    return loss
-
-
-def _interpolated(points: list[tuple[float, float]]) -> float:
-    """Where a rising function through one to three points is 0; its slope is taken to lie between 1/5 and 5."""
-    x, y = points[-1]
-    slope = 1.0
-    if len(points) > 1 and points[-2][0] != x:
-        slope = min(max((points[-2][1] - y) / (points[-2][0] - x), 0.2), 5.0)
-    guess = x - y / slope
-    values = {v for _, v in points}
-    if len(points) == 3 and len(values) == 3:  # a parabola through all three, if it says nearly the same
-        (x0, y0), (x1, y1), (x2, y2) = points
-        parts = (
-            x0 * y1 * y2 / ((y0 - y1) * (y0 - y2)),
-            x1 * y0 * y2 / ((y1 - y0) * (y1 - y2)),
-            x2 * y0 * y1 / ((y2 - y0) * (y2 - y1)),
-        )
-        if abs(sum(parts) - guess) <= 0.5 * abs(guess - x):
-            return sum(parts)
-    return guess

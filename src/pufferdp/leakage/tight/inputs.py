@@ -1,4 +1,7 @@
-"""What comes in, checked once: transitions, starts, losses, deltas, adversaries. Messages name value and rule."""
+"""What comes in, checked once: transitions, starts, losses, deltas, adversaries; and what a chain tells by itself.
+
+Messages name value and rule.
+"""
 
 from __future__ import annotations
 
@@ -230,3 +233,64 @@ def target(value: float, name: str = "epsilon") -> float:
     if not (math.isfinite(found) and found > 0):
         raise ParameterError(f"{name} is {found:g}; it must be a finite number above 0, for example 1", value=value)
     return found
+
+
+def tells_all(chain: Chain) -> bool:
+    """Whether each record says all others, before it and after: a step from every state to another one, for sure."""
+    uncertain = chain.start is None or int((chain.start > 0).sum()) > 1
+    return uncertain and chain.size > 1 and all((chain.kernels.max(axis=axis) == 1).all() for axis in (1, 2))
+
+
+def tells_ever_more(chain: Chain) -> bool:
+    """Whether a series without end that has a beginning tells without bound about a record, however little is spent.
+
+    Of two values that have no future in common the records to come tell all, each a factor of e^loss. And so do those
+    gone by of a state that can be left for good, after any number of returns: who is there at record i was never
+    elsewhere than where it can be reached from. Asked whether they were there, all i − 1 records say yes, a factor of
+    e^((i − 1)·loss). Of a value that does not lead back, the same questions have a mean that grows at each record by
+    the larger of 1 and ρ e^loss at most, with ρ < 1 for the chance to stay among those states. The quotient has no
+    bound.
+    """
+    if chain.period > 1 or chain.stationary:
+        return False
+    moves = chain.kernels[0] > 0
+    reach = _closure(moves)
+    transient = (reach & ~reach.T).any(axis=1)
+    if (transient & np.diagonal(reach)).any():
+        return True
+    meets = np.eye(chain.size, dtype=bool)
+    for _ in range(chain.size**2):
+        meets = meets | (moves @ meets @ moves.T)
+    there = supports(chain, chain.size**2 + 1)
+    return bool((there[:, :, None] & there[:, None, :] & ~meets).any())
+
+
+def _closure(moves: Mask) -> Mask:
+    """Which states are reached from which, in one step or more."""
+    reach = moves
+    for _ in range(len(moves).bit_length()):
+        reach = reach | (reach @ reach)
+    return np.asarray(reach, dtype=bool)
+
+
+def visited(chain: Chain, length: int | None) -> tuple[Chain, Ints]:
+    """The chain on the states that it ever visits, and their numbers."""
+    everything = np.arange(chain.size)
+    if chain.start is None or length == 1:
+        return chain, everything
+    steps = chain.size * chain.period + chain.period
+    seen = supports(chain, steps).any(axis=0)
+    return (chain, everything) if seen.all() else (chain.restricted(np.flatnonzero(seen)), np.flatnonzero(seen))
+
+
+def uncertain_length(chain: Chain, length: int | None) -> int | None:
+    """Records up to the last that has two values: those behind it say nothing, whatever is asked of them."""
+    cycle = chain.size * chain.period + 1
+    steps = cycle * cycle
+    if chain.start is None or chain.primitive or (length is not None and length <= steps):
+        return length
+    values = supports(chain, steps).sum(axis=1)
+    # A value that leads to one value only, until the same comes again, does so for ever.
+    if (values[-cycle:] > 1).any():
+        return length
+    return max(1, int(np.max(np.flatnonzero(values > 1), initial=-1)) + 1)

@@ -130,7 +130,7 @@ class ManyStates:
 
     def forget(self) -> None:
         """Begin anew: what is found next depends on nothing that was asked before."""
-        self._guess: tuple[float, Floats] | None = None
+        self._guess: tuple[float, Bracket] | None = None
         self._begun: Bracket | None = None
         # Of several kernels no lasting questions are known, so that sides must be followed until they add no more.
         self._climbs_to = min(self.longest, self.first_depth * (1 if self.chain.period == 1 else _FAR // 2))
@@ -261,37 +261,55 @@ class ManyStates:
         """What the rows looked at so far leak at least; a first few of them where none was."""
         if loss == 0:
             return 0.0
-        if not self.top:
-            self._choose(loss)
+        begun = None if self.top else self._choose(loss)
         at = np.array(self.top)
-        guess = None
-        if self._guess is not None and self._guess[1].shape[1] == len(at):
-            guess = self._guess[1] * (loss / self._guess[0])
-        rows = self._rows(at, loss)
-        found = climb(self.look, rows, own=loss, guess=guess, width=_CLIMB, depth=self._climbs_to)
+        likely, guess = self._slopes[:, at] * loss, None
+        if begun is not None:
+            likely, guess = begun.lower, begun.mu
+        elif self._guess is not None and len(at) == 1:
+            # What a side adds is nearly in proportion to the loss. What its end says by itself does not change, so
+            # that μ moves alike.
+            before, sides = self._guess
+            likely = sides.lower * (loss / before)
+            guess = sides.mu + likely - sides.lower
+        rows, depth = self._rows(at, loss), self._climbs_to
+        found = climb(self.look, rows, own=loss, likely=likely, guess=guess, begun=begun, width=_CLIMB, depth=depth)
         added = (0 if self.only_starts else 1 + self.look.alike) * found.lower.sum(axis=0)
         if self.any_start:
             added = added + self._starts(at, loss).lower.max(axis=1)
         best = int(added.argmax())
-        self.top, self._guess = [self.top[best]], (loss, found.lower[:, [best]])
         self._begun = found.pick(np.array([best]))
+        self.top, self._guess = [self.top[best]], (loss, self._begun)
         return loss + float(added[best])
 
     def quick(self, loss: float) -> float:
         """The leakage without a proof, ends far away included: what they add changes little with the loss."""
         value = self.climb(loss)
         last, self._before = self._before, loss
-        if loss == 0 or not self.known or self.any_start or self.width == FINE or abs(last / loss - 1) > _NEARLY:
+        if loss == 0 or self.any_start or abs(last / loss - 1) > _NEARLY:
+            return value
+        if self.width == FINE and not self.known:
+            # Without known ends each pass gains a share of the last, and what a few leave out would be seen.
+            solved = self._solved(np.array(self.top), loss, -math.inf, 2 * self.first_depth, self._begun)
+            self._guess = loss, solved.sides
+            return float(solved.lower.max())
+        if not self.known or self.width == FINE:
             return value
         if abs(self._farther[0] / loss - 1) > _NEARLY / 10:
             depth, rows = min(self.longest, _FAR // 2 * self.first_depth), self._rows(np.array(self.top), loss)
-            found = climb(self.look, rows, own=loss, width=_CLIMB, depth=depth)
+            assert self._begun is not None
+            found = climb(
+                self.look, rows, own=loss, likely=self._begun.lower, guess=self._begun.mu, width=_CLIMB, depth=depth
+            )
             farther = loss + (1 + self.look.alike) * float(found.lower.sum())
             self._farther = loss, max(1.0, farther / value)
         return value * self._farther[1]
 
-    def _choose(self, loss: float) -> None:
-        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most."""
+    def _choose(self, loss: float) -> Bracket | None:
+        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most.
+
+        Given back is what they found of it.
+        """
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
         at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
@@ -302,9 +320,13 @@ class ManyStates:
             at = np.flatnonzero(scouted)
         if len(at) > 1:
             depth = min(self.longest, self.first_depth, _DEEP)
-            found = climb(self.look, self._rows(at, loss), own=loss, width=_ROUGH, depth=depth)
-            at = at[[found.lower.sum(axis=0).argmax()]]
+            likely = self._slopes[:, at] * loss
+            found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth)
+            best = found.lower.sum(axis=0).argmax()
+            self.top = [int(at[best])]
+            return found.pick(np.array([best]))
         self.top = [int(at[0])]
+        return None
 
     @cached_property
     def _scouted(self) -> tuple[int, int] | None:
@@ -326,17 +348,16 @@ class ManyStates:
 
     def at(self, loss: float, need: float = -math.inf) -> Found:
         """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
-        goal = max(need, self.climb(loss) * (1 + self.width))
         if self.closed_form:
+            self.climb(loss)
             return self._bounded(loss)
-        solved: _Totals | None = None
-        if self.width != FINE:  # known ends far away may say more than was seen so far
-            solved = self._solved(np.array(self.top), loss, need, _FAR * self.first_depth, self._begun)
-            goal = max(goal, float(solved.upper.max()))
+        solved = self._first_solved(loss, need)
+        goal = max(need, float(solved.upper.max()))
         every, last = np.arange(len(self.rows)), np.array(self.top)
         rest = self._not_harmless(every, loss, goal)
         while len(rest) >= _MANY and self._begin_with_worse(rest, loss):
-            proved, goal, solved = goal, max(need, self.climb(loss) * (1 + self.width)), None
+            solved = self._first_solved(loss, need)
+            proved, goal = goal, max(need, float(solved.upper.max()))
             # What leaks no more than a smaller goal needs no other proof.
             again = np.full(len(every), goal < proved)
             again[rest] = again[last] = True
@@ -345,10 +366,9 @@ class ManyStates:
         top = np.array(self.top)
         if len(rest) * self.first_depth > _WORK:
             return self._bounded(loss)
-        first = self.first_depth if self.width == FINE else _FAR * self.first_depth
-        parts = [(top, solved or self._solved(top, loss, need, first, self._begun))]
+        parts = [(top, solved)]
         if len(rest):
-            goal = max(goal, float(parts[0][1].upper.max()))
+            first = self.first_depth if self.width == FINE else _FAR * self.first_depth
             if self.width == FINE or len(rest) > _MANY:
                 parts.append((rest, self._solved(rest, loss, goal, FIRST_DEPTH)))
             else:
@@ -362,6 +382,20 @@ class ManyStates:
         upper = max(goal if len(rest) < len(self.rows) - 1 else 0.0, *(float(part.upper.max()) for _, part in parts))
         row = int(best.lower.argmax())
         return self._found(best, row, int(rows[row]), upper)
+
+    def _first_solved(self, loss: float, need: float) -> _Totals:
+        """Brackets of the rows to begin with: all others are compared with them."""
+        begun, depth = None, 2 * self.first_depth
+        if self.width != FINE or self.top:
+            self.climb(loss)
+            begun = self._begun
+        else:
+            begun = self._choose(loss)
+        if self.width != FINE:  # known ends far away may say more than was seen so far
+            depth = _FAR * self.first_depth
+        solved = self._solved(np.array(self.top), loss, need, depth, begun)
+        self._begun = solved.sides
+        return solved
 
     def _not_harmless(self, rows: Ints, loss: float, goal: float) -> Ints:
         """Some rows without a quick proof, besides those looked at first."""
@@ -378,7 +412,8 @@ class ManyStates:
         slopes = self._slopes[:, rest].sum(axis=0)
         many = _SOME if self.chain.period == 1 else _SOME * _FEW_STATES // max(self.chain.size, _FEW_STATES)
         some = rest[np.argsort(-slopes, kind="stable")[:many]]
-        found = climb(self.look, self._rows(some, loss), own=loss, width=_ROUGH, depth=min(self.longest, FIRST_DEPTH))
+        depth, likely = min(self.longest, FIRST_DEPTH), self._slopes[:, some] * loss
+        found = climb(self.look, self._rows(some, loss), own=loss, likely=likely, width=_ROUGH, depth=depth)
         leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)
         worst = int(leaks.argmax())
         if leaks[worst] <= most * (1 + _ROUGH / 10):

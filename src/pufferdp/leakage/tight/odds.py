@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats, Mask
+from pufferdp.basics.arrays import Floats, Mask, distinct
 from pufferdp.basics.errors import ModelError, ParameterError
 from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
@@ -124,7 +124,7 @@ class OddsCurve:
         log_odds = tuple(max(each) for each in zip(*(_of_steps(one, steps) for one in kernels), strict=True))
         pairs = None
         if all(one.shape[-1] <= PAIRWISE for one in kernels):
-            logs = [log_quotients(kernel) for one in kernels for kernel in np.unique(one, axis=0)]
+            logs = [log_quotients(kernel) for one in kernels for kernel in distinct(one, axis=0)]
             pairs = PairOdds.of(logs) if len({one.shape for one in logs}) == 1 else None
         return cls(log_odds, _length(length), pairs)
 

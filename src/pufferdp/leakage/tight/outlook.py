@@ -18,6 +18,8 @@ MOST_LOSS: Final = 200.0
 _SETTLED: Final = 1e-15
 _AT_ONCE: Final = 64
 """Steps that are made at once where nothing changes any more."""
+_FEW: Final = 16
+"""Rows up to which that is worth its memory."""
 OPEN_END: Final = -1
 """In place of a known value: the series ends there."""
 LASTING: Final = -2
@@ -141,17 +143,19 @@ class Outlook:
         law = np.zeros((self.lanes, n, 2, k))
         law[:, np.arange(n), 0, rows.x] = law[:, np.arange(n), 1, rows.y] = 1.0
         support = law > 0
+        one_kernel, positive, some_rows = self.kernels.shape[1] == 1, bool((self.kernels > 0).all()), range(1, _FEW + 1)
         d = -1
         while d + 1 < depth:
             d += 1
-            if d >= _AT_ONCE and n * self.known == 1 and self.kernels.shape[1] == 1 and law.all():
+            if n * self.known in some_rows and one_kernel and (law.all() or (d == 0 and positive)):
                 steps = min(_AT_ONCE, depth - d)  # many steps at a time, where nothing can be lost
-                laws = (law[:, 0, None] @ self._powers[:, :steps]).transpose(0, 2, 1, 3)  # (lanes, 2, steps, k)
+                laws = law[:, :, :, None, None] @ self._powers[:, None, None, :steps]
+                laws = laws[..., 0, :]  # (lanes, R, 2, steps, k)
                 if laws.all():
-                    said = laws @ self.end[:, None, :, None]
-                    ratio[:, 0, d : d + steps, :-1] = laws[:, 1] / laws[:, 0]
-                    ratio[:, 0, d : d + steps, -1] = (said[:, 1] / said[:, 0])[..., 0]
-                    law, d = scaled(laws[:, None, :, -1], (2, 3)), d + steps - 1
+                    said = (laws @ self.end[:, None, None, :, None])[..., 0]
+                    ratio[:, :, d : d + steps, :-1] = laws[:, :, 1] / laws[:, :, 0]
+                    ratio[:, :, d : d + steps, -1] = said[:, :, 1] / said[:, :, 0]
+                    law, d = scaled(laws[:, :, :, -1], (2, 3)), d + steps - 1
                     continue
             kernels = self.kernels_at(rows.offsets, d + 1)
             law = law @ kernels

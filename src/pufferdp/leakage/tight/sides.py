@@ -55,8 +55,12 @@ _CLIMBS: Final = 12
 _FEW_ROWS: Final = 64
 _SLOW: Final = 0.3
 """Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
+_DEEP: Final = 512
+"""Distance from which on it is worth dropping the μ that nobody asks for any more."""
 _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
+_WITHIN: Final = 0.3
+"""A side may keep half of what is left open. Where very many ends lie on chords, these need some of it."""
 _FAR_BELOW: Final = -0.5
 _LARGEST_LOG: Final = 700.0
 """No larger μ is asked for: its exponential would be no number. Any μ may be asked for."""
@@ -69,6 +73,12 @@ _CHORDS: Final = 24
 _SAMPLE: Final = 4096
 _SHARES: Final = np.array([0.0, 1e-6, 1e-4, 1e-2, 0.1, 0.5])
 """Where between its bounds the tail is tried."""
+_NEXT: Final = np.array([0.003, 0.01, 0.03, 0.06, 0.12, 0.25, 0.5])
+"""What a pass gains, as shares of what the pass before it gained."""
+_AROUND: Final = np.array([0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.05, 0.2, -1e-5, -1e-4, -1e-3, -1e-2, -0.05, -0.2])
+"""And around what is expected, as shares of it."""
+_FEW_STATES: Final = 16
+"""Where there are more states each μ is costly."""
 _AT_ONCE: Final = 2_000_000
 """Ends in a table, so that memory stays bounded."""
 _ROOMS: Final = 4
@@ -100,7 +110,7 @@ def solve(
         rows: targets and pairs of values.
         own: the loss of each target.
         need: leakages that nobody has to know better than that.
-        guess: (2, R) logs that the first pass is made at.
+        guess: (2, R) log μ that the first pass is made at; 0: none.
         begun: lower ends that were reached before.
         lasting: algorithms that are tried behind every record.
         width: of the bracket, as a share.
@@ -127,12 +137,33 @@ def solve(
     return out
 
 
-def climb(look: Outlook, rows: Rows, *, own: float, guess: Floats | None = None, width: float, depth: int) -> Bracket:
-    """Lower ends only, without a proof: what a search for the right loss needs."""
+def climb(
+    look: Outlook,
+    rows: Rows,
+    *,
+    own: float,
+    likely: Floats,
+    guess: Floats | None = None,
+    begun: Bracket | None = None,
+    width: float,
+    depth: int,
+) -> Bracket:
+    """Lower ends only, without a proof: what a search for the right loss needs.
+
+    Args:
+        look: kernels and ends.
+        rows: targets and pairs of values.
+        own: the loss of each target.
+        likely: (lanes, R) logs of what sides are expected to add: the first pass is made around them.
+        guess: (lanes, R) log μ that the first pass is made at too.
+        begun: lower ends that were reached before.
+        width: gains that end the search, as a share.
+        depth: distance that is looked at.
+    """
     n = len(rows)
-    out = _empty(look.lanes, n)
+    out = _empty(look.lanes, n) if begun is None else begun.copy()
     search = _Search(look, rows, None, np.arange(n), depth, out)
-    search.climb(np.full(n, own), np.zeros((look.lanes, n)) if guess is None else guess, width)
+    search.climb(np.full(n, own), likely, np.zeros((look.lanes, n)) if guess is None else guess, width)
     search.write(np.ones(n, dtype=bool))
     return out
 
@@ -172,6 +203,9 @@ class _Search:
         self.tail = np.where(inside, 0.0, whole)
         self.lost = np.where(lost < depth, whole, 0.0)
         self.cycles = look.slowest(rows, depth) if lasting is None and len(rows) <= _FEW_ROWS else None
+        self.repeated: Mask | None = None
+        self.gained = np.zeros(self.best.shape)
+        """What the last pass raised the lower ends by, in logs."""
 
     def settle(self, own: Floats, need: Floats, guess: Floats, width: float, last: bool) -> Ints:
         """Make passes until every row is settled; rows that depend on ends farther away are given back."""
@@ -189,9 +223,9 @@ class _Search:
                 self.write(done)
                 own, need, guess = own[~done], need[~done], guess[:, ~done]
                 continue
-            level = np.exp(np.minimum(lower + 0.49 * enough, _LARGEST_LEVEL))
+            level = np.exp(np.minimum(lower + (0.49 if self.depth < _SAMPLE else _WITHIN) * enough, _LARGEST_LEVEL))
             far = self.tail > level
-            self._pass(self._aim(level, guess), level)
+            self._pass(self._aim(level, guess, self._spread(level, _SHARES)), level)
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
             before = np.minimum(np.log(top) - lower, 1.0)
             slow = np.log(np.maximum(self.tail, self.best) / self.best) > _SLOW * before
@@ -204,19 +238,23 @@ class _Search:
                 own, need, guess = own[~short], need[~short], guess[:, ~short]
         return np.concatenate(later)
 
-    def climb(self, own: Floats, guess: Floats, width: float) -> Mask:
-        """Make passes while they raise the lower ends; whether the last ones did not."""
-        still = np.zeros(len(self.at), dtype=bool)
-        for _ in range(_CLIMBS):
+    def climb(self, own: Floats, likely: Floats, guess: Floats, width: float) -> None:
+        """Make passes while they raise the lower ends."""
+        few = self.look.known or self.look.size > _FEW_STATES
+        for n in range(_CLIMBS):
             logs = np.log(self.best)
             lower = self.copies * logs.sum(axis=0)
-            level = np.exp(np.minimum(logs + 0.25 * width * (own + lower), _LARGEST_LEVEL))
-            self._pass(self._aim(level, guess, _SHARES[:1]))
-            guess = np.zeros_like(guess)
-            still = self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)
-            if still.all():
+            level = logs + 0.25 * width * (own + lower)
+            if n == 0:
+                level = np.maximum(level, likely)
+                spread = level[..., None] * (_AROUND[:1] if few else _AROUND)
+                aim = self._aim(np.exp(np.minimum(level, _LARGEST_LEVEL)), guess, spread)
+            else:
+                level = np.exp(np.minimum(level, _LARGEST_LEVEL))
+                aim = self._aim(level, np.zeros_like(guess), self._spread(level, _SHARES[:1] if few else _SHARES))
+            self._pass(aim)
+            if n and (self.copies * np.log(self.best).sum(axis=0) - lower <= width * (own + lower)).all():
                 break
-        return still
 
     @property
     def _room(self) -> float:
@@ -226,14 +264,25 @@ class _Search:
     def _top(self) -> Floats:
         return np.asarray(np.maximum(np.maximum(self.best, self.open.max(axis=(2, 3))), self.tail))
 
-    def _aim(self, level: Floats, guess: Floats, shares: Floats = _SHARES) -> Floats:
-        """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
+    def _spread(self, level: Floats, shares: Floats) -> Floats:
+        """Where above the level the tail may be decided, in logs: (lanes, R, some).
+
+        Between its bounds, and where the next pass is likely to end: each gains a small share of what the last did.
+        """
         far = self.tail > level
+        if not far.any():
+            return np.zeros((*level.shape, 1))
+        span = np.where(far, np.minimum(np.log(np.maximum(self.tail, level) / level), 1.0), 0.0)
+        parts = [span[..., None] * shares]
+        if len(shares) > 1:
+            parts.append(np.minimum(self.gained, span)[..., None] * _NEXT)
+        return np.concatenate(parts, axis=2)
+
+    def _aim(self, level: Floats, guess: Floats, spread: Floats) -> Floats:
+        """Log μ to try, rising, (lanes, R, G): some at which the tail may be decided, others at which open ends may."""
         with np.errstate(divide="ignore"):
-            first = np.log(level / np.where(far, self.beyond, 1.0))[..., None]
-            span = np.where(far, np.minimum(np.log(np.maximum(self.tail, level) / level), 1.0), 0.0)
-        logs = [np.where(guess > 0, guess, first[..., 0])[..., None]]
-        logs.append(first + span[..., None] * (shares if far.any() else shares[:1]))
+            first = np.log(level / np.where(self.tail > level, self.beyond, 1.0))[..., None]
+        logs = [np.where(guess != 0, guess, first[..., 0])[..., None], first + spread]
         if self.open.any():
             logs.extend(self._ends_to_try(level))
         return np.sort(np.concatenate(logs, axis=2), axis=2)
@@ -277,7 +326,7 @@ class _Search:
 
     def _pass(self, logs: Floats, level: Floats | None = None) -> None:
         """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level."""
-        logs = np.minimum(logs, _LARGEST_LOG)
+        logs, before = np.minimum(logs, _LARGEST_LOG), self.best.copy()
         rows, mu, k = self.rows, np.exp(logs), self.look.size
         run, d = np.arange(len(rows)), 0
         vectors = np.zeros((*logs.shape, 2, k))
@@ -288,77 +337,94 @@ class _Search:
         sizes = np.zeros(
             logs.shape
         )  # logs: each vector has a scale of its own, so that none is lost beside a larger one
-        dying = np.zeros(logs.shape, dtype=bool)
+        dying = np.full(self.best.shape, np.inf)  # the smallest μ without positive entries
         signs = np.zeros((self.look.lanes, len(rows), 2, k), dtype=bool)
         depth = self.depth
         if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
+        lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
         while d < depth and len(run):
             steps = min(_BLOCK, depth - d)
             seen, scales = self._walk(vectors, sizes, run, d, steps)
             self._look(seen, scales, run, d, logs[:, run])
-            if len(rows) <= _FEW_ROWS and self.lasting is None:
-                _last_signs(seen[..., 0, :], signs, run)
             d += steps
+            if len(rows) <= _FEW_ROWS and self.lasting is None and (d < _DEEP or d % _DEEP == 0 or d == depth):
+                _last_signs(seen[..., 0, :], signs, run)
             dead: Mask = np.asarray((vectors[..., 0, :] <= 0).all(axis=3))  # what is no number proves nothing
             over = dead.all(axis=(0, 2))
             if over.any() or d == depth:
                 gone = run[over]
-                dying[:, run] = dead
+                dying[:, run] = np.where(dead, mu[:, run], np.inf).min(axis=2)
                 least = mu[:, gone, :1, None]
                 self.open[:, gone, d:] = np.minimum(self.open[:, gone, d:], least * self.ratio[:, gone, d:])
                 run, vectors, sizes = run[~over], vectors[:, ~over], sizes[:, ~over]
-        least = np.where(dying, mu, np.inf).min(axis=2)
+            elif lowest is not None:
+                keep = _still_asked(dead, logs, lowest[:, d])
+                if not keep.all():
+                    vectors, sizes, logs, mu = (part[:, :, keep] for part in (vectors, sizes, logs, mu))
         with np.errstate(invalid="ignore", over="ignore"):
-            self.tail = np.where(dying.any(axis=2), np.minimum(self.tail, least * self.beyond), self.tail)
+            self.tail = np.where(np.isfinite(dying), np.minimum(self.tail, dying * self.beyond), self.tail)
+        self.gained = np.log(self.best / before)
         if signs.any():
             self._add_cycles(signs)
+
+    def _lowest(self, level: Floats) -> Floats:
+        """The smallest log μ that ends beyond each distance, or the tail, ask for: one row, (lanes, depth)."""
+        ends = self.open[:, 0] > level[:, :, None]
+        with np.errstate(divide="ignore"):
+            asked = np.where(ends, np.log(level)[:, :, None] - np.log(self.ratio[:, 0]), np.inf).min(axis=2)
+            tail = np.where(self.tail > level, np.log(level) - np.log(self.beyond), np.inf)
+        return np.minimum(np.minimum.accumulate(asked[:, ::-1], axis=1)[:, ::-1], tail)
 
     def _walk(self, vectors: Floats, sizes: Floats, run: Ints, d: int, steps: int) -> tuple[Floats, Floats]:
         """Some steps; what the vectors are before each gain, and logs of their scales. The vectors are moved on."""
         k = self.look.size
         seen, scales = np.empty((steps, *vectors.shape)), np.empty((steps, *sizes.shape))
         offsets = self.rows.offsets[:, run]
-        gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None] - 1.0
+        gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None]
         often = bool((gains > _OFTEN).any())
+        scales[:] = sizes
         for j in range(steps):
             kernels = self.look.kernels_at(offsets, d + j + 1)
             shape = (len(kernels), kernels.shape[1], -1, k)
-            scales[j] = sizes
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
-            gain = (seen[j, ..., 0, :] > 0) * gains[j]
-            gain += 1.0
-            np.multiply(seen[j], gain[..., None, :], out=vectors)
+            np.multiply(seen[j], np.where(seen[j, ..., :1, :] > 0, gains[j][..., None], 1.0), out=vectors)
             if often or j + 1 == steps:
                 largest = np.abs(vectors).max(axis=(3, 4))
                 largest[largest == 0] = 1.0
                 vectors /= largest[..., None, None]
                 sizes += np.log(largest)
+                scales[j + 1 :] = sizes
         return seen, scales
 
     def _look(self, seen: Floats, scales: Floats, run: Ints, d: int, logs: Floats) -> None:
         """What the vectors say of every end at the distances just passed."""
         part = slice(d, d + len(seen))
-        here = self.open[:, run, part]
+        here, ratio = self.open[:, run, part], self.ratio[:, run, part]
         if self.look.known and d and not (here > self.best[:, run, None, None]).any():
             return
         signed, below = (np.moveaxis(seen[..., i, :], 0, 3) for i in (0, 1))  # (lanes, R, G, steps, k)
-        gain = np.where(signed > 0, self.gains[:, run, None, part, None], 1.0)
-        after = signed * gain, below * gain
-        asked = after
-        if self.look.last_loss is not None:
-            last = np.where(signed > 0, self.last[:, run, None, part, None], 1.0)
-            asked = signed * last, below * last
-        ends = [vector @ self.look.end[:, None, None, :, None] for vector in asked]
-        if self.look.known:
-            signed, below = (np.concatenate(pair, axis=4) for pair in ((signed, ends[0]), (below, ends[1])))
+        # Far away lower ends that lasting questions reach too need no look at every record.
+        sparse = self.depth >= _DEEP and self.look.known and not here[..., -1].any()
+        some = slice(-1, None) if sparse else slice(None)
+        gain = np.where(signed[..., some, :] > 0, self.gains[:, run, None, part, None][..., some, :], 1.0)
+        after = signed[..., some, :] * gain, below[..., some, :] * gain
+        if sparse:
+            here, ratio = here[..., :-1], ratio[..., :-1]
         else:
-            signed, below = ends
+            asked = after
+            if self.look.last_loss is not None:
+                last = np.where(signed > 0, self.last[:, run, None, part, None], 1.0)
+                asked = signed * last, below * last
+            ends = [vector @ self.look.end[:, None, None, :, None] for vector in asked]
+            if self.look.known:
+                signed, below = (np.concatenate(pair, axis=4) for pair in ((signed, ends[0]), (below, ends[1])))
+            else:
+                signed, below = ends
         # The signed weight of an end falls with μ and is convex: where its sign changes, the chord lies above.
         turn = (signed > 0).sum(axis=2, keepdims=True)
         under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
         mu = np.exp(logs)
-        ratio = self.ratio[:, run, part]
         found = []
         for at in (under, over):
             value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
@@ -374,19 +440,23 @@ class _Search:
             root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
             bounds = np.where(down <= 0, root * (1 + _CHORD) * ratio, np.inf)
             bounds = np.where(np.isnan(bounds), np.inf, bounds)
-        self.open[:, run, part] = np.minimum(here, bounds)
+        self.open[:, run, part, : here.shape[3]] = np.minimum(here, bounds)
         weights = self._weights(run, d + 1, len(seen))
         if weights is not None:
-            value, base = ((vector[..., None, :] @ weights)[..., 0, :] for vector in after)
+            weights = weights[:, :, :, some] if weights.shape[3] > 1 else weights
+            if weights.shape[3] == 1:  # the same behind every step: one product
+                value, base = (vector @ weights[:, :, :, 0] for vector in after)
+            else:
+                value, base = ((vector[..., None, :] @ weights)[..., 0, :] for vector in after)
             far = self.look.far
             prior = far[:, self.rows.y[run]] / far[:, self.rows.x[run]]
             reached = _reached(value, base, (mu * prior[..., None])[..., None, None])
             records = self.rows.records[:, run, None, None]
-            distance = np.arange(d + 1, d + 1 + len(seen))
+            distance = np.arange(d + 1, d + 1 + len(seen))[some]
             reached *= ((records < 0) | (distance <= records))[..., None]
             probe = reached.argmax(axis=2)
             reached = np.take_along_axis(reached, probe[:, :, None], axis=2)[:, :, 0]
-            self._better(reached, probe, run, d, logs, lasting=True)
+            self._better(reached, probe, run, int(distance[0]) - 1, logs, lasting=True)
 
     def _weights(self, run: Ints, distance: int, steps: int) -> Floats | None:
         """Weights of lasting questions behind each step, (2, R, 1, steps or 1, k, q)."""
@@ -396,15 +466,15 @@ class _Search:
 
     def _add_cycles(self, signs: Mask) -> None:
         """Weights of algorithms that repeat the last two questions for ever join those of the slowest mode."""
-        if not self.look.steady(self.rows):
+        if not self.look.steady(self.rows) or (self.repeated is not None and np.array_equal(signs, self.repeated)):
             return
+        self.repeated = signs
         once, twice = (
             self.look.kernels * np.where(signs[:, :, i, None], self.gains[:, :, :1, None], 1.0) for i in (0, 1)
         )
         times = self.look.times(self.depth, 2)
-        new = np.stack(
-            [tends_to(turn, times, self.look.far[:, None]) for turn in (once @ twice, twice @ once)], axis=-1
-        )
+        rounds = np.stack([once @ twice, twice @ once])
+        new = np.moveaxis(tends_to(rounds, times, self.look.far[:, None]), 0, -1)
         self.cycles = new if self.cycles is None else np.concatenate([self.cycles[..., :2], new], axis=-1)
 
     def _better(self, reached: Floats, probe: Ints, run: Ints, d: int, logs: Floats, *, lasting: bool = False) -> None:
@@ -418,7 +488,7 @@ class _Search:
         self.best[lanes, run[rows]] = most[lanes, rows]
         to = self.at[run[rows]]
         self.out.distance[lanes, to] = d + 1 + where
-        known = np.where(column == columns - 1, OPEN_END, column)
+        known = np.where(column == self.ratio.shape[3] - 1, OPEN_END, column)
         self.out.state[lanes, to] = LASTING if lasting else known
         self.out.mu[lanes, to] = logs[lanes, rows, probe[lanes, rows, where, column]]
 
@@ -432,13 +502,24 @@ class _Search:
         self.out.upper[:, at] = np.where(upper < _LARGE - 1, np.minimum(upper, group), group)
         keep = ~done
         self.rows, self.at = self.rows.pick(keep), self.at[keep]
-        self.best, self.tail, self.lost, self.beyond = (
-            part[:, keep] for part in (self.best, self.tail, self.lost, self.beyond)
+        self.best, self.tail, self.lost, self.beyond, self.gained = (
+            part[:, keep] for part in (self.best, self.tail, self.lost, self.beyond, self.gained)
         )
         self.ratio, self.open, self.gains, self.last = (
             part[:, keep] for part in (self.ratio, self.open, self.gains, self.last)
         )
         self.cycles = None if self.cycles is None else self.cycles[:, keep]
+
+
+def _still_asked(dead: Mask, logs: Floats, lowest: Floats) -> Mask:
+    """Which μ of one row still matter: above what is asked for or next to it, up to the first without positive entries.
+
+    Whatever is dropped proves less, never more.
+    """
+    last = np.ones((len(logs), 1), dtype=bool)
+    low = np.concatenate([(logs[:, 0, 1:] <= lowest[:, None]) & ~dead[:, 0, 1:], ~last], axis=1)
+    high = np.concatenate([~last, dead[:, 0, 1:] & dead[:, 0, :-1]], axis=1)
+    return np.asarray(~(low | high).all(axis=0))
 
 
 def _last_signs(signed: Floats, signs: Mask, run: Ints) -> None:

@@ -21,8 +21,8 @@ from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import TightLeakage
-from pufferdp.leakage.tight.chain import TightCurve, visited
-from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.inputs import Chain, visited
 from pufferdp.leakage.tight.many_states import ManyStates
 from pufferdp.leakage.tight.outlook import Outlook, Rows
 from pufferdp.leakage.tight.series import WIDTH, attack_on, series_leakage, worst_pairs

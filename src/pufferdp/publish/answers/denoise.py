@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pufferdp.basics.arrays import Floats
+from pufferdp.basics.arrays import Floats, distinct
 from pufferdp.basics.errors import NotApplicableError, ParameterError, PufferdpError
 from pufferdp.leakage.additive.posterior import clipped_moments, normal_posterior, normal_surprise
 from pufferdp.leakage.chains.sums import TotalLaw, chain_total, clock_total
@@ -68,7 +68,7 @@ def _box(values: Floats, total: float, extent: Floats) -> Floats:
     """Euclidean projection onto {low ≤ v ≤ high, Σv = total}: move all by one amount, cut at both ends."""
     low, high = extent.T
     # The sum falls as the amount rises, by straight lines between these bends.
-    bends = np.unique(np.concatenate([values - low, values - high]))
+    bends = distinct(np.concatenate([values - low, values - high]))
     sums = np.array([np.clip(values - bend, low, high).sum() for bend in bends])
     amount = np.interp(-total, -sums, bends)
     return np.asarray(np.clip(values - amount, low, high))

@@ -48,6 +48,14 @@ MOST_CHECKED: Final = 20_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
+class OffStep:
+    """Distances between records that are no whole number of the usual step of the data."""
+
+    step: str
+    distances: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Fit(Paged):
     """A fitted model and what was left out of it."""
 
@@ -62,6 +70,8 @@ class Fit(Paged):
     """Of a chain of second order: pairs that nothing was seen to follow, which have the row of their last state."""
     free_rows: tuple[str, ...] = ()
     """Of a class with a confidence: states that were never left, of which any row may be true."""
+    off_step: OffStep | None = None
+    """Why the model has no step, where the data nearly has one. Exact, as the checks are."""
     dp_epsilon: float | None = None
     """The DP loss that a private fit has spent on the data."""
     receipt: Receipt | None = None
@@ -216,6 +226,7 @@ class Counted:
     """How often three records followed each other, for a chain of second order."""
     step: str | float | None = None
     """The time from one record to the next, where the data has one."""
+    off_step: OffStep | None = None
     by_slot: npt.NDArray[np.int64] | None = None
     """Of a clock: moves from each slot on, (slots, k, k)."""
     checks: tuple[Check, ...] | None = None
@@ -324,7 +335,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
         self.progress("reading")
         layout = self.reading.layout
         series = open_series(self.data, layout)
-        step = self.usual_step(series)
+        step, off_step = self.usual_step(series)
         if step is not None:
             layout = replace(layout, step=step)
             series = open_series(self.data, layout)
@@ -344,6 +355,8 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             coding=coding,
             moves=moves,
             step=layout.step,
+            # Where most do there is no usual step, and nobody expects one.
+            off_step=off_step if off_step is not None and 2 * off_step.distances < counts.records else None,
             by_slot=by_slot,
             triples=triples,
             checks=self._checks(series, coding, counts),
@@ -375,16 +388,17 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             )
         return out
 
-    def usual_step(self, series: OpenSeries) -> str | float | None:
-        """The step of the data, where its places lie on one: rows that are not there are holes then.
+    def usual_step(self, series: OpenSeries) -> tuple[str | float | None, OffStep | None]:
+        """The step of the data, where its places lie on one: rows that are not there are holes then; or what is off it.
 
         Places that lie on no grid have no step, and rows count as neighbours. So they do where the fit is private:
         which step is the usual one is not public.
         """
         if self.dp_epsilon is not None:
-            return None
+            return None, None
         step = series.usual_step()
-        return step if step is None or series.on_step(step) else None
+        off = 0 if step is None else series.off_step(step)
+        return (None, OffStep(step=str(step), distances=off)) if off else (step, None)
 
     def _found_states(self, series: OpenSeries) -> tuple[str, ...]:
         """The states in the column; refused where they look like numbers or times, which are no states."""
@@ -496,6 +510,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             free_rows=tuple(states[x] for x in free),
             dp_epsilon=spent,
             receipt=receipt,
+            off_step=exact.off_step,
             checks=exact.checks or (),
             checked=exact.checks is not None,
         )

@@ -40,6 +40,14 @@ def fit_page(fit: Fit) -> Page:
         )
     if fit.unvisited:
         words.append(f"Not visited: {', '.join(fit.unvisited)}.")
+    if fit.off_step is not None:
+        off = fit.off_step.distances
+        some = f"{off:,} distances between records are" if off > 1 else "1 distance between records is"
+        words.append(
+            f"The model has no step: {some} no whole number of the usual one, {fit.off_step.step}. Rows count as "
+            "neighbours, whatever time lies between them, and holes are not seen; bring the times to one step to have "
+            "it."
+        )
     if fit.dp_epsilon is None and not fit.checked:
         words.append("Whether the model describes the data was not checked.")
     if fit.dp_epsilon is None:

@@ -131,6 +131,14 @@ def test_attracting_states_leak_as_any_algorithm_does(adversary, start):
     assert most(scale * 0.998) > 1
 
 
+@pytest.mark.parametrize(("epsilon", "least"), [(1e-6, 3.80432767040347), (1e-3, 3.80458435180939)])
+def test_small_promises_leave_no_more_over_for_rounding_than_there_is(epsilon, least):
+    """Against the scale times epsilon in fifty digits, record by record, over all ends that may be known."""
+    problem = problem_of(MarkovChain(transition=ACTIVITY), "count:0", ((100, 1),), epsilon)
+    noise = ExactLaplace().calibrate(problem).scale * epsilon
+    assert least <= noise <= least * (1 + 4e-13 / epsilon + 1e-9)
+
+
 def test_what_it_cannot_do_it_says():
     def reason(model, query="count:0", lengths=((9, 1),), epsilon=1.0):
         with pytest.raises(NotApplicableError) as refusal:

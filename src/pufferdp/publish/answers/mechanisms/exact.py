@@ -40,7 +40,9 @@ _NUMBERS: Final = (QueryKind.COUNT, QueryKind.SUM, QueryKind.MEAN)
 _SPARE: Final = 1e-10
 """More than rounding can take from a leakage: it is left over, so the noise is wider by it."""
 _LEAST_SPARE: Final = 2e-12
-"""The same for small leakages, of which a part in ten thousand millions would be less than rounding takes."""
+"""The same for small leakages. Most are the log of a quotient near 1, which rounding moves by about as much however
+small it is: a part of epsilon would be less than that. Brackets of two states that attract each other have their own
+room for rounding, and promises this small are read off them (see ``leaks_most``)."""
 
 
 class ExactLaplace(Mechanism):
@@ -99,8 +101,10 @@ def leaks_most(problem: Problem) -> bool:
     beyond all counts is likelier by e^τ for every record in the state that is counted, or in the other.
     """
     chains = chains_of(problem.model)
-    # A count with a definite start is computed as in version 0.1, whose certificates must come out the same.
-    new = problem.balanced or any(chain.any_start for chain in chains)
+    # A count with a definite start is computed as in version 0.1, whose certificates must come out the same; but where
+    # epsilon is small, what it left over for rounding is too much.
+    small = problem.epsilon < _LEAST_SPARE / _SPARE
+    new = small or problem.balanced or any(chain.any_start for chain in chains)
     return new and is_one_count(problem) and bool(chains) and all(_odds_ratio(c.transition, "attracts") for c in chains)
 
 
