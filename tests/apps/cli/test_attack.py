@@ -42,7 +42,7 @@ def test_a_file_with_and_without_the_truth(run: Run, folder: Path) -> None:
     unknown = run(*FILE, "--json").json
     assert unknown["lower"] is None
     assert all(a["low"] is None for a in unknown["attacks"])
-    assert "truth is not at hand" in run(*FILE).out
+    assert "The true series was not given" in run(*FILE).out
 
 
 @pytest.mark.parametrize(

@@ -170,8 +170,6 @@ def release(
     # A release that cannot be kept is not made.
     places = {"out": out, "figure": figure, "report": report}
     table = asks_table(asked["query"], per)
-    if out is not None and not table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
-        raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
     parted = out is not None and table and certificate_file(out) is not None
     places |= {"certificate": certificate_file(out or "")} if parted else {}
     outputs = Outputs(
@@ -182,6 +180,8 @@ def release(
         whole=("out", "certificate") if parted else ("out",),
         together=parted,
     )
+    if out is not None and not table and os.path.splitext(out)[1].lower() in _OTHER_FORMATS:
+        raise ParameterError(f"out is {out!r}; an answer and its certificate are written to a .json file", value=out)
     signer = None if sign is None else Signer(sign)
     believed = load_model(model)
     with options.progress(scanned) as progress, outputs.rooms("out") as room:

@@ -12,7 +12,7 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
-from pufferdp.basics.files import found_text
+from pufferdp.basics.words import quoted_value
 from pufferdp.leakage.quilts.chains import WorstRecord
 from pufferdp.leakage.quilts.networks import NetworkQuilt
 from pufferdp.leakage.units.secrets import StretchSecret
@@ -187,7 +187,7 @@ class _Positions:
         number = checks.digits(record)
         if number is None or not 1 <= number <= self.length:
             raise ModelError(
-                f"there is no record {found_text(record)}; the series has 1 to {self.length}", value=record
+                f"there is no record {quoted_value(record)}; the series has 1 to {self.length}", value=record
             )
         return number - 1
 
