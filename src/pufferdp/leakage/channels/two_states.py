@@ -130,7 +130,7 @@ class _Passed:
             self._odd = table * _weights(second)
             turn = self._odd @ (table * _weights(first))
             squared = det * det * math.exp(-abs(first) - abs(second))
-            self._power = _Power(turn, float(turn[0, 0] - turn[1, 1]), squared)
+            self._power = _Power(turn, _turned_gap(table, first, second), squared)
 
     def __call__(self, records: Floats, starts: Matrix, then: Floats | None = None) -> Floats:
         """(n, 2, starts): logs of the weights, up to a number that both values share.
@@ -207,6 +207,20 @@ def _of_worst_start(top: Floats, bottom: Floats, bare: Floats) -> Floats:
     with np.errstate(over="ignore"):  # infinite is an upper end
         both = np.concatenate([worst_law(up, plain), worst_law(down[:, :, ::-1], plain[:, :, ::-1])])
     return np.asarray(np.where(lost, np.inf, both)[..., None])
+
+
+def _turned_gap(table: Matrix, first: float, second: float) -> float:
+    """The difference of the diagonal of two steps that turn the ratio round, before it is rounded.
+
+    The two large terms of such steps differ in their weights alone, and nearly cancel where flips hide nearly all.
+    """
+    (a, b), (c, d) = table.tolist()
+    these, those = _weights(first), _weights(second)
+    crossed = 0.0
+    if first != second:
+        larger = max(those[1] * these[0], those[0] * these[1])
+        crossed = math.copysign(float(larger) * -math.expm1(-abs(second - first)), first - second)
+    return float(a * a * those[0] * these[0] - d * d * those[1] * these[1] + b * c * crossed)
 
 
 def _weights(ratio: float) -> Matrix:
