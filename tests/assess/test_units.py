@@ -98,7 +98,7 @@ def test_units_are_read(value, model, records):
         ("day", MarkovChain(transition=W, step=5.0), "which is not a time: give unit as a number of records"),
         ("90min", HOURS, "which is 1.5 records"),
         ("fortnight", HOURS, "hour, day, week, a duration such as 6h, or a number of records"),
-        ("0", HOURS, "a number of records from 1 on"),
+        ("0", HOURS, "a number of records from 1 to"),
         ("-3", HOURS, "it must be hour, day, week"),
         (True, HOURS, "it must be hour, day, week"),
         ("day", Groups(sizes=[2], positives=[[0.25, 0.5, 0.25]]), "leave the unit out"),

@@ -61,9 +61,15 @@ def test_counts_get_discrete_noise_and_numbers_continuous_noise():
     }
 
 
-@pytest.mark.parametrize("text", ["", "median", "count", "count:", "histogram:low", "sum:3", "Count:low"])
+@pytest.mark.parametrize("text", ["", "median", "histogram:low", "sum:3", "Count:low"])
 def test_unknown_queries_are_refused_with_the_list(text):
     with pytest.raises(QueryError, match="count:STATE, histogram, frequency, sum, mean"):
+        Query.parse(text)
+
+
+@pytest.mark.parametrize("text", ["count", "count:"])
+def test_a_count_names_its_state(text):
+    with pytest.raises(QueryError, match="a count names its state, as in count:active"):
         Query.parse(text)
 
 
