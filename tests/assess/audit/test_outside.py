@@ -118,8 +118,8 @@ def breaks_at_the_third(row, seen=[]):  # noqa: B006
         (lambda row: sys.exit(4), "call 1 raised SystemExit: 4"),
         (killed, "ended its process during call 1 (signal SIGKILL)"),
         (lambda row: os._exit(3), "ended its process during call 1 (exit status 3)"),
-        (hangs, "call 1 did not return within 2 s, and was ended"),
-        (deaf, "call 1 did not return within 2 s, and was ended"),
+        (hangs, "call 1 did not return within 2 s, and was stopped"),
+        (deaf, "call 1 did not return within 2 s, and was stopped"),
         (lambda row: float("nan"), "call 1 gave back nan; finite numbers are expected"),
         (lambda row: [1.0, np.inf], "call 1 gave back inf; finite numbers are expected"),
         (breaks_at_the_third, "call 3 gave back nan"),
@@ -247,8 +247,8 @@ def test_python_by_name(tmp_path, monkeypatch):
         ("def f(:", "could not be loaded: SyntaxError"),
         ("import os; os._exit(7)", "ended its process while it was loaded (exit status 7)"),
         ("while True: pass", "it was not loaded within 2 s"),
-        ("", "could not be loaded: MechanismError"),
-        ("f = 3", "could not be loaded: ParameterError: the mechanism is an int"),
+        ("", "bad.py has no"),
+        ("f = 3", "could not be loaded: the mechanism is an int"),
     ],
 )
 def test_files_that_cannot_be_loaded(tmp_path, text, said):
