@@ -216,7 +216,7 @@ def over_budget(
             "the data set is used up",
             value=name,
         )
-    left = rule.allowed(then) - spent
+    left = left_over(rule.allowed(then), spent)
     if charge.leakage:
         return BudgetError(f"{words}; this redaction leaks {up(charge.leakage)}: redact more", value=name)
     if left <= 0:
@@ -266,7 +266,7 @@ class Room:
 
 def room_for(rule: Rule, then: State, spent: float, most: float = math.inf) -> Room:
     """What is left beside what was spent, read for the state that there would be; no more than ``most``."""
-    left = min(max(0.0, rule.allowed(then) - spent), most)
+    left = min(left_over(rule.allowed(then), spent), most)
     promise = _largest_promise(rule.curve_at(then), left) if 0 < left <= LARGEST else None
     if promise is not None and not spent and not then.added and left < most:
         promise = rule.budget, promise[1]  # all of it, and not a little less

@@ -316,7 +316,7 @@ class Rule:
         """
         if not state.longest and self.model.needs_length:
             return None
-        return max(0.0, self.allowed(state) - (state.spent if spent is None else spent))
+        return left_over(self.allowed(state), state.spent if spent is None else spent)
 
     def left_delta(self, state: State) -> float | None:
         """The delta of DP that one more release may have beside any loss that is left."""

@@ -154,7 +154,7 @@ class Outlook:
                 if laws.all():
                     said = (laws @ self.end[:, None, None, :, None])[..., 0]
                     ratio[:, :, d : d + steps, :-1] = laws[:, :, 1] / laws[:, :, 0]
-                    ratio[:, :, d : d + steps, -1] = said[:, :, 1] / said[:, :, 0]
+                    ratio[:, :, d : d + steps, -1] = quotient(said[:, :, 1], said[:, :, 0])
                     law, d = scaled(laws[:, :, :, -1], (2, 3)), d + steps - 1
                     continue
             kernels = self.kernels_at(rows.offsets, d + 1)

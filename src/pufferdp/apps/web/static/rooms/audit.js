@@ -24,7 +24,7 @@ export async function make(panel, shared) {
   const mechanism = select(MECHANISMS, "laplace", () => fit());
   const text = (value) => el("input", { type: "text", value });
   const state = select([], undefined, () => {}), claim = text("1"), flips = text("0.2,0.2"), row = text("5"), epsilon = text("1"), length = text("20");
-  const stateField = field("Count of", state), claimField = field("DP ε that it claims", claim, undefined, "dp_epsilon|a claim");
+  const stateField = field("Count of", state), claimField = field("DP ε that it claims", claim, undefined, "dp-epsilon|a claim");
   const flipField = field("How often each state flips", flips, "0.2,0.2", "mechanism|flip"), rowField = field("Row that is redacted", row, undefined, "row|private"), epsilonField = field("ε of the redaction", epsilon, undefined, "epsilon");
   const lengthField = field("Records", length, "Small numbers are attacked best", "length");
   const seconds = select([["5", "5 seconds"], ["15", "15 seconds"], ["60", "a minute"]], "5", () => {});
