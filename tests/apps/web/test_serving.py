@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import httpx
+import numpy as np
 import pytest
 
 from pufferdp.apps.web import app as page
@@ -170,14 +171,20 @@ def test_cheap_questions_do_not_wait_for_sixty_dear_ones(tmp_path: Path) -> None
     async def go(url: str) -> int:
         async with httpx.AsyncClient(timeout=600, limits=httpx.Limits(max_connections=300)) as client:
 
-            async def ask(query: str, epsilon: float) -> None:
-                answer = await client.post(f"{url}api/do/plan", json={**WEEK, "query": query, "epsilon": epsilon})
+            async def ask(epsilon: float, **asked: object) -> None:
+                asked = {**WEEK, "query": "histogram", "epsilon": epsilon, **asked}
+                answer = await client.post(f"{url}api/do/plan", json=asked)
                 assert "done" in json.loads(answer.text.splitlines()[-1]), answer.text[-300:]
 
-            await ask("histogram", 1.0)  # the processes are there
-            dear = [asyncio.create_task(ask("sum", 0.5 + n / 200)) for n in range(60)]
+            await ask(1.0)  # the processes are there
+            # Twelve states that are kept for long take seconds.
+            table = 0.97 * np.eye(12) + 0.03 * np.random.default_rng(1).dirichlet(np.ones(12), size=12)
+            content = json.dumps({"type": "markov_chain", "transition": table.tolist()}).encode()
+            key = Served(url, tmp_path).upload("model", "slow.json", content)["done"]["key"]
+            slow = {"model": key, "data": None, "reading": None, "length": 2016}
+            dear = [asyncio.create_task(ask(0.5 + n / 200, **slow)) for n in range(60)]
             await asyncio.sleep(0.5)
-            await asyncio.gather(*(ask("histogram", 1 + n / 200) for n in range(40)))
+            await asyncio.gather(*(ask(1 + n / 200) for n in range(40)))
             done = sum(task.done() for task in dear)
             for task in dear:
                 task.cancel()
