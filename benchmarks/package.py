@@ -78,7 +78,7 @@ def _loop(report: Report) -> None:
 
 def _start_up(report: Report, folder: Path) -> None:
     """On the bundled data. Limits are .15, .5 and .8 s where ``python -c pass`` takes .012 s."""
-    verb = ("-c", "from pufferdp.apps.cli import main; main()")
+    verb = ("-m", "pufferdp")
     _cpu(*verb, "demo", "--out", str(folder))
     model, data = str(folder / "wearer.json"), str(folder / "week.csv")
     query = ("--query", "histogram", "--epsilon", "1")

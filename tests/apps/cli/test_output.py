@@ -288,3 +288,46 @@ def test_heavy_modules_stay_out(code: str, folder: Path) -> None:
     report = f"\nimport sys\nprint([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code + report], capture_output=True, text=True, timeout=60)
     assert done.stderr.strip() == "[]"
+
+
+# ---- quick to end ----
+
+ENDING = """
+import atexit, sys
+from pufferdp.apps import cli
+
+class Left:
+    def __del__(self):
+        print("taken apart")
+
+left = Left()
+
+def main():
+    atexit.register(print, "cleaned up")
+    sys.stdout.write("said; ")
+    {end}
+
+cli.main = main
+cli.program()
+"""
+
+
+def test_the_process_ends_once_everything_is_cleaned_up() -> None:
+    """What others left to do at the end is done and what was said is out; only objects are not taken apart."""
+    call = [sys.executable, "-c", ENDING.format(end="sys.exit(3)")]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "said; cleaned up\n", "")
+
+
+def test_a_program_that_fails_ends_as_python_does() -> None:
+    call = [sys.executable, "-c", ENDING.format(end="raise RuntimeError")]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "said; cleaned up\ntaken apart\n")
+    assert "RuntimeError" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["plan", "none.json", "--query", "sum"], 2)])
+def test_the_process_has_the_exit_code_of_the_command_line(words: list[str], code: int) -> None:
+    done = subprocess.run([sys.executable, "-m", "pufferdp", *words], capture_output=True, timeout=60)
+    assert done.returncode == code
+    assert bool(done.stdout) == (code == 0) and bool(done.stderr) == (code != 0)
