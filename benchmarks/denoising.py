@@ -12,7 +12,7 @@ from pufferdp.basics.words import number
 from pufferdp.leakage.chains.sums import chain_total
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.groups import Groups
-from pufferdp.publish.answers.denoise import answer_prior, denoise
+from pufferdp.publish.answers.estimate import answer_prior, denoise
 from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query

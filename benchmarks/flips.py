@@ -15,7 +15,7 @@ from pufferdp.leakage.chains.forward_backward import posterior
 from pufferdp.leakage.channels.design import best_flips, closed_rho, least_response, least_rho, zhao_rho
 from pufferdp.leakage.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.flips.flip import flip, flip_stream
+from pufferdp.publish.flips.publication import flip, flip_stream
 from pufferdp.publish.noise import SystemSampler, thresholds
 from pufferdp.publish.noise import pass_channel as draw
 

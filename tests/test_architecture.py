@@ -139,5 +139,11 @@ def test_a_release_waits_for_nothing_it_does_not_need():
     """Neither for tables and measurements, which are other kinds of release, nor for what draws figures."""
     data = [str(DEMO / "week.csv"), "--model", str(DEMO / "wearer.json"), "--column", "activity"]
     modules = loaded(RUN.format(arguments=["release", *data, *QUERY]))
-    others = {"pufferdp.publish.tables.release", "pufferdp.publish.measurements.release", "pandas", "polars", "scipy"}
+    others = {
+        "pufferdp.publish.tables.publication",
+        "pufferdp.publish.measurements.publication",
+        "pandas",
+        "polars",
+        "scipy",
+    }
     assert not (others | DRAWS | OTHER_MODELS) & modules

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.queries import Query as Query
     from pufferdp.publish.answers.secrets import load_secrets as load_secrets
     from pufferdp.publish.certificate import read_certificate as read_certificate
-    from pufferdp.publish.fits.fit import fit as fit
-    from pufferdp.publish.flips.design import design_flips as design_flips
+    from pufferdp.publish.fits.publication import fit as fit
+    from pufferdp.publish.flips.plan import design_flips as design_flips
     from pufferdp.publish.flips.estimate import estimate as estimate
-    from pufferdp.publish.flips.flip import flip as flip
-    from pufferdp.publish.flows.flow import flow as flow, plan_flow as plan_flow
-    from pufferdp.publish.redaction.redact import plan_redaction as plan_redaction, redact as redact
+    from pufferdp.publish.flips.publication import flip as flip
+    from pufferdp.publish.flows.publication import flow as flow, plan_flow as plan_flow
+    from pufferdp.publish.redaction.publication import plan_redaction as plan_redaction, redact as redact
     from pufferdp.publish.release import release as release
     from pufferdp.publish.tables.plan import plan_table as plan_table
     from pufferdp.publish.tables.table import read_released as read_released
@@ -112,17 +112,17 @@ if TYPE_CHECKING:
     from pufferdp.models.network import Node as Node
     from pufferdp.models.pedigree import Member as Member
     from pufferdp.publish.answers.certificate import Certificate as Certificate
-    from pufferdp.publish.answers.denoise import Denoised as Denoised
+    from pufferdp.publish.answers.estimate import Denoised as Denoised
     from pufferdp.publish.answers.fleet import Fleet as Fleet
     from pufferdp.publish.answers.laws import AnswerLaw as AnswerLaw, answer_law as answer_law
     from pufferdp.publish.answers.limits import Limit as Limit
     from pufferdp.publish.answers.plan import Candidate as Candidate, Plan as Plan
     from pufferdp.publish.answers.problem import Calibration as Calibration, Problem as Problem
-    from pufferdp.publish.answers.release import Release as Release
+    from pufferdp.publish.answers.publication import Release as Release
     from pufferdp.publish.answers.secrets import Secret as Secret, Secrets as Secrets
-    from pufferdp.publish.fits.fit import Fit as Fit
+    from pufferdp.publish.fits.publication import Fit as Fit
     from pufferdp.publish.flips.certificate import SeriesCertificate as SeriesCertificate
-    from pufferdp.publish.flips.design import FlipDesign as FlipDesign
+    from pufferdp.publish.flips.plan import FlipDesign as FlipDesign
     from pufferdp.publish.flips.estimate import (
         FlipEstimate as FlipEstimate,
         Interval as Interval,
@@ -130,18 +130,18 @@ if TYPE_CHECKING:
         estimate_flips as estimate_flips,
         estimate_series as estimate_series,
     )
-    from pufferdp.publish.flips.flip import Flip as Flip, flip_stream as flip_stream
+    from pufferdp.publish.flips.publication import Flip as Flip, flip_stream as flip_stream
     from pufferdp.publish.flows.certificate import FlowCertificate as FlowCertificate
     from pufferdp.publish.flows.estimate import FlowEstimates as FlowEstimates
-    from pufferdp.publish.flows.flow import FlowPlan as FlowPlan, FlowRelease as FlowRelease
+    from pufferdp.publish.flows.publication import FlowPlan as FlowPlan, FlowRelease as FlowRelease
     from pufferdp.publish.measurements.certificate import MeasurementCertificate as MeasurementCertificate
-    from pufferdp.publish.measurements.release import MeasurementRelease as MeasurementRelease
+    from pufferdp.publish.measurements.publication import MeasurementRelease as MeasurementRelease
     from pufferdp.publish.redaction.certificate import RedactionCertificate as RedactionCertificate
     from pufferdp.publish.redaction.result import Redaction as Redaction
     from pufferdp.publish.redaction.tilt import tilted_model as tilted_model
     from pufferdp.publish.tables.certificate import TableCertificate as TableCertificate
     from pufferdp.publish.tables.plan import TablePlan as TablePlan
-    from pufferdp.publish.tables.release import TableRelease as TableRelease
+    from pufferdp.publish.tables.publication import TableRelease as TableRelease
     from pufferdp.publish.tables.table import ReleasedTable as ReleasedTable
     from pufferdp.publish.verify import Verification as Verification
     from pufferdp.report.draw.transport import transport_figure as transport_figure

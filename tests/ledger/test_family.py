@@ -17,7 +17,7 @@ from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.ledger.history import export_ledger, history, import_ledger, read_export
 from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.files.json import model_digest
-from pufferdp.publish.answers.release import Release
+from pufferdp.publish.answers.publication import Release
 from pufferdp.publish.noise import SeededSampler
 
 WHOLE = MarkovChain(transition=[[0.882, 0.118], [0.305, 0.695]], states=["a", "b"])

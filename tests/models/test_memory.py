@@ -21,7 +21,7 @@ from pufferdp import (
 )
 from pufferdp.models.files.json import model_from_dict, model_to_dict
 from pufferdp.models.simulate import sample_hidden, seeded
-from pufferdp.publish.answers.denoise import answer_prior
+from pufferdp.publish.answers.estimate import answer_prior
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import content_hash

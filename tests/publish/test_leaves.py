@@ -27,9 +27,9 @@ from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.fits.certificate import Fitted
 from pufferdp.publish.fits.kind import KIND as FITS
 from pufferdp.publish.flips.certificate import SeriesCertificate
-from pufferdp.publish.flips.design import FlipDesign
 from pufferdp.publish.flips.kind import KIND as FLIPS
 from pufferdp.publish.flips.kind import FlipKind, FlipProblem
+from pufferdp.publish.flips.plan import FlipDesign
 from pufferdp.publish.flows import kind as flows
 from pufferdp.publish.flows.estimate import estimate_chain
 from pufferdp.publish.kind import Claims, Kind, Made, differences, is_listed, kind_of, kinds

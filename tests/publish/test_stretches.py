@@ -28,12 +28,12 @@ from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.publish.answers.fleet import release_fleet
 from pufferdp.publish.certificate import GOES_ON, content_hash
-from pufferdp.publish.fits.fit import fit
-from pufferdp.publish.flips.design import design_flips
+from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.flips.estimate import denoise_flips
-from pufferdp.publish.flips.flip import flip_stream
+from pufferdp.publish.flips.plan import design_flips
+from pufferdp.publish.flips.publication import flip_stream
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.redaction.redact import redact
+from pufferdp.publish.redaction.publication import redact
 from tests.oracles.flips import joint, table_loss
 from tests.oracles.flows import w1
 from tests.strategies import SEEDS, chains, examples, random_law, random_transition

@@ -19,13 +19,13 @@ from pufferdp.leakage.redaction.design import Design, blocks_of
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.answers.plan import Plan
-from pufferdp.publish.answers.release import Release
+from pufferdp.publish.answers.publication import Release
 from pufferdp.publish.certificate import REDACTION_SCHEMA, SCHEMA, SERIES_SCHEMA, TABLE_SCHEMA, SealedCertificate
-from pufferdp.publish.flips.design import FlipDesign, design_flips, flip_bound, flip_chains
-from pufferdp.publish.flips.flip import Flip
+from pufferdp.publish.flips.plan import FlipDesign, design_flips, flip_bound, flip_chains
+from pufferdp.publish.flips.publication import Flip
 from pufferdp.publish.redaction.result import Redaction, redaction_of
 from pufferdp.publish.tables.plan import TablePlan
-from pufferdp.publish.tables.release import TableRelease
+from pufferdp.publish.tables.publication import TableRelease
 
 EXACT_UP_TO: Final = 5000
 """Records in a chain up to which a report computes leakage exactly; beyond, the curves have to do."""

@@ -13,18 +13,18 @@ from pufferdp.data.layout import Place
 from pufferdp.models.bins import Bins
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
+from pufferdp.publish.answers.publication import Release
+from pufferdp.publish.answers.publication import release as release_answer
 from pufferdp.publish.answers.queries import Query, asks_table
-from pufferdp.publish.answers.release import Release
-from pufferdp.publish.answers.release import release as release_answer
 from pufferdp.publish.answers.secrets import SecretsLike
 from pufferdp.publish.noise import Sampler
 from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
-    from pufferdp.publish.measurements.release import MeasurementRelease
+    from pufferdp.publish.measurements.publication import MeasurementRelease
+    from pufferdp.publish.tables.publication import Room, TableRelease
     from pufferdp.publish.tables.questions import Question
-    from pufferdp.publish.tables.release import Room, TableRelease
 
     Asked = str | Query | Question
     Listed = list[str] | list[Query] | list[Asked] | tuple[Asked, ...]
@@ -209,7 +209,7 @@ def release(
                 raise ParameterError(f"{name} does not go with a measurement, which draws its own noise: leave it out")
         for name in ("beta", "sampler"):
             del request[name]
-        from pufferdp.publish.measurements.release import release_measurement
+        from pufferdp.publish.measurements.publication import release_measurement
 
         return release_measurement(series, measurement=measurement, delta=delta, **request)
     for_answers: dict[str, Any] = {"secrets": secrets, "mechanism": mechanism, "delta": delta, "unit": unit}
@@ -227,6 +227,6 @@ def release(
                 "leave it out",
                 value=value,
             )
-    from pufferdp.publish.tables.release import release_table
+    from pufferdp.publish.tables.publication import release_table
 
     return release_table(series, query=query, per=per, groups=groups, split=split, room=room, **request)

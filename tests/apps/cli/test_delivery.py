@@ -27,7 +27,7 @@ from pufferdp.ledger.ledger import Ledger
 from pufferdp.models.files.json import load_model, model_digest, model_from_dict
 from pufferdp.publish import noise
 from pufferdp.publish.noise import SystemSampler
-from pufferdp.publish.redaction import redact
+from pufferdp.publish.redaction import publication as redaction
 from pufferdp.report import charts, html
 from tests.apps.cli.conftest import CHAIN, Result, Run, listing, series, write
 
@@ -498,8 +498,8 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
     for name in ("discrete_laplace", "laplace", "gaussian"):
         monkeypatch.setattr(SystemSampler, name, wrap(getattr(SystemSampler, name)))
-    monkeypatch.setattr("pufferdp.publish.flips.flip.draw_flips", wrap(noise.pass_channel))
-    monkeypatch.setattr(redact, "draw", wrap(redact.draw))
+    monkeypatch.setattr("pufferdp.publish.flips.publication.draw_flips", wrap(noise.pass_channel))
+    monkeypatch.setattr(redaction, "draw", wrap(redaction.draw))
 
 
 @pytest.mark.parametrize(
@@ -522,7 +522,7 @@ def test_a_signal_before_the_charge_ends_at_once(release: Verb, run: Run, monkey
     def stop(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("pufferdp.publish.answers.release.AnswerPublication.read", stop)
+    monkeypatch.setattr("pufferdp.publish.answers.publication.AnswerPublication.read", stop)
     result = run(*release.asked())
     assert (result.code, result.out) == (130, "")
     assert charges() == []

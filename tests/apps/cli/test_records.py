@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from pufferdp.publish import noise
-from pufferdp.publish.answers.denoise import MISFIT
+from pufferdp.publish.answers.estimate import MISFIT
 from tests.apps.cli.conftest import CHAIN, Run, write
 from tests.apps.cli.records import ANY, GROUPS, ILL, JOINT, NETWORK, SUBJECTS, WEATHER, Subject, csv, joint, line
 from tests.apps.cli.test_odd_input import CANDIDATE_KEYS, CERTIFICATE_KEYS, PLAN_KEYS, finite

@@ -13,7 +13,7 @@ import pytest
 
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish import noise
-from pufferdp.publish.answers.denoise import MISFIT
+from pufferdp.publish.answers.estimate import MISFIT
 from pufferdp.publish.certificate import content_hash
 from tests.apps.cli.conftest import Run, listing, write
 from tests.apps.cli.records import ANY, ILL, NETWORK, WEATHER, csv, line

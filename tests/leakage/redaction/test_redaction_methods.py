@@ -28,7 +28,7 @@ from pufferdp.leakage.redaction.regions import (
     regions,
 )
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.redaction.methods import REDACTIONS
+from pufferdp.publish.redaction.mechanisms import REDACTIONS
 from tests.leakage.redaction.test_redaction_exact import random_chain
 from tests.oracles import redaction as oracle
 from tests.strategies import SEEDS, examples

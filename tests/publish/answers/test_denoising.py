@@ -38,7 +38,7 @@ from pufferdp import (
 )
 from pufferdp.leakage.additive.posterior import clipped_moments
 from pufferdp.models.simulate import sample, sample_chain
-from pufferdp.publish.answers.denoise import PROBABILITY, answer_prior, denoise, denoise_normal
+from pufferdp.publish.answers.estimate import PROBABILITY, answer_prior, denoise, denoise_normal
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler

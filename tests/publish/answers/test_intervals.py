@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from pufferdp import MarkovChain, fit, release, verify
 from pufferdp.basics.adversary import Adversary
-from pufferdp.publish.answers.denoise import MISFIT, denoise
+from pufferdp.publish.answers.estimate import MISFIT, denoise
 from pufferdp.publish.answers.intervals import intervals, noise_of
 from pufferdp.publish.answers.kind import KIND
+from pufferdp.publish.answers.publication import AnswerPublication
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.answers.release import AnswerPublication
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler
 from pufferdp.publish.pipeline import Account, Charged, Reading

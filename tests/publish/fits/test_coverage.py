@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from pufferdp import DataError, fit, plan
 from pufferdp.data.layout import Coding, Counts
-from pufferdp.publish.fits.fit import Counted, FitPublication
+from pufferdp.publish.fits.publication import Counted, FitPublication
 from pufferdp.publish.pipeline import Account, Charged, Reading
 
 RUNS, CONFIDENCE = 2_000, 0.95

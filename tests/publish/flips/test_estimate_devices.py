@@ -20,9 +20,9 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import CertificateError, DataError, NotApplicableError, ParameterError
 from pufferdp.models.simulate import sample_chain
 from pufferdp.publish.certificate import content_hash
-from pufferdp.publish.flips.design import flip_bound
 from pufferdp.publish.flips.estimate import Device, _pooled
 from pufferdp.publish.flips.intervals import ChannelOutputs, count_interval
+from pufferdp.publish.flips.plan import flip_bound
 from pufferdp.publish.noise import SeededSampler, pass_channel, thresholds
 from tests.strategies import examples
 

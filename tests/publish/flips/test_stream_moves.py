@@ -17,7 +17,7 @@ from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.layout import Coding, Layout
 from pufferdp.data.series import open_series
 from pufferdp.models.chain import MarkovChain
-from pufferdp.publish.flips.flip import flip_stream
+from pufferdp.publish.flips.publication import flip_stream
 from tests.strategies import examples
 
 CODING = Coding(labels=("a", "b", "c"))

@@ -30,7 +30,7 @@ from pufferdp.leakage.redaction.optimal import optimal, redesign_with
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.noise import SeededSampler, SystemSampler, bernoulli, mark_thresholds
-from pufferdp.publish.redaction.redact import draw
+from pufferdp.publish.redaction.publication import draw
 from pufferdp.publish.redaction.tilt import check_tiltable, tilted_model
 from tests.oracles import redaction as oracle
 from tests.strategies import examples

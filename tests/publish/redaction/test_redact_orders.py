@@ -20,7 +20,7 @@ from pufferdp.data.layout import Layout
 from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.noise import SeededSampler
-from pufferdp.publish.redaction.methods import redaction_mechanism
+from pufferdp.publish.redaction.mechanisms import redaction_mechanism
 from pufferdp.publish.redaction.tilt import tilted_from_file
 from tests.strategies import examples
 

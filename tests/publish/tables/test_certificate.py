@@ -97,7 +97,7 @@ def test_what_is_promised_is_recomputed(change: Any, words: str) -> None:
 
 
 def test_a_large_table_is_covered_by_its_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pufferdp.publish.tables.release.MOST_CELLS", 20)
+    monkeypatch.setattr("pufferdp.publish.tables.publication.MOST_CELLS", 20)
     monkeypatch.setattr("pufferdp.publish.tables.kind.MOST_CELLS", 20)
     made = table()
     raw = made.certificate.to_dict()

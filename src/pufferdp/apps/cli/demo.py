@@ -14,7 +14,7 @@ from pufferdp.apps.outputs import Outputs
 
 if TYPE_CHECKING:
     from pufferdp.publish.answers.plan import Plan
-    from pufferdp.publish.answers.release import Release
+    from pufferdp.publish.answers.publication import Release
 
 
 def demo(

@@ -66,7 +66,7 @@ def fit(
     from pufferdp.basics.errors import ParameterError
     from pufferdp.data.files import scanned
     from pufferdp.models.files.json import model_to_dict
-    from pufferdp.publish.fits.fit import fit as make_fit
+    from pufferdp.publish.fits.publication import fit as make_fit
     from pufferdp.report.pages.fits import checks_chart
 
     if start not in ("stationary", "any"):

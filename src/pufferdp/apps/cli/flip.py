@@ -55,7 +55,7 @@ def flip(
     """Sanitise a series record by record, so that it can be published once and used for anything."""
     from pufferdp.basics import checks
     from pufferdp.models.files.json import load_model
-    from pufferdp.publish.flips.design import design_flips
+    from pufferdp.publish.flips.plan import design_flips
 
     if (data is None) == (length is None):
         raise ParameterError("give either DATA (a file, or - for a stream) or --length (the design only)")
@@ -103,7 +103,7 @@ def flip(
         "dataset": dataset,
     }
     if data == "-":
-        from pufferdp.publish.flips.flip import flip_stream
+        from pufferdp.publish.flips.publication import flip_stream
 
         for name, value in (("out", out), ("restart", restart)):
             if value is not None:
@@ -132,7 +132,7 @@ def flip(
         return
     if out is None:
         raise ParameterError("out is missing; name the file for the sanitised series with --out")
-    from pufferdp.publish.flips.flip import flip as make_flip
+    from pufferdp.publish.flips.publication import flip as make_flip
 
     with options.progress() as progress:
         result = outputs.make(

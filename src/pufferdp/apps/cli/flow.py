@@ -42,7 +42,7 @@ def flow(
 ) -> None:
     """Release how a process moves between states, without its fine structure or any one step."""
     from pufferdp.models.files.json import load_model
-    from pufferdp.publish.flows.flow import flow as make_flow
+    from pufferdp.publish.flows.publication import flow as make_flow
 
     out = options.out_file(out, "flow.json")
     # A release that cannot be kept is not made.

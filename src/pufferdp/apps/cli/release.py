@@ -16,7 +16,7 @@ from pufferdp.basics.errors import ParameterError
 
 if TYPE_CHECKING:
     from pufferdp.publish.signatures import Signer
-    from pufferdp.publish.tables.release import TableRelease
+    from pufferdp.publish.tables.publication import TableRelease
 
 _OTHER_FORMATS: Final = (".csv", ".tsv", ".parquet", ".feather", ".xlsx", ".xls", ".html", ".pdf", ".png", ".svg")
 """What an answer is not written as: a file that is named so would be opened with the wrong program."""

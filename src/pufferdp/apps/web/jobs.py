@@ -24,7 +24,7 @@ from pufferdp.publish.answers.mechanisms import MECHANISMS
 from pufferdp.publish.answers.plan import Plan, plan_problem
 from pufferdp.publish.answers.problem import Problem
 from pufferdp.publish.answers.queries import Query
-from pufferdp.publish.fits.fit import fit
+from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.reading import coding_of
 from pufferdp.report.pages.answers import plan_promise, plan_verdict
 
@@ -207,7 +207,7 @@ def design(
 ) -> dict[str, Any]:
     """Which records a redaction would hide, with which probabilities; the data says which rows times stand for."""
     from pufferdp.publish.redaction.private import PrivateRecords
-    from pufferdp.publish.redaction.redact import plan_redaction
+    from pufferdp.publish.redaction.publication import plan_redaction
 
     believed, named = inputs.model(model), PrivateRecords.parse(private)
     rows = named.rows
@@ -227,8 +227,8 @@ def redact(
     inputs: Inputs, progress: JobContext, *, data: str, model: str, theme: str, **arguments: Any
 ) -> dict[str, Any]:
     """The series but for what gives private records away."""
-    from pufferdp.publish.redaction.redact import marked_rows
-    from pufferdp.publish.redaction.redact import redact as make
+    from pufferdp.publish.redaction.publication import marked_rows
+    from pufferdp.publish.redaction.publication import redact as make
 
     answers = answer_folder(arguments["ledger"])
     result = make(inputs.file(data), model=inputs.model(model), progress=progress, **arguments)

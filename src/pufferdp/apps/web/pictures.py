@@ -19,7 +19,7 @@ from pufferdp.report.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from pufferdp.ledger.balance import DataSet
     from pufferdp.publish.answers.plan import Plan
-    from pufferdp.publish.answers.release import Release
+    from pufferdp.publish.answers.publication import Release
     from pufferdp.publish.redaction.result import Redaction
 
 

@@ -48,7 +48,7 @@ def _planned(result: Planned, lengths: Lengths, arguments: dict[str, Any]) -> di
 def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """A table, charged before its noise where there is a ledger."""
     from pufferdp.publish.series import Series
-    from pufferdp.publish.tables.release import release_table
+    from pufferdp.publish.tables.publication import release_table
 
     answers = answer_folder(arguments["ledger"])
     made = release_table(
@@ -68,7 +68,7 @@ def table(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, A
 
 def flip_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """The channel that every record would pass."""
-    from pufferdp.publish.flips.design import design_flips
+    from pufferdp.publish.flips.plan import design_flips
 
     lengths, holes = inputs.read_lengths(progress, arguments)
     progress("choosing the channel")
@@ -84,7 +84,7 @@ def flip_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[st
 
 def flip(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """A series whose every record passed a channel."""
-    from pufferdp.publish.flips.flip import flip as make
+    from pufferdp.publish.flips.publication import flip as make
 
     answers, reading = answer_folder(arguments["ledger"]), arguments["reading"]
     source = inputs.file(arguments["data"])
@@ -135,7 +135,7 @@ def estimate(
 
 def flow_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """How accurate a private flow will be."""
-    from pufferdp.publish.flows.flow import plan_flow
+    from pufferdp.publish.flows.publication import plan_flow
 
     lengths, _ = inputs.read_lengths(progress, arguments)
     believed = inputs.model(arguments["model"])
@@ -149,7 +149,7 @@ def _flow(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def flow(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """How the series moves between states, with noise."""
-    from pufferdp.publish.flows.flow import flow as make
+    from pufferdp.publish.flows.publication import flow as make
 
     answers = answer_folder(arguments["ledger"])
     made = make(

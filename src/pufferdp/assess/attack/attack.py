@@ -25,7 +25,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.models.simulate import draw_moves, sample_chain
-from pufferdp.publish.flips.design import design_flips, flip_bound
+from pufferdp.publish.flips.plan import design_flips, flip_bound
 from pufferdp.publish.reading import coding_of
 
 CONFIDENCE: Final = 0.95

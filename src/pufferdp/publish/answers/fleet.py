@@ -29,8 +29,8 @@ from pufferdp.publish.answers.mechanisms.baselines import CurveNoise, PerRecord,
 from pufferdp.publish.answers.mechanisms.exact import ExactLaplace, leaks_its_loss
 from pufferdp.publish.answers.mechanisms.quilt import QuiltExact
 from pufferdp.publish.answers.problem import Calibrated, Calibration
+from pufferdp.publish.answers.publication import AnswerPublication, Release
 from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.answers.release import AnswerPublication, Release
 from pufferdp.publish.noise import Sampler, SystemSampler
 from pufferdp.publish.pipeline import Account, Charged, Publication
 from pufferdp.publish.reading import (

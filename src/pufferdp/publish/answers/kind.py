@@ -26,7 +26,7 @@ from pufferdp.publish.answers.certificate import (
     secrets_text,
     statement,
 )
-from pufferdp.publish.answers.denoise import MISFIT, Denoised, denoise, feasible, hardly_explained, left_out
+from pufferdp.publish.answers.estimate import MISFIT, Denoised, denoise, feasible, hardly_explained, left_out
 from pufferdp.publish.answers.intervals import intervals
 from pufferdp.publish.answers.mechanisms.optimal import ExactOptimal
 from pufferdp.publish.answers.plan import Candidate, plan_problem, quilt_to_dict, transport_to_dict

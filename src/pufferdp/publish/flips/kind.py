@@ -19,7 +19,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import SERIES_SCHEMA
 from pufferdp.publish.flips.certificate import SeriesCertificate, series_guarantee, series_once, series_public
-from pufferdp.publish.flips.design import (
+from pufferdp.publish.flips.plan import (
     NOISE_CHAIN,
     THEOREMS,
     FlipDesign,

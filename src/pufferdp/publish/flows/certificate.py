@@ -16,7 +16,7 @@ from pufferdp.publish.certificate import (
     NoisePart,
     SealedCertificate,
 )
-from pufferdp.publish.flows.calibrate import FlowProblem
+from pufferdp.publish.flows.problem import FlowProblem
 
 
 class FlowGuarantee(CertificatePart):

@@ -17,8 +17,8 @@ from pufferdp.basics.arrays import Floats
 from pufferdp.leakage.orbits import dobrushin
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import seeded
-from pufferdp.publish.fits.fit import states_with_rows
-from pufferdp.publish.flows.calibrate import repaired
+from pufferdp.publish.fits.publication import states_with_rows
+from pufferdp.publish.flows.problem import repaired
 from pufferdp.publish.noise import NoiseLaw
 
 Table = tuple[tuple[float | None, ...], ...]

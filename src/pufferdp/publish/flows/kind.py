@@ -20,9 +20,9 @@ from pufferdp.models.base import Model
 from pufferdp.models.chain import chain_of
 from pufferdp.models.files.json import model_digest, model_from_dict
 from pufferdp.publish.certificate import FLOW_SCHEMA
-from pufferdp.publish.flows.calibrate import SEED, FlowCalibration, FlowProblem, Repair, calibrate, privacy_of
 from pufferdp.publish.flows.certificate import FlowCertificate, guarantee, public_facts
 from pufferdp.publish.flows.estimate import estimate_chain
+from pufferdp.publish.flows.problem import SEED, FlowCalibration, FlowProblem, Repair, calibrate, privacy_of
 from pufferdp.publish.kind import (
     UNPROVABLE,
     Claims,

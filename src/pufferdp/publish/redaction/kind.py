@@ -52,7 +52,7 @@ from pufferdp.publish.redaction.certificate import (
     rows_text,
     statement,
 )
-from pufferdp.publish.redaction.methods import redaction_mechanism
+from pufferdp.publish.redaction.mechanisms import redaction_mechanism
 
 Span = tuple[int, int]
 StatedBlock = tuple[int, Sequence[Sequence[float]]]

@@ -21,7 +21,7 @@ from pufferdp.data.series import open_series
 from pufferdp.leakage.redaction.design import Design
 from pufferdp.models.base import Model
 from pufferdp.models.network import BayesianNetwork, Node
-from pufferdp.publish.redaction.redact import spans_of
+from pufferdp.publish.redaction.publication import spans_of
 from pufferdp.publish.redaction.result import Redaction
 
 Output = Mapping[int, int | None]

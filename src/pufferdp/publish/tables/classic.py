@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
-from pufferdp.publish.answers.denoise import simplex
+from pufferdp.publish.answers.estimate import simplex
 from pufferdp.publish.answers.queries import BoundQuery, Query, QueryKind, check_released
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseLaw, Sampler, draw

@@ -17,7 +17,7 @@ import numpy as np
 from pufferdp.basics.errors import QueryError
 from pufferdp.models.base import Model
 from pufferdp.models.chain import series_of
-from pufferdp.publish.answers.denoise import simplex
+from pufferdp.publish.answers.estimate import simplex
 from pufferdp.publish.balanced import LARGEST_SCALE
 from pufferdp.publish.noise import NoiseKind, NoiseLaw, Sampler
 from pufferdp.publish.tables.classic import noisy_rows, scale_of, takes_long

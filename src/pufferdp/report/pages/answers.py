@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number
 from pufferdp.models.units import Unit
-from pufferdp.publish.answers.denoise import (
+from pufferdp.publish.answers.estimate import (
     LEAST_SURPRISE,
     MISFIT,
     PROBABILITY,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pufferdp.publish.answers.fleet import Fleet
     from pufferdp.publish.answers.plan import Plan
     from pufferdp.publish.answers.problem import Problem
-    from pufferdp.publish.answers.release import Release
+    from pufferdp.publish.answers.publication import Release
 
 LITTLE: Final = 0.5
 """An error of this share of the most an answer can be leaves little to read in it."""

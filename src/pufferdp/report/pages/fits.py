@@ -13,7 +13,7 @@ from pufferdp.report.page import Block, Figure, Page, Section, Table, Words
 
 if TYPE_CHECKING:
     from pufferdp.publish.fits.checks import Check
-    from pufferdp.publish.fits.fit import Fit
+    from pufferdp.publish.fits.publication import Fit
 
 MOST_EVIDENCE: Final = 20.0
 """Bars of the figure end here: beyond a p-value of 1e-20 there is nothing to tell apart."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.words import number, up_to
 from pufferdp.models.files.json import model_from_dict
-from pufferdp.publish.flips.design import ConstantAnswer, flippable
+from pufferdp.publish.flips.plan import ConstantAnswer, flippable
 from pufferdp.report.charts import Axis, Bars, Chart, HeatMap, Range, Text
 from pufferdp.report.page import Block, Figure, Medium, Page, Section, Table, Words
 from pufferdp.report.pages.common import OTHER, OTHERWISE, leak, made_by, promise
 
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainFlips
-    from pufferdp.publish.flips.design import FlipDesign
     from pufferdp.publish.flips.estimate import FlipEstimate
-    from pufferdp.publish.flips.flip import Flip
+    from pufferdp.publish.flips.plan import FlipDesign
+    from pufferdp.publish.flips.publication import Flip
 
 _MOST_CELLS: Final = 100
 

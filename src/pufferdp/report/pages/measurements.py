@@ -11,7 +11,7 @@ from pufferdp.report.page import Block, Page, Section, Words
 from pufferdp.report.pages.common import approximate_promise, charge_sentences, made_by, plain_dp, promise
 
 if TYPE_CHECKING:
-    from pufferdp.publish.measurements.release import MeasurementRelease
+    from pufferdp.publish.measurements.publication import MeasurementRelease
 
 
 def measurement_page(release: MeasurementRelease, comparison: PlainDp | None = None) -> Page:

@@ -16,7 +16,7 @@ from pufferdp.report.pages.common import charge_sentences, made_by, odds, plain_
 if TYPE_CHECKING:
     from pufferdp.assess.comparison import PlainDp
     from pufferdp.publish.tables.plan import TablePlan
-    from pufferdp.publish.tables.release import TableRelease
+    from pufferdp.publish.tables.publication import TableRelease
 
 MOST_ROWS: Final = 12
 """Of a longer table the first rows are shown."""

@@ -237,7 +237,7 @@ def test_a_pure_mechanism_promises_no_delta():
 def test_the_posterior_is_that_of_bayes():
     """Against the law of a count over few records and Gaussian weights, by hand."""
     from pufferdp import answer_law
-    from pufferdp.publish.answers.denoise import denoise
+    from pufferdp.publish.answers.estimate import denoise
 
     found = ranked(ACTIVITY, "count:1", length=12)
     noise = found.candidate(NAME).calibration.law

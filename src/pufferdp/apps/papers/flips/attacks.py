@@ -20,7 +20,7 @@ from pufferdp.leakage.channels.many_states import randomised_response
 from pufferdp.leakage.channels.two_states import Flips, flip_loss
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import draw_moves, sample_chain
-from pufferdp.publish.flips.design import design_flips
+from pufferdp.publish.flips.plan import design_flips
 
 SEED: Final = 2020
 RECORDS: Final = 30

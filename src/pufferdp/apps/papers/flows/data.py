@@ -18,7 +18,7 @@ from pufferdp.data.series import open_series
 from pufferdp.leakage.orbits import Privacy, dobrushin
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain, chain_of
-from pufferdp.publish.fits.fit import fit
+from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.reading import coding_of
 
 ETA: Final = 0.001

@@ -12,7 +12,7 @@ from pufferdp.leakage.orbits import Privacy, our_noise, poster_noise
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows
-from pufferdp.publish.flows.calibrate import FlowProblem, Repair, calibrate, repaired
+from pufferdp.publish.flows.problem import FlowProblem, Repair, calibrate, repaired
 
 STATES: Final = 4
 TRANSITIONS: Final = 5000

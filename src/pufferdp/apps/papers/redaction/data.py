@@ -15,8 +15,8 @@ from pufferdp.apps.papers.thesis import ACTIVITY
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.redaction.design import RedactionProblem
 from pufferdp.models.chain import MarkovChain, chain_of
-from pufferdp.publish.fits.fit import fit
-from pufferdp.publish.redaction.methods import REDACTIONS
+from pufferdp.publish.fits.publication import fit
+from pufferdp.publish.redaction.mechanisms import REDACTIONS
 
 EPSILONS: Final = (0.5, 1.0, 2.0)
 STAGES: Final = ("W", "1", "2", "3", "R")

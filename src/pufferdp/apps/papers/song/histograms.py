@@ -16,7 +16,7 @@ from pufferdp.data.layout import Layout
 from pufferdp.data.series import open_series
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain, chain_of
-from pufferdp.publish.fits.fit import fit
+from pufferdp.publish.fits.publication import fit
 from pufferdp.publish.reading import coding_of
 
 STEP_BINS: Final = "0,1,50,250,100000"

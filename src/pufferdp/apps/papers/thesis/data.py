@@ -12,7 +12,7 @@ from pufferdp.apps.papers.thesis import ACTIVITY
 from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.words import number
 from pufferdp.models.chain import MarkovChain, chain_of
-from pufferdp.publish.fits.fit import fit
+from pufferdp.publish.fits.publication import fit
 
 EPSILONS: Final = (0.1, 0.2, 0.5, *(float(n) for n in range(1, 13)), 14.0, 16.0, 18.0, 20.0)
 """The paper's range: up to 20."""

@@ -20,7 +20,7 @@ from pufferdp.leakage.redaction.design import Design
 from pufferdp.models.base import Model
 from pufferdp.models.simulate import draw_moves
 from pufferdp.publish.answers.queries import Query, QueryKind
-from pufferdp.publish.flips.design import flip_bound, flip_chains
+from pufferdp.publish.flips.plan import flip_bound, flip_chains
 
 Records = npt.NDArray[np.float64] | npt.NDArray[np.int64]
 """One data set a row: state numbers for models with states, values for real records."""
@@ -209,7 +209,7 @@ def known_mechanism(
             model=model, channel=channel_of(_numbers(rest), model), records=length or 0, generator=generator
         )
     if kind == "redact":
-        from pufferdp.publish.redaction.redact import plan_redaction
+        from pufferdp.publish.redaction.publication import plan_redaction
 
         row, _, epsilon = rest.partition(":")
         numbers = _numbers(f"{row},{epsilon}")

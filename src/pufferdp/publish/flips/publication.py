@@ -36,8 +36,8 @@ from pufferdp.models.bins import Bins, with_bins
 from pufferdp.models.chain import Move, SeriesModel
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.flips.certificate import SeriesCertificate
-from pufferdp.publish.flips.design import FlipDesign, flippable, noise_shares
 from pufferdp.publish.flips.kind import KIND, FlipProblem, check_one_chain
+from pufferdp.publish.flips.plan import FlipDesign, flippable, noise_shares
 from pufferdp.publish.noise import ChainShares, Sampler, SystemSampler, chain_of_flips
 from pufferdp.publish.noise import pass_channel as draw_flips
 from pufferdp.publish.pipeline import Account, Charged, E, Publication, Reading

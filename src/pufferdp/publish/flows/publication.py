@@ -26,10 +26,10 @@ from pufferdp.models.bins import Bins
 from pufferdp.models.chain import MarkovChain, chain_of
 from pufferdp.models.files.json import ModelLike, as_model
 from pufferdp.publish.answers.plan import Ranking, count_lengths
-from pufferdp.publish.flows.calibrate import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
 from pufferdp.publish.flows.certificate import FlowCertificate
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
 from pufferdp.publish.flows.kind import KIND, FlowRequest, mechanisms, shortfall
+from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import ExactFlow, read_flow

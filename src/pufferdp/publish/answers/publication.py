@@ -20,7 +20,7 @@ from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
 from pufferdp.publish.answers.certificate import DECLARED, Answer, Certificate
-from pufferdp.publish.answers.denoise import Denoised
+from pufferdp.publish.answers.estimate import Denoised
 from pufferdp.publish.answers.intervals import Intervals, intervals
 from pufferdp.publish.answers.kind import KIND, AnswerNoise, AnswerProblem, exactness
 from pufferdp.publish.answers.mechanisms import MECHANISMS

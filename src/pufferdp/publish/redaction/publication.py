@@ -41,7 +41,7 @@ from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import beliefs, check_moves, check_people, check_restarts
 from pufferdp.publish.redaction.certificate import EarlierPart, RedactionCertificate
 from pufferdp.publish.redaction.kind import KIND, Designs, RedactionRequest, check_mark, read_designs, redacted_blocks
-from pufferdp.publish.redaction.methods import redaction_mechanism
+from pufferdp.publish.redaction.mechanisms import redaction_mechanism
 from pufferdp.publish.redaction.private import Named, PrivateRecords
 from pufferdp.publish.redaction.result import MARK, Redaction
 from pufferdp.publish.series import Series

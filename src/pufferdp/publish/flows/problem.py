@@ -24,7 +24,7 @@ from pufferdp.ledger.flow_budget import FlowBudget
 from pufferdp.models.base import Lengths
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.simulate import sample_flows, seeded
-from pufferdp.publish.answers.denoise import simplex
+from pufferdp.publish.answers.estimate import simplex
 from pufferdp.publish.noise import Accuracy, NoiseKind, NoiseLaw
 
 SEED: Final = 8
