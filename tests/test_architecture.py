@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import grimp
@@ -147,3 +149,16 @@ def test_a_release_waits_for_nothing_it_does_not_need():
         "scipy",
     }
     assert not (others | DRAWS | OTHER_MODELS) & modules
+
+
+def test_every_kind_of_publication_has_the_same_files():
+    """A newcomer who knows one slice of publish/ knows where to look in all of them."""
+    slices = {entry.value.split(".")[2] for entry in metadata.entry_points(group="pufferdp.kinds")}
+    folders = {path.parent.name: path.parent for path in (SOURCE / "publish").glob("*/__init__.py")}
+    assert slices == set(folders)
+    for folder in folders.values():
+        assert {"kind.py", "certificate.py", "publication.py"} <= {path.name for path in folder.iterdir()}, folder
+        planned = [
+            path for path in folder.glob("*.py") if re.search(r"^def (plan|design)_?\w*\(", path.read_text(), re.M)
+        ]
+        assert [path.name for path in planned] in ([], ["plan.py"])

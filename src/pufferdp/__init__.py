@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from pufferdp.publish.flips.plan import design_flips as design_flips
     from pufferdp.publish.flips.estimate import estimate as estimate
     from pufferdp.publish.flips.publication import flip as flip
-    from pufferdp.publish.flows.publication import flow as flow, plan_flow as plan_flow
-    from pufferdp.publish.redaction.publication import plan_redaction as plan_redaction, redact as redact
+    from pufferdp.publish.flows.plan import plan_flow as plan_flow
+    from pufferdp.publish.flows.publication import flow as flow
+    from pufferdp.publish.redaction.plan import plan_redaction as plan_redaction
+    from pufferdp.publish.redaction.publication import redact as redact
     from pufferdp.publish.release import release as release
     from pufferdp.publish.tables.plan import plan_table as plan_table
     from pufferdp.publish.tables.table import read_released as read_released
@@ -133,7 +135,8 @@ if TYPE_CHECKING:
     from pufferdp.publish.flips.publication import Flip as Flip, flip_stream as flip_stream
     from pufferdp.publish.flows.certificate import FlowCertificate as FlowCertificate
     from pufferdp.publish.flows.estimate import FlowEstimates as FlowEstimates
-    from pufferdp.publish.flows.publication import FlowPlan as FlowPlan, FlowRelease as FlowRelease
+    from pufferdp.publish.flows.plan import FlowPlan as FlowPlan
+    from pufferdp.publish.flows.publication import FlowRelease as FlowRelease
     from pufferdp.publish.measurements.certificate import MeasurementCertificate as MeasurementCertificate
     from pufferdp.publish.measurements.publication import MeasurementRelease as MeasurementRelease
     from pufferdp.publish.redaction.certificate import RedactionCertificate as RedactionCertificate

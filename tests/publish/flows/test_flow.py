@@ -19,8 +19,9 @@ from pufferdp.models.chain_classes import MarkovClass
 from pufferdp.models.simulate import sample_chain
 from pufferdp.publish.certificate import content_hash
 from pufferdp.publish.flows.estimate import estimate_chain
+from pufferdp.publish.flows.plan import plan_flow
 from pufferdp.publish.flows.problem import FlowProblem, Repair, calibrate, repaired
-from pufferdp.publish.flows.publication import flow, plan_flow
+from pufferdp.publish.flows.publication import flow
 from pufferdp.publish.noise import NoiseKind, NoiseLaw, SeededSampler
 from pufferdp.publish.verify import verify
 from tests.strategies import examples

@@ -15,7 +15,7 @@ from pufferdp.basics.errors import ParameterError
 
 if TYPE_CHECKING:
     from pufferdp.publish.answers.plan import Plan
-    from pufferdp.publish.flows.publication import FlowPlan
+    from pufferdp.publish.flows.plan import FlowPlan
 
 
 def plan(
@@ -137,7 +137,7 @@ def plan(
     if len(queries) > 1 or per:
         raise ParameterError("--per and several --query make a table, and a flow is none: plan it alone")
     if query == "flow":
-        from pufferdp.publish.flows.publication import plan_flow
+        from pufferdp.publish.flows.plan import plan_flow
 
         with options.progress() as progress:
             progress("reading the model")

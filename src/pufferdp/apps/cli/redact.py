@@ -83,7 +83,7 @@ def redact(
     from pufferdp.data.layout import Layout
     from pufferdp.models.files.json import load_model
     from pufferdp.publish.certificate import read_certificate
-    from pufferdp.publish.redaction.publication import plan_redaction
+    from pufferdp.publish.redaction.plan import plan_redaction
     from pufferdp.publish.redaction.publication import redact as make_redaction
 
     if (data is None) == (length is None):

@@ -206,8 +206,8 @@ def design(
     **arguments: Any,
 ) -> dict[str, Any]:
     """Which records a redaction would hide, with which probabilities; the data says which rows times stand for."""
+    from pufferdp.publish.redaction.plan import plan_redaction
     from pufferdp.publish.redaction.private import PrivateRecords
-    from pufferdp.publish.redaction.publication import plan_redaction
 
     believed, named = inputs.model(model), PrivateRecords.parse(private)
     rows = named.rows

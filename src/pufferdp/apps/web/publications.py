@@ -135,7 +135,7 @@ def estimate(
 
 def flow_plan(inputs: Inputs, progress: JobContext, **arguments: Any) -> dict[str, Any]:
     """How accurate a private flow will be."""
-    from pufferdp.publish.flows.publication import plan_flow
+    from pufferdp.publish.flows.plan import plan_flow
 
     lengths, _ = inputs.read_lengths(progress, arguments)
     believed = inputs.model(arguments["model"])

@@ -1,4 +1,4 @@
-"""A private transition flow: planned before any data is read, then released with its certificate.
+"""A private transition flow: exact transitions + calibration + noise → a flow and its certificate.
 
 The exact flow never leaves this module.
 """
@@ -6,7 +6,6 @@ The exact flow never leaves this module.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,20 +15,20 @@ import numpy.typing as npt
 
 from pufferdp.basics import checks
 from pufferdp.basics.arrays import Floats
-from pufferdp.basics.errors import ModelError, NotApplicableError
+from pufferdp.basics.errors import NotApplicableError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.layout import Place
-from pufferdp.leakage.orbits import FlowNoise, Privacy
-from pufferdp.models.base import Lengths, Model
+from pufferdp.leakage.orbits import Privacy
+from pufferdp.models.base import Lengths
 from pufferdp.models.bins import Bins
-from pufferdp.models.chain import MarkovChain, chain_of
-from pufferdp.models.files.json import ModelLike, as_model
-from pufferdp.publish.answers.plan import Ranking, count_lengths
+from pufferdp.models.chain import MarkovChain
+from pufferdp.models.files.json import ModelLike
 from pufferdp.publish.flows.certificate import FlowCertificate
 from pufferdp.publish.flows.estimate import FlowEstimates, estimate_chain
-from pufferdp.publish.flows.kind import KIND, FlowRequest, mechanisms, shortfall
-from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, calibrate, privacy_of, repaired
+from pufferdp.publish.flows.kind import KIND, FlowRequest, shortfall
+from pufferdp.publish.flows.plan import centre_chain
+from pufferdp.publish.flows.problem import FlowCalibration, FlowProblem, privacy_of, repaired
 from pufferdp.publish.noise import Sampler, SystemSampler, draw
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
 from pufferdp.publish.reading import ExactFlow, read_flow
@@ -37,70 +36,6 @@ from pufferdp.publish.series import Series
 
 if TYPE_CHECKING:
     from pufferdp.ledger.ledger import Ledger
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlowCandidate:
-    """One noise and one repair on the problem."""
-
-    calibration: FlowCalibration
-    reason: str | None
-    """Why it does not keep the promise; None where it does."""
-
-    @property
-    def mechanism(self) -> str:
-        """``flow-…`` for ours, ``poster-…`` for the poster's noise; then the repair."""
-        return self.calibration.mechanism
-
-    @property
-    def applies(self) -> bool:
-        """Whether the promise holds."""
-        return self.reason is None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The keys of the command line's JSON."""
-        c = self.calibration
-        return {
-            "mechanism": self.mechanism,
-            "applies": self.applies,
-            "reason": self.reason,
-            "scale": c.law.scale,
-            "sigma": c.noise.sigma,
-            "lipschitz": c.lipschitz,
-            "noise": str(c.law.kind),
-            "repair": str(c.repair),
-            "kappa": c.kappa,
-            "expected_l1_error": c.expected_l1_error,
-            "standard_error": c.standard_error,
-            "accuracy": {"alpha": c.accuracy.alpha, "beta": c.accuracy.beta},
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlowPlan(Ranking[FlowCandidate]):
-    """Both noises and both repairs on one problem, the best first. Prints as a table."""
-
-    problem: FlowProblem
-    beta: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """What ``pufferdp plan --query flow --json`` prints."""
-        p = self.problem
-        return {
-            "query": "flow",
-            "records": p.records,
-            "transitions": p.transitions,
-            "privacy": str(p.privacy),
-            "tau": p.tau,
-            "eta": p.eta,
-            "sum": p.add,
-            "centre_only": p.centre_only,
-            "dobrushin": p.dobrushin,
-            "constants": {"ours": _constants(p.ours), "poster": _constants(p.poster)},
-            "candidates": [c.to_dict() for c in self.candidates],
-            "best": self.best.mechanism,
-            "guess": p.trial.guess,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,46 +63,6 @@ class FlowRelease(Paged):
             "guess": self.guess,
             "certificate": c.to_dict(),
         }
-
-
-def plan_flow(
-    model: ModelLike,
-    *,
-    eta: float,
-    tau: float,
-    privacy: str = "joint",
-    length: int | None = None,
-    lengths: Sequence[int] | Lengths | None = None,
-    add: bool = False,
-    centre_only: bool = False,
-    beta: float = 0.05,
-    progress: Progress | None = None,
-) -> FlowPlan:
-    """How accurate a private flow will be, with our noise and with the poster's, by both repairs.
-
-    Args:
-        model: the chain in the centre of the orbit.
-        eta: radius of the orbit: the largest total variation between rows.
-        tau: the promise, a total variation between the laws of two releases.
-        privacy: ``orbit``, ``record`` or ``joint``.
-        length: records in one chain; or
-        lengths: records in each of several chains.
-        add: noise for the sum of both parts of joint, as in the poster.
-        centre_only: the record promise for data made by the centre alone.
-        beta: accuracy is shown at probability 1−beta.
-        progress: called with a few words before each step.
-    """
-    model = as_model(model)
-    problem = FlowProblem(
-        model=_chain(model),
-        lengths=count_lengths(model, length, lengths),
-        eta=eta,
-        tau=tau,
-        privacy=privacy_of(privacy),
-        add=add,
-        centre_only=centre_only,
-    )
-    return _plan(problem, beta, progress or silent)
 
 
 def flow(
@@ -238,7 +133,7 @@ def flow(
     believed = series.model(model)
     return FlowPublication(
         data=series.data,
-        model=_chain(believed),
+        model=centre_chain(believed),
         reading=series.reading(believed),
         eta=eta,
         tau=tau,
@@ -326,17 +221,6 @@ class FlowPublication(Publication[FlowRequest, FlowCalibration, ExactFlow, FlowR
         return FlowRelease(flow=released, estimates=estimates, certificate=certificate, guess=flow_problem.trial.guess)
 
 
-def _plan(problem: FlowProblem, beta: float, progress: Progress) -> FlowPlan:
-    beta = checks.probability(beta, "beta")
-    progress("simulating flows under the model")
-    candidates = [
-        FlowCandidate(calibration=calibrate(problem, noise, repair, beta), reason=shortfall(problem, noise))
-        for noise, repair in mechanisms(problem).values()
-    ]
-    ranked = sorted(candidates, key=lambda c: (not c.applies, c.calibration.expected_l1_error))
-    return FlowPlan(problem=problem, beta=beta, candidates=tuple(ranked))
-
-
 def _noisy(
     problem: FlowProblem, calibration: FlowCalibration, transitions: npt.NDArray[np.int64], sampler: Sampler
 ) -> Floats:
@@ -347,21 +231,3 @@ def _noisy(
         scores = np.log(counts / problem.transitions + kappa)
         noisy = np.asarray(draw(calibration.law, [float(s) for s in scores], sampler))
     return repaired(noisy, kappa).reshape(transitions.shape)
-
-
-def _chain(model: Model) -> MarkovChain:
-    chain = chain_of(model)
-    if chain is None:
-        raise ModelError(f"the model is {model!r}; a flow needs one Markov chain, the centre of the orbit", value=model)
-    return chain
-
-
-def _constants(noise: FlowNoise) -> dict[str, float]:
-    return {
-        "alpha_orbit": noise.alpha_orbit,
-        "alpha_record": noise.alpha_record,
-        "orbit": noise.orbit,
-        "record": noise.record,
-        "distance": noise.distance,
-        "sigma": noise.sigma,
-    }

@@ -34,7 +34,7 @@ from pufferdp.data.sources import rows as fetched
 from pufferdp.leakage.redaction.design import Block, Design, RedactionProblem, redactable
 from pufferdp.models.base import Model
 from pufferdp.models.bins import Bins
-from pufferdp.models.files.json import ModelLike, as_model, model_digest
+from pufferdp.models.files.json import ModelLike, model_digest
 from pufferdp.publish.certificate import read_certificate
 from pufferdp.publish.noise import Sampler, SystemSampler, bernoulli
 from pufferdp.publish.pipeline import Account, Charged, Publication, Reading
@@ -107,45 +107,6 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
         else:
             out.append((first, last))
     return out
-
-
-def plan_redaction(
-    model: ModelLike,
-    *,
-    length: int,
-    private: Named | Sequence[Named],
-    epsilon: float,
-    method: str | None = None,
-    adversary: str = "bdp",
-    known: Sequence[int] = (),
-    whole: bool = False,
-    mark: str = MARK,
-) -> Redaction:
-    """Design a redaction before any data is read.
-
-    Args:
-        model: a Markov chain with a stationary start.
-        length: records in the series.
-        private: the rows to hide, counted from 1; a design has no times.
-        epsilon: the promise for each of them, or for each stretch of them with ``whole``.
-        method: ``window``, ``3r-relaxed``, ``3r-numerical`` or ``3r-optimal``, the default and the best.
-        adversary: ``bdp`` (knows any set of other records), ``pufferfish`` (none) or ``dp`` (all others).
-        known: rows that the adversary knows; only with ``pufferfish``.
-        whole: hide private records that follow each other as a whole, what they hold together, and not each for itself.
-        mark: what stands for a redacted record.
-    """
-    model = as_model(model)
-    hiding = RedactionProblem(
-        chain=redactable(model),
-        length=length,
-        private=PrivateRecords.parse(private).only_rows,
-        epsilon=epsilon,
-        adversary=checks.adversary(adversary),
-        known=tuple(known),
-        whole=checks.flag(whole, "whole"),
-    )
-    check_mark(mark, hiding.chain)
-    return Redaction(designs=((1, redaction_mechanism(method).design(hiding)),), rows=hiding.length, mark=mark)
 
 
 def redact(

@@ -12,7 +12,8 @@ from pufferdp.report.pages.answers import plan_comparison, striped
 from pufferdp.report.pages.common import OTHERWISE, made_by, promise_sentences
 
 if TYPE_CHECKING:
-    from pufferdp.publish.flows.publication import FlowPlan, FlowRelease
+    from pufferdp.publish.flows.plan import FlowPlan
+    from pufferdp.publish.flows.publication import FlowRelease
 
 _MOST_STATES: Final = 8
 """More states make a table that does not fit a terminal; the largest shares are listed instead."""
