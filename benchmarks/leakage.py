@@ -20,7 +20,8 @@ from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.leakage.additive.inverse import largest_loss
 from pufferdp.leakage.additive.windows import Leakage, WindowLeakage
-from pufferdp.leakage.curves import Curve, curve
+from pufferdp.leakage.curve_forms import Curve
+from pufferdp.leakage.curves import curve
 from pufferdp.models.chain import MarkovChain
 from pufferdp.publish.answers.queries import Query
 

@@ -96,7 +96,8 @@ if TYPE_CHECKING:
         UnknownChargeError as UnknownChargeError,
     )
     from pufferdp.data.ranges import Range as Range, Ranges as Ranges
-    from pufferdp.leakage.curves import Curve as Curve, best_curve as best_curve, curves as curves
+    from pufferdp.leakage.curve_forms import Curve as Curve
+    from pufferdp.leakage.curves import best_curve as best_curve, curves as curves
     from pufferdp.leakage.tight.approximate import PrivacyProfile as PrivacyProfile
     from pufferdp.leakage.orbits import dobrushin as dobrushin, least_favourable as least_favourable
     from pufferdp.ledger.balance import DataSet as DataSet, Receipt as Receipt

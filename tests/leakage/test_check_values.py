@@ -11,7 +11,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.chains.mixing import eigen_gap
 from pufferdp.leakage.chains.powers import ratios_of
-from pufferdp.leakage.curves import Spent
+from pufferdp.leakage.curve_forms import Spent
 from pufferdp.leakage.quilts.chains import worst_record
 from pufferdp.leakage.quilts.search import Score
 from pufferdp.models.chain import MarkovChain

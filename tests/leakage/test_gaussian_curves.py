@@ -8,7 +8,8 @@ import pytest
 from pufferdp.assess.dp import leakage_of
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import ParameterError
-from pufferdp.leakage.curves import CLIPPED, EVERY_ALGORITHM, best_curve, curves
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM
+from pufferdp.leakage.curves import CLIPPED, best_curve, curves
 from pufferdp.models.chain import MarkovChain
 from pufferdp.models.gaussian import Gaussian, LimitedCorrelation
 from tests.leakage.additive.test_gaussian import GALTON, limited, scaled

@@ -21,7 +21,8 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.words import number
-from pufferdp.leakage.curves import EVERY_ALGORITHM, Absent, Curve, TightBound, curves, lowest, small_loss_slopes
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Absent, Curve, TightBound
+from pufferdp.leakage.curves import curves, lowest, small_loss_slopes
 from pufferdp.leakage.tight.approximate import (
     Approximate,
     allowed_loss,

@@ -9,7 +9,8 @@ from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.paged import Paged
-from pufferdp.leakage.curves import BlockBound, secret_curve
+from pufferdp.leakage.curve_forms import BlockBound
+from pufferdp.leakage.units.curves import secret_curve
 from pufferdp.leakage.units.events import EventCurve
 from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.files.json import ModelLike, as_model

@@ -24,7 +24,8 @@ from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress
 from pufferdp.basics.words import number
-from pufferdp.leakage.curves import Curve, TightBound, best_curve, curve
+from pufferdp.leakage.curve_forms import Curve, TightBound
+from pufferdp.leakage.curves import best_curve, curve
 from pufferdp.leakage.tight import streams as tight
 from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.odds import OddsSeries, odds_forever, odds_series

@@ -11,25 +11,29 @@ What curves of one kind of model alone need (real numbers, hidden chains, blocks
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import Final
 
 from pufferdp.basics import checks
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.arrays import Floats
-from pufferdp.basics.checks import LARGEST, MOST_RECORDS
 from pufferdp.basics.errors import ModelError, NotApplicableError, ParameterError
 from pufferdp.leakage.chains.mixing import box_contraction
+from pufferdp.leakage.curve_forms import (
+    EVERY_ALGORITHM,
+    Absent,
+    Curve,
+    HiddenBound,
+    Line,
+    Lowest,
+    OddsBound,
+    QuiltCurve,
+    TightBound,
+    Worst,
+)
 from pufferdp.leakage.quilts.chains import worst_of_chains, worst_record_by_distance
 from pufferdp.leakage.quilts.networks import worst_network_record
-from pufferdp.leakage.quilts.search import Objective, Score
 from pufferdp.leakage.tight import any_start
-from pufferdp.leakage.tight.attack import TightLeakage
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import OddsCurve, TreeOdds
 from pufferdp.models.ar1 import ar1_of
@@ -37,248 +41,6 @@ from pufferdp.models.base import Model, RecordModel
 from pufferdp.models.chain import SeriesModel, series_of
 from pufferdp.models.gaussian import NumberModel, numbers_of
 from pufferdp.models.hidden import HiddenMarkov, hidden_of, second_order_of
-
-if TYPE_CHECKING:
-    from pufferdp.leakage.hidden.memory import MemoryOdds
-    from pufferdp.leakage.hidden.nothing_known import NothingKnown
-    from pufferdp.leakage.hidden.odds import HiddenBlockOdds, HiddenOdds
-    from pufferdp.leakage.units.blocks import BlockCurve, BlockOdds
-    from pufferdp.leakage.units.events import StretchCurve
-    from pufferdp.leakage.units.secrets import StretchSecret
-
-EVERY_ALGORITHM: Final = "every pure DP algorithm"
-_TINY: Final = 1e-6
-"""A DP loss at which the closed form has its slope at 0."""
-SMALL_LOSS: Final = 0.01
-"""A small DP loss, at which slopes are read."""
-
-Worst = Callable[[Objective], float]
-"""Max over models and records of the min over quilts of an objective."""
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a quilt lets through when ``tau`` of DP is spent: nearby·tau by group privacy, and the influence."""
-
-    dp_loss: float
-
-    def __call__(self, nearby: npt.ArrayLike, influence: npt.ArrayLike) -> Floats:
-        """The leakage that each quilt allows."""
-        return np.asarray(np.asarray(nearby, dtype=float) * self.dp_loss + np.asarray(influence, dtype=float))
-
-    def scalar(self, nearby: float, influence: float) -> float:
-        """The leakage that a single quilt allows, without the cost of arrays."""
-        return nearby * self.dp_loss + influence
-
-    def most_nearby(self, value: float) -> float:
-        """Without influence the leakage is nearby·tau."""
-        return value / self.dp_loss
-
-    def price(self, value: float) -> float:
-        """Every record inside costs tau, whatever the value."""
-        return self.dp_loss
-
-
-@dataclass(frozen=True, eq=False)
-class Curve(ABC):
-    """An upper bound on the leakage of any tau-DP algorithm, as a function of tau; it never falls."""
-
-    name: str
-    theorem: str
-    """Where the bound comes from."""
-    holds_for: str = field(default=EVERY_ALGORITHM, kw_only=True)
-    """The algorithms that it bounds, in words."""
-    note: str = field(default="", kw_only=True)
-    """What else must be said of it."""
-
-    @property
-    def applies(self) -> bool:
-        """Whether there is such a bound for the model and the adversary."""
-        return True
-
-    def __call__(self, dp_loss: float) -> float:
-        """The most that an algorithm with this DP loss leaks. One that spends nothing leaks nothing."""
-        dp_loss = _loss(dp_loss, "dp_epsilon")
-        return self._value(dp_loss) if dp_loss > 0 else 0.0
-
-    def inverse(self, epsilon: float) -> float:
-        """The largest DP loss whose value is at most ``epsilon``, rounded down; 0 where there is none."""
-        epsilon = _loss(epsilon, "target")
-        dp_loss, step = self._most(epsilon), 2.0**-53
-        while dp_loss > 0 and (leaks := self(dp_loss)) > epsilon:  # what is returned has been checked
-            dp_loss, step = dp_loss * (epsilon / leaks) * (1 - step), min(1.0, 4 * step)
-        return max(dp_loss, 0.0)
-
-    @property
-    def slope(self) -> float:
-        """By how much correlation multiplies a small DP loss, at most: 0.01."""
-        return self(SMALL_LOSS) / SMALL_LOSS
-
-    def noise_factor(self, epsilon: float) -> float:
-        """How many times as wide as for independent records the noise must be to leak at most ``epsilon``."""
-        loss = self.inverse(epsilon)
-        return epsilon / loss if loss > 0 else math.inf
-
-    @abstractmethod
-    def _value(self, dp_loss: float) -> float:
-        """The bound at a DP loss above 0."""
-
-    @abstractmethod
-    def _most(self, epsilon: float) -> float:
-        """The inverse, up to rounding."""
-
-
-@dataclass(frozen=True, eq=False)
-class Line(Curve):
-    """A straight line, factor·tau + extra."""
-
-    factor: float
-    extra: float = 0.0
-
-    def _value(self, dp_loss: float) -> float:
-        return self.factor * dp_loss + self.extra
-
-    def _most(self, epsilon: float) -> float:
-        return (epsilon - self.extra) / self.factor
-
-
-@dataclass(frozen=True, eq=False)
-class QuiltCurve(Curve):
-    """The worst record's best quilt: records inside cost tau each, the ends their influence."""
-
-    worst: Worst
-
-    def _value(self, dp_loss: float) -> float:
-        return self.worst(Spent(dp_loss))
-
-    def _most(self, epsilon: float) -> float:
-        # nearby·tau + influence ≤ epsilon is tau ≤ (epsilon − influence)/nearby: the score turned round, one search.
-        score = self.worst(Score(epsilon)) if epsilon > 0 else math.inf
-        return 1 / score
-
-
-@dataclass(frozen=True, eq=False)
-class TightBound(Curve):
-    """What the worst algorithm leaks on the worst chain of a list: no curve for every algorithm lies below it."""
-
-    tight: TightCurve
-
-    def worst(self, dp_loss: float) -> TightLeakage:
-        """Who learns most, and from which questions."""
-        return self.tight.leakage(_loss(dp_loss, "dp_epsilon"))
-
-    def _value(self, dp_loss: float) -> float:
-        # Where no record has two values there is nothing to learn; the curve stays a curve, and is not below the loss.
-        return max(self.tight(dp_loss), dp_loss)
-
-    def _most(self, epsilon: float) -> float:
-        return self.tight.inverse(epsilon) if epsilon > 0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenBound(Curve):
-    """What any algorithm leaks on a hidden chain to somebody who knows no record."""
-
-    nothing_known: NothingKnown
-
-    def _value(self, dp_loss: float) -> float:
-        return self.nothing_known(dp_loss)
-
-    def _most(self, epsilon: float) -> float:
-        return self.nothing_known.inverse(epsilon) if epsilon > 0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class OddsBound(Curve):
-    """The closed form from the largest odds ratio; of several beliefs the worst."""
-
-    beliefs: tuple[OddsCurve | HiddenOdds | MemoryOdds | TreeOdds, ...]
-
-    @property
-    def factor(self) -> float:
-        """No DP loss is multiplied by more: for a chain the square root of the largest odds ratio of a step."""
-        return self(_TINY) / _TINY
-
-    def _value(self, dp_loss: float) -> float:
-        return max(odds(dp_loss) for odds in self.beliefs)
-
-    def _most(self, epsilon: float) -> float:
-        return min(odds.inverse(epsilon) for odds in self.beliefs) if epsilon > 0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class BlockBound(Curve):
-    """What any algorithm with one loss for a whole block of records leaks about a block; of several beliefs the worst.
-
-    Its DP loss is that of a block: how far any output can move when all records of one block change.
-    """
-
-    beliefs: tuple[BlockCurve | BlockOdds | HiddenBlockOdds | StretchCurve, ...]
-
-    def _value(self, dp_loss: float) -> float:
-        return max(belief(dp_loss) for belief in self.beliefs)
-
-    def _most(self, epsilon: float) -> float:
-        return min(belief.inverse(epsilon) for belief in self.beliefs) if epsilon > 0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class OfRecords(Curve):
-    """A curve for blocks, read at the DP loss of records: all of a block may change, so that it is lost as often."""
-
-    of_blocks: Curve
-    records: int
-
-    def _value(self, dp_loss: float) -> float:
-        lost = self.records * dp_loss
-        return self.of_blocks(lost) if lost <= LARGEST else math.inf
-
-    def _most(self, epsilon: float) -> float:
-        return self.of_blocks.inverse(epsilon) / self.records
-
-
-@dataclass(frozen=True, eq=False)
-class Lowest(Curve):
-    """The pointwise minimum of several curves: each is a bound, so the least of them is one."""
-
-    parts: tuple[Curve, ...]
-
-    def which(self, dp_loss: float) -> Curve:
-        """The curve that is lowest at tau."""
-        return min(self.parts, key=lambda curve: curve(dp_loss))
-
-    def _value(self, dp_loss: float) -> float:
-        return min(curve(dp_loss) for curve in self.parts)
-
-    def _most(self, epsilon: float) -> float:
-        return max(curve.inverse(epsilon) for curve in self.parts)
-
-
-@dataclass(frozen=True, eq=False)
-class Absent(Curve):
-    """A curve that does not apply: it knows the reason, and refuses to be read."""
-
-    reason: str
-    foreign: bool = False
-    """Whether it is about another kind of model."""
-
-    @property
-    def applies(self) -> bool:
-        """Never: there is only the reason why not."""
-        return False
-
-    def _value(self, dp_loss: float) -> float:
-        raise NotApplicableError(f"the {self.name} curve does not apply: {self.reason}")
-
-    def _most(self, epsilon: float) -> float:
-        return self._value(epsilon)
-
-
-def _loss(value: float, name: str) -> float:
-    if not 0 <= value <= LARGEST:
-        raise ParameterError(f"{name} is {value:g}; it must be a number from 0 to {LARGEST:g}", value=value)
-    return float(value)
-
 
 _ROUNDING: Final = 1e-14
 """More than the rounding of a logarithm of a ratio, as a share of it; counted against the bound."""
@@ -300,7 +62,9 @@ def curve(
     """One curve by name; an absent one where it does not apply. With a unit it is about blocks of so many records."""
     kind = checks.adversary(adversary)
     if unit is not None:
-        return _unit_curve(name, model, length, kind, checks.length(unit, "unit"))
+        from pufferdp.leakage.units.curves import unit_curve
+
+        return unit_curve(name, model, length, kind, checks.length(unit, "unit"))
     if model.needs_length and length is None:
         raise ParameterError("length is missing; a chain needs the number of records in the series")
     try:
@@ -420,103 +184,6 @@ def _gaussian_exact(model: Model, longest: int, adversary: Adversary) -> Curve:
     theorem += "over every adversary" if factor.exact else "bounded (docs/theory/gaussian.md)"
     many = f"too many records for every adversary: the factor is a proved bound, and one has {factor.lower:.6g}"
     return Line("gaussian-exact", theorem, factor.upper, holds_for=CLIPPED, note="" if factor.exact else many)
-
-
-def _unit_curve(name: str, model: Model, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    """A curve for blocks; those that are not worked out say so."""
-    series = series_of(model)
-    if series is None:
-        raise ParameterError("a unit is a stretch of a series, and the model has records without an order")
-    try:
-        if name not in _UNIT_MAKERS:
-            raise NotApplicableError("is not worked out for units of several records")
-        return _UNIT_MAKERS[name](series, length, adversary, unit)
-    except NotApplicableError as error:
-        return Absent(name, "", str(error), foreign=name not in _UNIT_MAKERS)
-
-
-def _unit_independent(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    if adversary is not Adversary.DP and series.dependent(length or MOST_RECORDS) > 1:
-        raise NotApplicableError("records are correlated, and a DP loss does not count what one block shows of another")
-    return Line("independent", "a block's own loss (independent records, or all others known)", 1.0)
-
-
-def _unit_general(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    if length is None:
-        raise NotApplicableError("adds up the losses of all blocks, and a series without end has too many")
-    from pufferdp.leakage.units.blocks import most_blocks
-
-    blocks = most_blocks(length, unit) if series.dependent(length) > 1 else 1
-    return Line("general", "group privacy over all blocks (Dwork & Roth 2014, Theorem 2.2)", float(blocks))
-
-
-def _unit_odds(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    hidden = hidden_of(series)
-    if hidden is not None:
-        from pufferdp.leakage.hidden.odds import HiddenBlockOdds, HiddenOdds
-
-        theorem = "from the largest odds ratio of hidden states (docs/theory/hidden.md)"
-        records = HiddenOdds.of(hidden.transition, hidden.emission, length=length, pairwise=False)
-        if all(math.isinf(odds) for odds in records.hidden):
-            raise NotApplicableError("odds ratios of hidden states are infinite, however many steps are taken at once")
-        return BlockBound("odds", theorem, (HiddenBlockOdds(records),))
-    theorem = "from the largest odds ratios of a step and of a block (docs/theory/units.md, Theorem 3)"
-    from pufferdp.leakage.units.blocks import BlockOdds
-
-    if series.box is not None:
-        step = OddsCurve.of_box(series.box.low, series.box.high).log_odds[0]
-        return BlockBound("odds", theorem, (BlockOdds.of_steps(step, unit, length),))
-    kernels = [series.rhythm] if series.rhythm is not None else [chain.transition[None] for chain in series.chains]
-    if not kernels:
-        raise NotApplicableError("needs chains that can be listed, or bounds on their entries")
-    return BlockBound("odds", theorem, (BlockOdds.of_chains(kernels, unit, length),))
-
-
-def _unit_tight(series: SeriesModel, length: int | None, adversary: Adversary, unit: int) -> Curve:
-    theorem = "what the worst algorithm with a loss for each block leaks (docs/theory/units.md, Theorems 1 and 2)"
-    if series.rhythm is not None or hidden_of(series) is not None or not series.chains:
-        raise NotApplicableError("of a whole block is worked out for chains that can be listed; the odds curve bounds")
-    from pufferdp.leakage.units.blocks import BlockCurve
-
-    beliefs = tuple(
-        BlockCurve(chain.transition, block=unit, start=chain.start, length=length, adversary=str(adversary))
-        for chain in series.chains
-    )
-    return BlockBound("tight", theorem, beliefs)
-
-
-def secret_curve(model: Model, secret: StretchSecret, adversary: str = "bdp") -> Curve:
-    """What any algorithm with a DP loss for each record leaks about a stretch, or about an event in it."""
-    series = series_of(model)
-    if series is None or series.rhythm is not None or hidden_of(series) is not None or not series.chains:
-        raise NotApplicableError("secrets in a stretch are worked out for chains that can be listed")
-    if any(chain.any_start or chain.given_start is not None for chain in series.chains):
-        raise NotApplicableError("secrets in a stretch are worked out for chains that start in their stationary law")
-    from pufferdp.leakage.units.events import EventCurve, StretchCurve
-
-    records, before, after = secret.records, secret.before, secret.after
-    beliefs: list[StretchCurve] = []
-    for chain in series.chains:
-        table = chain.transition
-        if secret.state is None:
-            beliefs.append(StretchCurve(table, records=records, before=before, after=after, adversary=adversary))
-        else:
-            state = model.labels.index(secret.state)
-            beliefs.append(
-                EventCurve(table, state=state, records=records, before=before, after=after, adversary=adversary)
-            )
-    exact = all(belief.exact for belief in beliefs)
-    note = "" if exact else "an upper bound, which need not be reached"
-    theorem = "what the worst DP algorithm leaks about a stretch, or a plan from record to record for an event in it "
-    return BlockBound("tight", f"{theorem}(docs/theory/units.md, Theorem 4)", tuple(beliefs), note=note)
-
-
-_UNIT_MAKERS: Final[dict[str, Callable[[SeriesModel, int | None, Adversary, int], Curve]]] = {
-    "independent": _unit_independent,
-    "general": _unit_general,
-    "odds": _unit_odds,
-    "tight": _unit_tight,
-}
 
 
 def _refuse_clock(model: Model) -> None:

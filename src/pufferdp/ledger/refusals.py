@@ -10,7 +10,7 @@ from typing import Any, Final
 from pufferdp.basics.checks import LARGEST, SMALLEST_EPSILON
 from pufferdp.basics.errors import BudgetError, RefusedError
 from pufferdp.data.ranges import EVERYTHING, Ranges, moment_text
-from pufferdp.leakage.curves import Lowest
+from pufferdp.leakage.curve_forms import Lowest
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
 from pufferdp.ledger.stretch_words import ends_of, stretch_text

@@ -22,7 +22,8 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST, MOST_RECORDS, SMALLEST_EPSILON
 from pufferdp.basics.files import canonical_json
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curves import EVERY_ALGORITHM, Lowest, OfRecords, curve, curves, lowest
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Lowest, OfRecords
+from pufferdp.leakage.curves import curve, curves, lowest
 from pufferdp.leakage.tight.approximate import allowed_loss, carried_delta
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.flow_budget import add_taus, reading_of

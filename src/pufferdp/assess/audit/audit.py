@@ -39,7 +39,7 @@ from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.errors import MechanismError, ParameterError, RefusedError
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
-from pufferdp.leakage.curves import EVERY_ALGORITHM
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike, as_model
 

@@ -6,4 +6,5 @@ docs/theory/units.md has the theorems and their proofs.
   block holds.
 - ``events``: losses are those of records, and the secret is a stretch: what all its records hold together, or whether
   a state occurred in it. ``coupling`` has the small problem that each step of an event's recursion solves.
+- ``curves``: the leakage curves of both.
 """

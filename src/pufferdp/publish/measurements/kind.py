@@ -13,7 +13,8 @@ from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.errors import CertificateError, NotApplicableError
 from pufferdp.basics.progress import Progress, silent
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.leakage.curves import CURVES
 from pufferdp.leakage.tight.approximate import Approximate, approximate_leakage
 from pufferdp.ledger.charge import Charge
 from pufferdp.models.base import Lengths, Model

@@ -20,7 +20,8 @@ from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.basics.words import quoted_value
 from pufferdp.data.ranges import EVERYTHING, Ranges
-from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Curve, Lowest
+from pufferdp.leakage.curves import CURVES
 from pufferdp.models.base import Lengths, Model
 from pufferdp.models.chain import series_of
 from pufferdp.publish.answers.mechanisms.baselines import curve_of_every_algorithm, problem_curve

@@ -8,7 +8,8 @@ from typing import Final
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import LARGEST
 from pufferdp.basics.errors import NotApplicableError
-from pufferdp.leakage.curves import CURVES, EVERY_ALGORITHM, Absent, Curve, curve, lowest, secret_curve
+from pufferdp.leakage.curve_forms import EVERY_ALGORITHM, Absent, Curve
+from pufferdp.leakage.curves import CURVES, curve, lowest
 from pufferdp.models.base import records_of
 from pufferdp.publish.answers.problem import (
     Calibrated,
@@ -91,6 +92,8 @@ _READ_ALONE: Final = ("independent", "general")
 def problem_curve(name: str, problem: Problem) -> Curve:
     """A curve by name, for chains as long as the problem needs."""
     if problem.secret is not None:
+        from pufferdp.leakage.units.curves import secret_curve
+
         return secret_curve(problem.model, problem.secret, str(problem.adversary))
     if problem.unit is not None:
         # With holes the records read may lie in more blocks than as many in a row.
