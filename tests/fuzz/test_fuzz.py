@@ -15,8 +15,8 @@ import pytest
 from pufferdp import DataError, Ledger, LedgerError, PufferdpError, Series, release
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.matching import natural_order
 from pufferdp.data.ranges import read_last, read_moment
-from pufferdp.data.series import natural_order
 from pufferdp.leakage.units.secrets import StretchSecret
 from pufferdp.models.bins import bins_text
 from pufferdp.models.clock import rhythm_of

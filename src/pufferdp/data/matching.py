@@ -1,4 +1,4 @@
-"""How a value is compared with names, of states or of records, and how it is written in a message."""
+"""How a value is compared with names, of states or of records, how names are sorted, and how messages write a value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import narwhals as nw
 
@@ -133,3 +133,16 @@ def quoted(name: str) -> str:
 def shown(value: object) -> str:
     """A value of the data in a message."""
     return quoted(plain(value))
+
+
+_NUMBER: Final = re.compile("[0-9]{1,400}")
+"""Numbers of thousands of digits are text: Python does not read them."""
+
+
+def natural_order(name: str) -> tuple[Any, ...]:
+    """Numbers first and by size; then text, with the numbers inside compared by size: s2 before s10."""
+    try:
+        return (0, float(name), name)
+    except ValueError:
+        parts = re.split(r"(\d+)", name)
+        return (1, tuple((int(part), "") if _NUMBER.fullmatch(part) else (-1, part) for part in parts), name)

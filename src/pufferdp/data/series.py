@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -33,7 +32,7 @@ from pufferdp.data.expressions import (
 from pufferdp.data.files import reading
 from pufferdp.data.frames.clean import CleanFrame, clean_frame
 from pufferdp.data.layout import Coding, Counts, Layout, read_distance, shorten
-from pufferdp.data.matching import plain, shown
+from pufferdp.data.matching import natural_order, plain, shown
 from pufferdp.data.ranges import EVERYTHING, Moment, Range, Ranges, ranges_of_people
 from pufferdp.data.sources import Frame, Source, arrays, integers, rows
 from pufferdp.data.tables import Table, lost_order, open_table
@@ -692,16 +691,3 @@ def _unknown(value: object, where: str, coding: Coding) -> str:
         f"{shown(value)} at {where} is not a number from {low:g} to {high:g}, the range of the bins of the states "
         f"{shorten(coding.labels)}; correct it or widen the bins"
     )
-
-
-_NUMBER: Final = re.compile("[0-9]{1,400}")
-"""Numbers of thousands of digits are text: Python does not read them."""
-
-
-def natural_order(name: str) -> tuple[Any, ...]:
-    """Numbers first and by size; then text, with the numbers inside compared by size: s2 before s10."""
-    try:
-        return (0, float(name), name)
-    except ValueError:
-        parts = re.split(r"(\d+)", name)
-        return (1, tuple((int(part), "") if _NUMBER.fullmatch(part) else (-1, part) for part in parts), name)

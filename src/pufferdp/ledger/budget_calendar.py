@@ -13,7 +13,7 @@ from typing import Any, Final
 from pufferdp.data.ranges import Moment, Ranges, moment_text
 from pufferdp.ledger.record_sums import END, EVERYBODY, LOSS, PEAK, RecordSums, Steps, add_up
 from pufferdp.ledger.store.base import Row, Session
-from pufferdp.ledger.stretch_words import ends_of
+from pufferdp.ledger.stretches import ends_of
 from pufferdp.ledger.sums_table import TableSums, columns_of, cut_key, key_cut, sums_rows
 from pufferdp.ledger.totals import State
 

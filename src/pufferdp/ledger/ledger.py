@@ -27,11 +27,11 @@ from pufferdp.ledger.charge import FLOW, Charge
 from pufferdp.ledger.family import Family, all_names
 from pufferdp.ledger.flow_budget import FlowBudget, refuse_no_flow, refuse_other_kind, refuse_other_promise
 from pufferdp.ledger.identity import check_identity, find_receipts, new_identity, repeated, row_identities
-from pufferdp.ledger.named_ranges import named_ranges
 from pufferdp.ledger.record_sums import add_up
 from pufferdp.ledger.refusals import Room, refuse_delta, refuse_other_model, refuse_other_ranges, room_for
 from pufferdp.ledger.store import open_store
 from pufferdp.ledger.store.base import WAIT, Session
+from pufferdp.ledger.stretches import named_ranges
 from pufferdp.ledger.sums_table import TableSums
 from pufferdp.ledger.totals import Rule, State
 from pufferdp.ledger.verify import LedgerCheck, check_ledger
@@ -179,7 +179,7 @@ class Ledger:
         with self.store.reading() as session:
             _, state = self._find(session, name)
         columns = {"order": order or state.order or otherwise, "by": by or state.by}
-        return named_ranges(name, state, first=first, last=last, people=people, **columns)
+        return named_ranges(name, state.unit, first=first, last=last, people=people, **columns)
 
     def room(self, name: str, ranges: Ranges, longest: int) -> Room:
         """What is left for one more release on some records of chains of this length, without charging it."""

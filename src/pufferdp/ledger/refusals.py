@@ -13,7 +13,7 @@ from pufferdp.data.ranges import EVERYTHING, Ranges, moment_text
 from pufferdp.leakage.curve_forms import Lowest
 from pufferdp.ledger.charge import Charge
 from pufferdp.ledger.record_sums import Piece, RecordSums, add_up
-from pufferdp.ledger.stretch_words import ends_of, stretch_text
+from pufferdp.ledger.stretches import ends_of, stretch_text
 from pufferdp.ledger.totals import Rule, State, charged_on, left_over
 
 _WHOLE: Final = re.compile(r"-?\d+(\.0)?")

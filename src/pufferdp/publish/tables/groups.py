@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError, ParameterError, QueryError
 from pufferdp.data.layout import shorten
-from pufferdp.data.series import KeyedRecords, natural_order
+from pufferdp.data.matching import natural_order
+from pufferdp.data.series import KeyedRecords
 from pufferdp.publish.tables.questions import GroupRecords
 
 PERIODS: Final = {"hour": 3_600, "day": 86_400, "week": 604_800}

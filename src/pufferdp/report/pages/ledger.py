@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pufferdp.basics.adversary import Adversary
 from pufferdp.basics.checks import MOST_RECORDS
 from pufferdp.basics.words import number, up_to
-from pufferdp.ledger.stretch_words import day_text, place_text, stretch_text
+from pufferdp.ledger.stretches import day_text, place_text, stretch_text
 from pufferdp.models.units import Unit
 from pufferdp.report.charts import Axis, Chart, Layer, Line, Rule
 from pufferdp.report.page import Block, Page, Section, Table, Words
