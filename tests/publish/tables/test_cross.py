@@ -20,8 +20,9 @@ def test_noise_is_that_of_a_histogram():
     assert cross.noise(PAIRS, 0.5, 0.05) == histogram.noise(PAIRS, 0.5, 0.05)
     group = GroupRecords(states=3, codes=np.array([0, 2, 2, 1]))
     noise = cross.noise(PAIRS, 0.5, 0.05)
-    assert cross.measure(PAIRS, group, noise, SeededSampler(3)) == histogram.measure(
-        PAIRS, group, noise, SeededSampler(3)
+    assert (
+        cross.measure_each(PAIRS, [group], noise, SeededSampler(3))[0]
+        == histogram.measure_each(PAIRS, [group], noise, SeededSampler(3))[0]
     )
     assert cross.labels(PAIRS) == PAIRS.labels
     assert cross.name == "cross"

@@ -92,7 +92,7 @@ def test_median_of_tied_records_is_their_value():
     codes = [0] * 51 + [1] * 15 + [2] * 34
     asked = question("median")
     noise = asked.noise(NUMBERS, dp_loss=1e6, beta=0.05)
-    assert asked.measure(NUMBERS, group(codes), noise, SeededSampler(1)) == (10.0,)
+    assert asked.measure_each(NUMBERS, [group(codes)], noise, SeededSampler(1))[0] == (10.0,)
 
 
 @pytest.mark.parametrize("loss", [0.2, 1.0, 3.0])
@@ -183,7 +183,7 @@ def test_draws_have_the_law(text, from_data):
     noise = asked.noise(model, 2.0, 0.05)
     records = group(numbers=numbers) if from_data else group(codes)
     sampler = SeededSampler(11)
-    answers = [asked.measure(model, records, noise, sampler) for _ in range(draws)]
+    answers = [asked.measure_each(model, [records], noise, sampler)[0] for _ in range(draws)]
     data = rounded if from_data else [(10, 20, 40)[code] for code in codes]
     law = law_of(asked, model, data, noise.scale, noise.alpha)
     points = list(itertools.product(asked.candidates(model), repeat=len(asked.labels(model))))
@@ -199,14 +199,14 @@ def test_bins_that_a_model_leaves_out():
     asked = question("median")
     assert asked.candidates(model) == (0.0, 200.0)
     noise = asked.noise(model, 1e6, 0.05)
-    assert asked.measure(model, group([1, 1, 0], states=2), noise, SeededSampler(1)) == (200.0,)
+    assert asked.measure_each(model, [group([1, 1, 0], states=2)], noise, SeededSampler(1))[0] == (200.0,)
 
 
 def test_states_in_any_order_of_their_values():
     model = replace(NUMBERS, values=(40.0, 10.0, 20.0))
     asked = question("quantile:.01,.99")
     noise = asked.noise(model, 1e6, 0.05)
-    assert asked.measure(model, group([0, 1, 2]), noise, SeededSampler(1)) == (10.0, 40.0)
+    assert asked.measure_each(model, [group([0, 1, 2])], noise, SeededSampler(1))[0] == (10.0, 40.0)
 
 
 def test_names_and_labels():
@@ -222,7 +222,7 @@ def test_names_and_labels():
 def test_nobody_has_any_quantile():
     asked = question("quantile:.5")
     noise = asked.noise(NUMBERS, 1.0, 0.05)
-    drawn = {asked.measure(NUMBERS, group(), noise, SeededSampler(seed))[0] for seed in range(60)}
+    drawn = {asked.measure_each(NUMBERS, [group()], noise, SeededSampler(seed))[0][0] for seed in range(60)}
     assert drawn == {10.0, 20.0, 40.0}
 
 

@@ -58,7 +58,7 @@ def test_what_is_counted(codes, cuts):
     """With hardly any noise the counts are those by hand: none over a hole or a border."""
     model = MarkovChain(transition=np.full((3, 3), 1 / 3))
     noise = ASKED.noise(model, 1e6, 0.05)
-    answer = ASKED.measure(model, records_of(codes, cuts, 3), noise, SeededSampler(1))
+    answer = ASKED.measure_each(model, [records_of(codes, cuts, 3)], noise, SeededSampler(1))[0]
     assert answer == tuple(pairs(codes, 3, cuts))
     assert all(isinstance(count, int) for count in answer)
     ASKED.check_answer(model, len(codes), answer, balanced=True)
@@ -102,7 +102,7 @@ def test_noise_adds_up_to_nothing():
     noise = ASKED.noise(model, 0.3, 0.05)
     records = records_of([0, 1, 2, 2, 1, 0], (3,), 3)
     for seed in range(20):
-        answer = ASKED.measure(model, records, noise, SeededSampler(seed))
+        answer = ASKED.measure_each(model, [records], noise, SeededSampler(seed))[0]
         assert sum(answer) == 4
         (nearest,) = ASKED.estimate_each(model, [6], [answer])
         assert min(nearest) >= 0

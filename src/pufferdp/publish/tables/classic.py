@@ -79,10 +79,6 @@ class ClassicQuestion(Question):
             divided=self.query.divided is not None,
         )
 
-    def measure(self, model: Model, group: GroupRecords, noise: QuestionNoise, sampler: Sampler) -> Row:
-        """One group; of many see ``measure_each``."""
-        return self.measure_each(model, [group], noise, sampler)[0]
-
     def measure_each(
         self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
     ) -> list[Row]:

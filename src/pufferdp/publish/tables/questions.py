@@ -120,14 +120,10 @@ class Question(ABC):
         """The noise at which the answer has this DP loss for each record, whatever the size of its group."""
 
     @abstractmethod
-    def measure(self, model: Model, group: GroupRecords, noise: QuestionNoise, sampler: Sampler) -> Row:
-        """The answer of one group with its noise. The only place that draws; exact numbers do not leave it."""
-
     def measure_each(
         self, model: Model, groups: Sequence[GroupRecords], noise: QuestionNoise, sampler: Sampler
     ) -> list[Row]:
-        """The answers of all groups; overridden where one draw serves them all."""
-        return [self.measure(model, group, noise, sampler) for group in groups]
+        """The answer of each group with its noise. The only place that draws; exact numbers do not leave it."""
 
     def for_groups(self, model: Model, groups: int) -> Question:
         """The question with noise that can be drawn for so many groups."""
