@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +83,6 @@ class QuestionNoise:
 
 class Question(ABC):
     """A question of a table. Subclasses are frozen dataclasses; ``parse_question`` reads one back from its name."""
-
-    reads_pairs: ClassVar[bool] = False
-    """Whether it needs to know which records of a group follow each other."""
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -36,8 +36,6 @@ class TransitionsQuestion(Question):
     independent: bool = False
     """Whether each count has noise of its own, also where the noise could add up to 0: of very many groups or states,
     whose noise would take long to draw otherwise."""
-
-    reads_pairs: ClassVar[bool] = True
 
     @classmethod
     def parse(cls, text: str, clip: tuple[float, float] | None) -> TransitionsQuestion:
