@@ -85,7 +85,7 @@ class TableKind(Kind[TableProblem, TableNoise, TableCertificate]):
         if grouping.person and c.data.by is None:
             raise CertificateError("groups.per is person, and data.by names no column that tells people apart")
         if c.groups.named:
-            grouping = replace(grouping, named=_stated_names(c, grouping))
+            grouping = replace(grouping, named=_stated_names(c))
         return TableProblem(
             model=model,
             questions=tuple(parse_question(q.name, clip=_clip(q.clip)).stated(q.noise.balanced) for q in c.questions),
@@ -316,7 +316,7 @@ def _table(released: Mapping[str, Any]) -> ReleasedTable:
     return ReleasedTable(tuple(released["columns"]), tuple(tuple(row) for row in released["rows"]))
 
 
-def _stated_names(certificate: TableCertificate, grouping: Grouping) -> tuple[str, ...]:
+def _stated_names(certificate: TableCertificate) -> tuple[str, ...]:
     """The named groups of a certificate: those of its rows, or a stand-in where it has none."""
     rows = certificate.table.rows
     names = ["hidden"] if rows is None else [str(row[0]) for row in rows if row]
