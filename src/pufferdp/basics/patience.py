@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from pufferdp.basics.errors import PufferdpError
 
+T = TypeVar("T")
 _OFTEN: Final = 0.1
 """Seconds between two looks at the clock."""
 _AGAIN: Final = 1.0
@@ -26,14 +26,16 @@ class OutOfTime(BaseException):
     """The time is over. Not an Exception, so that nobody takes it for an error of what is worked out."""
 
 
-@contextmanager
-def at_most(seconds: float, otherwise: Callable[[], PufferdpError]) -> Iterator[None]:
-    """Raise ``otherwise`` once this thread has spent so many seconds of processor time inside the block."""
+def within(seconds: float, work: Callable[[], T], otherwise: Callable[[], PufferdpError]) -> T:
+    """What the work gives back; ``otherwise`` is raised once this thread has spent so much processor time on it.
+
+    A function and no context manager: between a block and the end of its manager the exception would find nobody.
+    """
     watch = _Watch(seconds)
-    watch.start()
     try:
+        watch.start()
         try:
-            yield
+            return work()
         finally:
             watch.stop()
     except OutOfTime:

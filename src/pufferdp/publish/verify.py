@@ -12,7 +12,7 @@ from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.basics.files import check_values
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
-from pufferdp.basics.patience import at_most
+from pufferdp.basics.patience import within
 from pufferdp.basics.words import a_kind
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import TABLE_SCHEMA, SealedCertificate, read_signed, unwrapped
@@ -20,7 +20,7 @@ from pufferdp.publish.kind import kind_of
 from pufferdp.publish.signatures import Key, signer_of
 from pufferdp.publish.tables.table import ReleasedTable, read_released
 
-SECONDS: Final = 8.0
+SECONDS: Final = 7.0
 """Processor time that a certificate may take: a stranger's may state a problem that takes hours."""
 
 
@@ -100,8 +100,8 @@ def verify(
         raise ParameterError("table= is for certificates of tables, and this is of another kind: leave it out")
     if table is not None and not isinstance(table, ReleasedTable):
         table = read_released(table)
-    with at_most(seconds, lambda: _too_long(seconds)):
-        return _verify(raw, signature, signer, head, {"query": query} | ({} if table is None else {"table": table}))
+    more = {"query": query} if table is None else {"query": query, "table": table}
+    return within(seconds, lambda: _verify(raw, signature, signer, head, more), lambda: _too_long(seconds))
 
 
 def _verify(

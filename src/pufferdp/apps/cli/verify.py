@@ -31,7 +31,7 @@ def verify(
     ] = None,
     seconds: Annotated[
         str, typer.Option("--seconds", help="Processor time that it may take, so that nobody can keep you busy.")
-    ] = "8",
+    ] = "7",
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
