@@ -24,8 +24,9 @@ MEASUREMENT_SCHEMA: Final = "pufferdp-measurement-certificate/1"
 REDACTION_SCHEMA: Final = "pufferdp-redaction-certificate/1"
 SERIES_SCHEMA: Final = "pufferdp-series-certificate/1"
 TABLE_SCHEMA: Final = "pufferdp-table-certificate/1"
-LARGEST: Final = 2**28
-"""Characters of a file that is read as a certificate: a stranger's must not fill the memory."""
+LARGEST: Final = 2**25
+"""Characters of a file that is read as a certificate: a stranger's must not fill the memory, and three of them can be a
+list in a list, which Python needs fifty times as much for."""
 SECRETS: Final = (
     "each record's value: for every record, any two values of positive probability are kept hard to tell apart"
 )

@@ -5,18 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import CertificateError, ParameterError
 from pufferdp.basics.files import check_values
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
+from pufferdp.basics.patience import within
 from pufferdp.basics.words import a_kind
 from pufferdp.publish.answers.queries import Query
 from pufferdp.publish.certificate import TABLE_SCHEMA, SealedCertificate, read_signed, unwrapped
 from pufferdp.publish.kind import kind_of
 from pufferdp.publish.signatures import Key, signer_of
 from pufferdp.publish.tables.table import ReleasedTable, read_released
+
+SECONDS: Final = 7.0
+"""Processor time that a certificate may take: a stranger's may state a problem that takes hours."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ def verify(
     table: ReleasedTable | str | os.PathLike[str] | None = None,
     signature: object = None,
     signer: Key | None = None,
+    seconds: float = SECONDS,
 ) -> Verification:
     """Recompute every field of a certificate but those that nobody can (see docs/guide/certificate.md).
 
@@ -83,16 +89,25 @@ def verify(
     With ``head``, the release must have been charged as that row of a ledger. A release of a function of one's own by
     ``wasserstein`` needs that function again: hand it over as ``query``. ``signature`` is what stands beside a signed
     certificate, and must hold; with ``signer``, a file with a public key, it must have been made with that key. A table
-    that is too large for its certificate is compared with it where it is handed over (``read_released``).
+    that is too large for its certificate is compared with it where it is handed over (``read_released``). What takes
+    more than ``seconds`` of processor time is refused, neither valid nor not: a stranger can state a problem that takes
+    hours.
     """
+    seconds = checks.epsilon(seconds, "seconds")
     raw, beside = _content(certificate)
     signature = beside if signature is None else signature
     if table is not None and raw.get("schema") != TABLE_SCHEMA:
         raise ParameterError("table= is for certificates of tables, and this is of another kind: leave it out")
     if table is not None and not isinstance(table, ReleasedTable):
         table = read_released(table)
-    check_values(raw, CertificateError, "the certificate")
     more = {"query": query} if table is None else {"query": query, "table": table}
+    return within(seconds, lambda: _verify(raw, signature, signer, head, more), lambda: _too_long(seconds))
+
+
+def _verify(
+    raw: dict[str, Any], signature: object, signer: Key | None, head: str | None, more: dict[str, Any]
+) -> Verification:
+    check_values(raw, CertificateError, "the certificate")
     kind = kind_of(raw.get("schema"))
     problems, warnings = kind.verify(raw, head, **more)
     signed_by = None
@@ -105,6 +120,13 @@ def verify(
         problems.append("the certificate is not signed, so nobody can tell whether it comes from that key")
     vouched = {} if problems else kind.vouched(raw, **more)
     return Verification(not problems, tuple(problems), tuple(warnings), signed_by, vouched, kind.unprovable)
+
+
+def _too_long(seconds: float) -> CertificateError:
+    return CertificateError(
+        f"recomputing the certificate takes more than {seconds:g} s, so nothing is known of it; if you know where it "
+        "comes from, allow more with seconds="
+    )
 
 
 def _content(certificate: object) -> tuple[dict[str, Any], object]:

@@ -1,4 +1,4 @@
-"""A certificate signed by release or sign, and what verify says of it."""
+"""A certificate signed by release or sign, and what verify says of it; and of one that would keep it busy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pufferdp.publish.certificate import read_signed
 from tests.apps.cli.conftest import Run
+from tests.publish.test_patience import GOLDEN, forged
 from tests.publish.test_signatures import CHAIN, keys
 
 
@@ -35,3 +36,13 @@ def test_on_the_command_line(run: Run) -> None:
     Path("changed.json").write_text(json.dumps(content))
     assert run("sign", "changed.json", "--key", "stranger.pem", "--out", "y.json").code == 3
     assert read_signed("signed.json")[1] == content["signature"]
+
+
+def test_a_certificate_that_takes_too_long(run: Run) -> None:
+    Path("forged.json").write_text(json.dumps(forged(60)))
+    found = run("verify", "forged.json", "--seconds", "0.2")
+    assert found.code == 2
+    assert "takes more than 0.2 s" in found.err
+    assert "allow more with --seconds" in found.err
+    assert run("verify", GOLDEN / "answer-gk16.json", "--seconds", "x").code == 2
+    assert run("verify", GOLDEN / "answer-gk16.json").code == 0

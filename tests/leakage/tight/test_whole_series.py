@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -123,3 +124,16 @@ def test_beyond_what_a_double_counts_only_the_own_loss_grows(who, start):
             assert found.upper - found.lower <= 2e-7 * loss
     each = leakage_of_losses(W, [300.0, 0.1, 500.0, 0.2, 250.0], start=start, adversary=who)
     assert each.upper == pytest.approx(each.lower, rel=1e-9)
+
+
+def test_a_class_of_many_chains_keeps_little() -> None:
+    """Each kept megabytes for the losses it might be asked next: a thousand of them filled the memory."""
+    draw = np.random.default_rng(0)
+    chains = [(draw.dirichlet(np.ones(3), size=3), "stationary") for _ in range(33)]
+    tracemalloc.start()
+    try:
+        curve = TightCurve.of_class(chains, length=1000)
+        assert curve(0.01) > 0.01
+        assert tracemalloc.get_traced_memory()[0] < 33 * 2**16
+    finally:
+        tracemalloc.stop()

@@ -12,6 +12,9 @@ _UNPROVABLE: Final = (
     "Taken at its word: that the noise was drawn without a seed, and which records were read. Nobody can prove it."
 )
 
+_OWN: Final = 3600.0
+"""Seconds that a certificate may take which is to be signed: it is one's own."""
+
 
 def verify(
     certificate: Annotated[
@@ -26,6 +29,9 @@ def verify(
         str | None,
         typer.Option("--signer", help="Public key (PEM) that must have signed it; without it, any key may have."),
     ] = None,
+    seconds: Annotated[
+        str, typer.Option("--seconds", help="Processor time that it may take, so that nobody can keep you busy.")
+    ] = "7",
     as_json: options.AsJson = False,
 ) -> None:
     """Recompute hash, noise and accuracy of a certificate. Exit 3 when it does not hold."""
@@ -36,10 +42,11 @@ def verify(
     from pufferdp.report.registry import promise_of, vouched_words
     from pufferdp.report.text import blocks_text, wrap_sentence
 
+    allowed = options.number("seconds", seconds)
     raw, signature = read_signed(certificate)
     with options.progress() as progress:
         progress("recomputing the noise")
-        result = check(raw, head=head, table=table, signature=signature, signer=signer)
+        result = check(raw, head=head, table=table, signature=signature, signer=signer, seconds=allowed)
     lines = ["valid" if result.valid else "NOT valid", *(f"- {p}" for p in result.problems)]
     if result.valid:
         lines.append(vouched_words(result.vouched))
@@ -76,7 +83,7 @@ def sign(
     outputs = Outputs({"out": out}, sources=sources, ledger=None, overwrite=overwrite)
     with options.progress() as progress:
         progress("recomputing the noise")
-        found = verify(raw)
+        found = verify(raw, seconds=_OWN)
     if not found.valid:
         raise RefusedError(f"certificate {certificate!r} does not hold, so it is not signed: {found.problems[0]}")
     signature = signer.sign(raw)

@@ -74,6 +74,8 @@ _BELOW: Final = 2.5
 """So many widths of a bracket below what is allowed the lower end is looked for."""
 _FILLS: Final = 2
 """Records after which a chain of two states has been everywhere, if it ever is."""
+_KEPT: Final = 32
+"""Chains of a class that may keep what they were asked last."""
 _LISTED: Final = 64
 """Questions listed where they go on without end."""
 
@@ -183,7 +185,16 @@ class TightCurve:
         """Of one part; kept, because whoever inverts a curve reads it again at the loss that was found."""
         if part not in self._last or self._last[part].dp_loss != loss:
             self._last[part] = self._parts[part][2].worst(loss)
+            self._let_go(part)
         return self._last[part]
+
+    def _let_go(self, part: int) -> None:
+        """Of many chains each would keep megabytes for the next loss that is asked for, gigabytes together."""
+        curve = self._parts[part][2]
+        if len(self._parts) > _KEPT and isinstance(curve, _ManyStates):
+            for kept in (curve.whole, *(search and search.look for search in (curve.long, curve.endless))):
+                if kept is not None:
+                    kept.forget()
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.

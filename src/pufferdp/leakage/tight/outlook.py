@@ -113,6 +113,10 @@ class Outlook:
             out.append(out[-1] @ self.kernels[:, 0])
         return np.stack(out, axis=1)
 
+    def forget(self) -> None:
+        """Keep nothing that can be worked out again."""
+        self._memory.clear()
+
     def priors(self, rows: Rows, depth: int) -> tuple[Floats, Floats, Floats]:
         """What ends say by themselves, z(y)/z(x), as (2, R, depth, C): known values first, then the end of the series.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -281,25 +282,33 @@ class WholeSeries:
         """See ``whole_series``, which refuses what this cannot do."""
         assert chain.start is not None
         self.chain, self.n, self.adversary = chain, n, adversary
-        kernel, k, known = chain.kernels[0], chain.size, adversary == "bdp"
+        kernel, k = chain.kernels[0], chain.size
         self.x, self.y = np.nonzero(~np.eye(k, dtype=bool))
         possible = inputs.supports(chain, min(n, k * k + 2))
         short = np.flatnonzero(~possible.all(axis=1))
         self._first = int(short[-1]) + 1 if len(short) else 0
         """Records before this one cannot have every value; the others can."""
         self._possible = possible[: self._first]
-        before, end = kernel.T, chain.start
-        if chain.stationary:
-            before, end = kernel.T * chain.start / chain.start[:, None], np.ones(k)
-        self._lanes = (
-            _LongLane(before, end, n, known, self.x, self.y),
-            _LongLane(kernel, np.ones(k), n, known, self.x, self.y),
-        )
         self._near = np.arange(len(self.x))
         self.path, reach = 1, kernel > 0
         """Steps in which every state leads to every other."""
         while not reach.all():
             self.path, reach = self.path + 1, reach @ (kernel > 0)
+
+    @cached_property
+    def _lanes(self) -> tuple[_LongLane, _LongLane]:
+        """Both sides. Megabytes, so that they are made when they are first asked."""
+        chain, n, known = self.chain, self.n, self.adversary == "bdp"
+        assert chain.start is not None
+        kernel, ones = chain.kernels[0], np.ones(chain.size)
+        before, end = kernel.T, chain.start
+        if chain.stationary:
+            before, end = kernel.T * chain.start / chain.start[:, None], ones
+        return _LongLane(before, end, n, known, self.x, self.y), _LongLane(kernel, ones, n, known, self.x, self.y)
+
+    def forget(self) -> None:
+        """Keep nothing that can be worked out again."""
+        self.__dict__.pop("_lanes", None)
 
     def serves(self, loss: float) -> bool:
         """Whether products keep all that is positive: no entry is rarer than such a path without gain."""

@@ -1,0 +1,81 @@
+"""Work for a stranger, ended after so much processor time: whoever states a problem can make it as large as he likes.
+
+How long a problem takes is known for few of them beforehand. So the time is measured, that of the thread alone, so that
+a busy machine takes nothing away; and an exception ends the work between two steps of Python, as Ctrl-C does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from pufferdp.basics.errors import PufferdpError
+
+T = TypeVar("T")
+_OFTEN: Final = 0.1
+"""Seconds between two looks at the clock."""
+_AGAIN: Final = 1.0
+"""Seconds after which it is raised once more: where an exception cannot be raised, as while garbage is collected, it is
+lost."""
+
+
+class OutOfTime(BaseException):
+    """The time is over. Not an Exception, so that nobody takes it for an error of what is worked out."""
+
+
+def within(seconds: float, work: Callable[[], T], otherwise: Callable[[], PufferdpError]) -> T:
+    """What the work gives back; ``otherwise`` is raised once this thread has spent so much processor time on it.
+
+    A function and no context manager: between a block and the end of its manager the exception would find nobody.
+    """
+    watch = _Watch(seconds)
+    try:
+        watch.start()
+        try:
+            return work()
+        finally:
+            watch.stop()
+    except OutOfTime:
+        watch.stop()  # it may have come while the first was on its way
+        raise otherwise() from None
+
+
+class _Watch(threading.Thread):
+    """Looks at the clock of the thread that made it."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(name="pufferdp-patience", daemon=True)
+        self._watched = threading.get_ident()
+        self._end = _spent(self._watched) + seconds
+        self._over, self._alone = threading.Event(), threading.Lock()
+
+    def run(self) -> None:
+        pause = _OFTEN
+        while not self._over.wait(pause):
+            if _spent(self._watched) < self._end:
+                continue
+            with self._alone:
+                if not self._over.is_set():
+                    _raise_in(self._watched, OutOfTime)
+            pause = _AGAIN
+
+    def stop(self) -> None:
+        """From here on nothing is raised."""
+        with self._alone:
+            self._over.set()
+            _raise_in(self._watched, None)
+
+
+def _spent(thread: int) -> float:
+    """Seconds of processor time that a thread has had; where its clock cannot be asked, seconds that have passed."""
+    ask = getattr(time, "pthread_getcpuclockid", None)
+    return time.monotonic() if ask is None else time.clock_gettime(ask(thread))
+
+
+def _raise_in(thread: int, error: type[BaseException] | None) -> None:
+    """Let a thread raise an exception at its next step; None takes back one that it has not raised yet."""
+    raised = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

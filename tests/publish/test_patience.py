@@ -1,0 +1,117 @@
+"""A stranger's certificate may state a problem that takes hours: recomputing it has an end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pufferdp
+from pufferdp.basics.errors import CertificateError
+from pufferdp.basics.patience import within
+from pufferdp.publish.certificate import content_hash
+from pufferdp.publish.verify import SECONDS
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def forged(states: int) -> dict[str, Any]:
+    """A histogram by the tight curve over a chain of many states with a start of its own: a minute and more."""
+    draw = np.random.default_rng(0)
+    content = json.loads((GOLDEN / "answer-histogram-balanced.json").read_text())
+    content["model"] = {
+        "type": "markov_chain",
+        "transition": draw.dirichlet(np.ones(states), size=states).tolist(),
+        "start": draw.dirichlet(np.ones(states)).tolist(),
+        "states": [f"s{n}" for n in range(states)],
+    }
+    content["mechanism"]["name"] = "curve-tight"
+    content["data"] |= {"lengths": [[1000, 1]], "records": 1000}
+    return {**content, "sha256": content_hash(content)}
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def too_long() -> CertificateError:
+    return CertificateError("takes too long")
+
+
+def test_what_never_ends_is_ended() -> None:
+    began = time.thread_time()
+    with pytest.raises(CertificateError, match="takes too long"):
+        within(0.2, spin, too_long)
+    # Two looks at the clock later at the most, and as long again where the machine is busy.
+    assert 0.2 <= time.thread_time() - began < 0.6
+
+
+def test_in_any_thread() -> None:
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            within(0.1, spin, too_long)
+        except CertificateError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(20)
+    assert len(raised) == 1
+
+
+def test_waiting_is_not_working_and_what_has_ended_is_left_alone() -> None:
+    within(0.1, lambda: time.sleep(0.3), too_long)
+    began = time.thread_time()
+    while time.thread_time() - began < 0.3:  # the time of the block is over, and so is the block
+        pass
+
+
+def test_what_catches_errors_does_not_catch_it() -> None:
+    def stubborn() -> None:
+        while True:
+            with suppress(Exception):
+                spin()
+
+    with pytest.raises(CertificateError, match="takes too long"):
+        within(0.1, stubborn, too_long)
+
+
+def test_time_that_ends_while_a_block_is_left() -> None:
+    """Much is let go of where a block ends, without a step of Python in between: what comes then comes behind it."""
+
+    def fill() -> int:
+        return len([[] for _ in range(2_000_000)])
+
+    alone = time.thread_time()
+    fill()
+    alone = time.thread_time() - alone
+    ended = 0
+    for share in (0.5, 0.7, 0.8, 0.9, 0.95):
+        try:
+            within(share * alone, fill, too_long)
+        except CertificateError:
+            ended += 1
+    assert ended > 0
+
+
+def test_a_forged_certificate_keeps_nobody_busy() -> None:
+    with pytest.raises(CertificateError, match=r"takes more than 0\.3 s, so nothing is known of it"):
+        pufferdp.verify(forged(100), seconds=0.3)
+
+
+@pytest.mark.slow
+def test_nor_with_the_time_that_it_has_by_default() -> None:
+    assert SECONDS < 10
+    began = time.process_time()
+    with pytest.raises(CertificateError, match="takes more than 7 s"):
+        pufferdp.verify(forged(100))
+    assert time.process_time() - began < 10
