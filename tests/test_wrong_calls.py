@@ -192,15 +192,16 @@ def test_a_wrong_call_is_answered_in_a_sentence(call, tmp_path, monkeypatch):
 
 
 WORDS = {
-    "a number for groups": "groups is 3; it must be names, such as ['a', 'b'], or the path of a file with one in a line",
+    "a number for groups": "groups is 3; it must be names, such as ['a', 'b'], or the path of a file with one in a "
+    "line",
     "a dict for bins": "bins is a dict; it must be rising edges such as [0, 200, 400], or text such as 'width:200'",
     "nothing to fit": "the data is None; it must be a file, a frame, a table or a list of values",
     "an empty list to fit": "the data has no rows; at least one record is needed",
     "the same state twice": "the states are rest, rest; they must be one or more different names",
     "a negative unit": "unit is datetime.timedelta(days=-1); it must be longer than no time at all",
     "no flips": "rho is None; it must be probabilities of a flip",
-    "a word for a private row": "private is 'noon'; it must be a row such as 100, rows such as 100-111, or times such as "
-    "2024-05-03T08:00..2024-05-03T09:00",
+    "a word for a private row": "private is 'noon'; it must be a row such as 100, rows such as 100-111, or times such "
+    "as 2024-05-03T08:00..2024-05-03T09:00",
     "a word for a charge": "the charge is a str; it must be a Charge",
     "members as rows": "members holds {'id': '1'}; it must be a list of Member(id=, father=, mother=)",
 }

@@ -207,6 +207,10 @@ def test_a_record_is_hidden_by_a_click(page: Any, pictures: Path) -> None:
     assert "Charged to series" in page.inner_text("#redact")
     # Marks that depend on values close the data set.
     page.wait_for_selector("#redact option:has-text('series (used up)')", state="attached")
+    enter(page, "ledger")
+    used_up = "of 2; it is used up, because no DP loss bounds what was published"
+    assert used_up in page.inner_text("#ledger .account:has(h3:text-is('series'))")
+    enter(page, "redact")
     page.screenshot(path=pictures / "redact.png", full_page=True)
     with page.expect_download() as held:
         page.click("#redact .downloads a:has-text('Redacted file')")
@@ -405,8 +409,27 @@ def test_a_series_is_flipped_and_estimated(page: Any, pictures: Path) -> None:
     page.screenshot(path=pictures / "flips-estimated.png", full_page=True)
 
 
+def test_a_room_begins_with_its_verdict(page: Any) -> None:
+    """May one publish it, and with what error? Every plan says so first, as the command line does."""
+    enter(page, "tables")
+    assert page.inner_text("#tables .answer .verdict").startswith("You may: in each group the numbers are off by less")
+    enter(page, "flows")
+    assert page.inner_text("#flows .answer .verdict").startswith("You may")
+
+
+def test_charts_are_drawn_anew_for_a_narrower_window(page: Any) -> None:
+    """Letters that shrink with the window cannot be read."""
+    page.wait_for_selector("#plan .chart svg")
+    page.set_viewport_size({"width": 390, "height": 844})
+    letters = "document.querySelector('#plan .chart svg text').getBoundingClientRect().height"
+    page.wait_for_function(f"() => {letters} >= 11")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function("() => document.querySelector('#plan .chart svg').getBoundingClientRect().width > 700")
+
+
 def test_a_mechanism_is_attacked(page: Any, pictures: Path) -> None:
     enter(page, "audit")
+    assert page.locator("#audit .code").is_hidden()  # there is nothing to copy yet
     page.locator("#audit").get_by_label("DP ε that it claims").fill("-1")
     page.click("#audit button.main")
     page.wait_for_selector("#audit .field .error")

@@ -166,7 +166,12 @@ export function codeBox() {
       return el("div", {}, el("div", { className: "row" }, el("h3", { text: words }), copy), boxes[key]);
     }),
   );
-  return { root, show: (commands) => Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key])) };
+  root.hidden = true; // until there is something to copy
+  const show = (commands) => {
+    Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key]));
+    root.hidden = false;
+  };
+  return { root, show };
 }
 
 // The library speaks to the command line; here its options have other names.
