@@ -323,6 +323,29 @@ def test_errors_are_words_where_one_looks(page: Any) -> None:
     page.wait_for_selector("#plan tr.best")
 
 
+def test_every_room_marks_the_field_that_is_wrong(page: Any) -> None:
+    """Beside the field, in the words of the page, and never by an option of the command line."""
+    wrong = {
+        "leakage": ("How many records", "-5", "length is -5; it must be a whole number"),
+        "streams": ("DP ε of each step", "0.1,x", "losses are “0.1,x”; they must be numbers above 0"),
+        "audit": ("How many records", "0", "length is 0; it must be a whole number"),
+    }
+    for tab, (label, value, words) in wrong.items():
+        enter(page, tab)
+        page.locator(f"#{tab}").get_by_label(label, exact=True).fill(value)
+        page.keyboard.press("Tab")
+        if tab == "audit":
+            page.click("#audit button.main")
+        page.wait_for_selector(f"#{tab} .field .error")
+        assert words in page.inner_text(f"#{tab} .field .error")
+    page.click("#tab-plan")
+    page.get_by_label("Charge it to").locator("visible=true").select_option("tiny")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .error")
+    refused = page.inner_text("#plan .error")
+    assert "would fit, as with ε = 0.0" in refused and "--" not in refused
+
+
 def test_long_work_can_be_cancelled(page: Any) -> None:
     page.get_by_label("What is published?").select_option("sum")  # the best noise for it takes seconds to find
     page.wait_for_function("() => document.querySelector('#plan .code').textContent.includes('--query sum')")

@@ -18,7 +18,7 @@ export function showPage(node, page, ...more) {
   clear(
     node,
     el("h2", { text: page.title }),
-    ...page.verdict.map((words) => el("p", { className: "verdict" }, el("strong", { text: words }))),
+    ...page.verdict.map((words, n) => (n ? el("p", { text: words }) : el("p", { className: "verdict" }, el("strong", { text: words })))),
     el("p", { className: page.verdict.length ? "note" : "verdict", text: page.lead }),
     ...page.warnings.map((words) => el("p", { className: "warning", text: words })),
     el("div", { className: "shown" }, ...parts),
