@@ -1,6 +1,7 @@
 """Natural but wrong calls from Python: one sentence in Python's words, never an error from inside."""
 
 import re
+from datetime import timedelta
 
 import numpy as np
 import pandas as pd
@@ -154,6 +155,28 @@ CALLS = {
     ),
     "one row for a chain": lambda: MarkovChain([0.9, 0.1]),
     "words for a memory": lambda: pufferdp.fit(VALUES, memory="two"),
+    "a number for groups": lambda: release(FRAME, column="state", order="time", per="state", groups=3),
+    "a dict for bins": lambda: release([0.5], bins={0: 1}),
+    "nothing to fit": lambda: pufferdp.fit(None),
+    "an empty list to fit": lambda: pufferdp.fit([]),
+    "nothing for a list of states": lambda: pufferdp.fit(VALUES, states=[None, "rest"]),
+    "the same state twice": lambda: pufferdp.fit(VALUES, states=["rest", "rest"]),
+    "a negative unit": lambda: release(FRAME, column="state", order="time", unit=timedelta(days=-1)),
+    "no flips": lambda: pufferdp.attack_file(FRAME, model=CHAIN, column="state", rho=None),
+    "a word for a private row": lambda: pufferdp.redact(
+        FRAME, column="state", order="time", model=CHAIN, private="noon", epsilon=1
+    ),
+    "a word for a charge": lambda: pufferdp.Ledger("new.db", create=True).charge("week", "much"),
+    "a query with a capital": lambda: release(query="Histogram"),
+    "two queries in one text": lambda: release(query="histogram,mean"),
+    "a csv for a ledger": lambda: release(ledger=__file__, dataset="week"),
+    "a mechanism by half its name": lambda: release(mechanism="quilt"),
+    "members as rows": lambda: pufferdp.Pedigree(members=[{"id": "1"}], major_allele_frequency=0.7),
+    "not a number for epsilon": lambda: release(epsilon=float("nan")),
+    "half a million years": lambda: release(FRAME, column="state", order="time", first="500000-01-01"),
+    "a frame for a length": lambda: pufferdp.plan(CHAIN, "histogram", epsilon=1, length=FRAME),
+    "model and query swapped": lambda: pufferdp.plan("histogram", CHAIN, epsilon=1, length=5),
+    "a confidence in percent": lambda: pufferdp.fit(VALUES, confidence=95),
 }
 
 
@@ -166,6 +189,54 @@ def test_a_wrong_call_is_answered_in_a_sentence(call, tmp_path, monkeypatch):
     assert message and "\n" not in message and len(message) < 500
     assert not FLAG.search(message), message
     assert "object has no attribute" not in message and "Traceback" not in message
+
+
+WORDS = {
+    "a number for groups": "groups is 3; it must be names, such as ['a', 'b'], or the path of a file with one in a "
+    "line",
+    "a dict for bins": "bins is a dict; it must be rising edges such as [0, 200, 400], or text such as 'width:200'",
+    "nothing to fit": "the data is None; it must be a file, a frame, a table or a list of values",
+    "an empty list to fit": "the data has no rows; at least one record is needed",
+    "the same state twice": "the states are rest, rest; they must be one or more different names",
+    "a negative unit": "unit is datetime.timedelta(days=-1); it must be longer than no time at all",
+    "no flips": "rho is None; it must be probabilities of a flip",
+    "a word for a private row": "private is 'noon'; it must be a row such as 100, rows such as 100-111, or times such "
+    "as 2024-05-03T08:00..2024-05-03T09:00",
+    "a word for a charge": "the charge is a str; it must be a Charge",
+    "members as rows": "members holds {'id': '1'}; it must be a list of Member(id=, father=, mother=)",
+}
+
+
+@pytest.mark.parametrize("call", WORDS, ids=list(WORDS))
+def test_the_sentence_is_about_what_was_given(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PufferdpError) as caught:
+        CALLS[call]()
+    assert str(caught.value) == WORDS[call]
+
+
+@pytest.mark.parametrize(
+    ("query", "hint"),
+    [
+        ("Histogram", "did you mean 'histogram'?"),
+        ("COUNT:rest", "did you mean 'count:rest'?"),
+        ("freqency", "did you mean 'frequency'?"),
+        ("histogram,mean", "ask for several one by one, without commas"),
+        ("wavelets", "transitions, cross, flow"),
+    ],
+)
+def test_a_query_by_nearly_its_name_is_pointed_out(query, hint):
+    with pytest.raises(PufferdpError) as caught:
+        release(query=query)
+    assert str(caught.value).endswith(hint)
+
+
+def test_numbers_name_states_as_well():
+    column = [0, 1, 1, 0, 1] * 6
+    assert pufferdp.fit(column, states=[1, 0]).model.states == ("1", "0")
+    named = pufferdp.fit(column, states=np.array([0, 1])).model
+    assert named.states == ("0", "1")
+    assert (named.transition == pufferdp.fit(column, states=["0", "1"]).model.transition).all()
 
 
 def test_there_are_forty():

@@ -107,10 +107,16 @@ class Verb(TyperCommand):
         return _take_texts(super().get_params(ctx))
 
     def get_help(self, ctx: Any) -> str:
-        """The help, without the types that some versions of typer write behind an argument."""
-        return re.sub(
-            r" <(list\[)?str\]?>", "", re.sub(r"\{(\w+)\}", lambda name: name[1].upper(), super().get_help(ctx))
-        )
+        """The help, with arguments in capitals, as messages have them, in place of the types that typer writes."""
+        text = re.sub(r"\{(\w+)\}", lambda name: name[1].upper(), super().get_help(ctx))
+        usage, rest = text.split("\n", 1)
+        usage = re.sub(r"\[(\w+)\]", lambda name: name[0].upper(), usage)
+        rest = re.sub(
+            r"(?m)^(  [a-z.]+)( <(list\[)?str\]?>)?(?=  )",
+            lambda name: name[1].upper() + " " * len(name[2] or ""),
+            rest.partition("\nOptions:")[0],
+        ) + "".join(rest.partition("\nOptions:")[1:])
+        return f"{usage}\n{rest}"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Count the queries, then read the options."""

@@ -21,13 +21,13 @@ SMALLEST_EPSILON: Final = 1e-9
 """Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
 
 
-def adversary(value: object) -> Adversary:
+def adversary(value: object, name: str = "adversary") -> Adversary:
     """Read an adversary by name."""
     try:
         return Adversary(str(value))
     except ValueError:
         raise ParameterError(
-            f"adversary is {value!r}; it must be one of bdp (knows any set of records), "
+            f"{name} is {value!r}; it must be one of bdp (knows any set of records), "
             "pufferfish (knows none) or dp (knows all others)",
             value=value,
         ) from None

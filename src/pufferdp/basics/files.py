@@ -52,13 +52,15 @@ def read_json(path: str | os.PathLike[str], what: str) -> object:
         raise ModelError(f"{what} {str(path)!r} is not text; it must be JSON in UTF-8", value=path) from None
     except OSError as error:
         raise ModelError(f"{what} {str(path)!r} cannot be read: {error.strerror}", value=path) from None
+    if not text.strip():
+        raise ModelError(f"{what} {str(path)!r} is empty; it must be JSON", value=path)
     try:
         return parse_json(text)
     except TwiceError as error:
         raise ModelError(f"{what} {str(path)!r}: {error}", value=path) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise ModelError(f"{what} {str(path)!r} is not JSON: it breaks off at {where}", value=path) from None
+        raise ModelError(f"{what} {str(path)!r} is not JSON; the first mistake is at {where}", value=path) from None
     except (ValueError, RecursionError):
         raise ModelError(f"{what} {str(path)!r} is not JSON: a number is too long or the nesting too deep") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -66,6 +66,15 @@ def a_kind(value: object) -> str:
     """What a value is, as a sentence has it: ``an int``, ``a DataFrame``, ``None``."""
     kind = type(value).__name__
     return "None" if value is None else f"{'an' if kind[0] in 'aeiouAEIO' or kind == 'ndarray' else 'a'} {kind}"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """``; did you mean 'histogram'?``, or nothing where no known word is near."""
+    from difflib import get_close_matches  # only where something is wrong
+
+    names = {name.lower(): name for name in known}
+    near = get_close_matches(str(word).lower(), names, n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else ""
 
 
 def quoted_value(value: object, most: int = 60) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from pufferdp.basics.errors import DataError
-from pufferdp.basics.words import a_kind
+from pufferdp.basics.words import a_kind, did_you_mean
 from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
 from pufferdp.models.base import PAIR_MARK
 
@@ -284,7 +283,7 @@ class Coding:
 
     def __post_init__(self) -> None:
         if not self.labels or len(set(self.labels)) != len(self.labels):
-            raise DataError(f"labels are {shorten(self.labels)}; they must be one or more different names")
+            raise DataError(f"the states are {shorten(self.labels)}; they must be one or more different names")
         if self.bins is None:
             return
         if len(self.bins) != len(self.labels) + 1:
@@ -329,8 +328,7 @@ def check_columns(names: Sequence[str], columns: Columns) -> None:
     """Refuse a column that is not among the names of a table."""
     for role, name in columns.roles.items():
         if name not in names:
-            close = difflib.get_close_matches(name, [str(other) for other in names], n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = did_you_mean(name, [str(other) for other in names])
             known = f"the columns are {shorten(list(names))}" if len(names) else "the data has no columns"
             raise DataError(f"there is no column {name!r}{_named_by(role)}; {known}{hint}", value=name)
 

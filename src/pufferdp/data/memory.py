@@ -100,7 +100,9 @@ def _from_columns(columns: Mapping[str, Any]) -> MemoryFile:
     """Columns of equal length as a file in memory."""
     listed = {name: _listed(values, f"the column {name!r}") for name, values in columns.items()}
     lengths = {len(values) for values in listed.values()}
-    if len(lengths) != 1 or lengths == {0}:
+    if lengths == {0}:
+        raise DataError("the data has no rows; at least one record is needed")
+    if len(lengths) != 1:
         sizes = ", ".join(f"{name} {len(values)}" for name, values in list(listed.items())[:4]) or "none"
         raise DataError(
             f"the columns have these numbers of values: {sizes}; all must have the same number, one or more"

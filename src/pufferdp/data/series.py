@@ -612,6 +612,8 @@ class Series:
     def _nothing(self) -> DataError:
         layout = self.table.layout
         where = f" {layout.stretch}" if layout.is_part else ""
+        if not layout.is_part and not rows(self.table.frame.head(1)):
+            return self._nothing_there()
         return DataError(f"every value of {layout.column!r}{where} is missing; at least one record is needed")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from pufferdp.basics import checks
 from pufferdp.basics.errors import InputError, LedgerError, ModelError, ParameterError, RefusedError
 from pufferdp.basics.files import canonical_json
+from pufferdp.basics.words import a_kind
 from pufferdp.data.ranges import Ranges
 from pufferdp.leakage.curves import curves
 from pufferdp.ledger import hash_chain
@@ -263,6 +264,9 @@ class Ledger:
 
     def charge_many(self, charges: Sequence[tuple[str, Charge]], *, identity: str | None = None) -> list[Receipt]:
         """Charge releases from one or several data sets together: all of them, or none, under one identity."""
+        for _, charge in charges:
+            if not isinstance(charge, Charge):
+                raise LedgerError(f"the charge is {a_kind(charge)}; it must be a Charge", value=type(charge))
         token = new_identity() if identity is None else check_identity(identity)
 
         def work(session: Session, again: bool) -> list[Receipt]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -24,6 +24,8 @@ def bins_text(bins: Bins | None) -> str | None:
     if bins is None or isinstance(bins, str):
         return bins
     try:
+        if isinstance(bins, (Mapping, Set)):
+            raise TypeError("edges have an order")
         return ",".join(format(float(edge), ".17g") for edge in bins)
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(

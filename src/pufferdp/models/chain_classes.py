@@ -108,7 +108,7 @@ class MarkovClass(SeriesModel):
         return cls(models=tuple(chains))
 
     def __repr__(self) -> str:
-        return f"MarkovClass({len(self.models)} chains of {self.size} states)"
+        return f"MarkovClass({len(self.models)} chain{'s' * (len(self.models) != 1)} of {self.size} states)"
 
 
 class _IntervalFile(StatesFile):

@@ -312,7 +312,9 @@ def _covariance(value: object, n: int) -> Floats:
     matrix = number_array(value, "covariance")
     if matrix.shape != (n, n):
         shape = "×".join(map(str, matrix.shape))
-        raise ModelError(f"covariance is {shape}; mean has {n} numbers, so it must be {n}×{n}", value=value)
+        raise ModelError(
+            f"covariance is {shape}; mean has {n} number{'s' * (n != 1)}, so it must be {n}×{n}", value=value
+        )
     if not np.isfinite(matrix).all():
         raise ModelError(f"covariance has an entry {matrix[~np.isfinite(matrix)][0]}; all must be finite", value=value)
     variance = np.diag(matrix)

@@ -108,7 +108,9 @@ class Pedigree(RecordModel):
             raise ModelError("members is empty; a pedigree needs at least one member")
         for member in members:
             if not isinstance(member, Member):
-                raise ModelError(f"members holds {member!r}; it must be a list of members", value=member)
+                raise ModelError(
+                    f"members holds {member!r}; it must be a list of Member(id=, father=, mother=)", value=member
+                )
         ids = set(record_names([member.id for member in members], len(members)))
         for member in members:
             for parent in member.parents:

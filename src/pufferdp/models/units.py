@@ -38,6 +38,8 @@ class Unit:
         if isinstance(value, Unit):
             return value
         if isinstance(value, timedelta):
+            if value <= timedelta(0):
+                raise ParameterError(f"unit is {value!r}; it must be longer than no time at all", value=value)
             value = time_step(value)
         if series_of(model) is None:
             raise ParameterError(

@@ -54,6 +54,8 @@ class Series:
     def __post_init__(self) -> None:
         data, single = table_of(self.data, self.column)
         column = self.column if self.column is not None else single
+        if data is None:
+            raise DataError("the data is None; it must be a file, a frame, a table or a list of values")
         if column is None:
             raise DataError("column is missing; name the column with states or numbers: column=")
         values: dict[str, object] = {

@@ -80,8 +80,8 @@ def but(command: str, **options: str | None) -> list[str]:
 
 MODELS = [
     model("broken JSON", '{"type": "markov_chain", "transition": [[', "model.json", "not JSON", "line 1"),
-    model("empty file", "", "model.json", "not JSON"),
-    model("only spaces", " \n \n", "model.json", "not JSON"),
+    model("empty file", "", "model.json", "empty", "JSON"),
+    model("only spaces", " \n \n", "model.json", "empty", "JSON"),
     model("JSON list", [CHAIN], "model.json", "a list"),
     model("JSON number", 7, "model.json", "a number"),
     model("JSON true", True, "model.json", "true or false"),
@@ -350,7 +350,7 @@ FITS = [
     case("fit one record", FIT, "activity", "at least one move", data_csv="activity\nrest\n"),
     case("fit a chain that never stays", FIT, "activity", "at least one move", data_csv=csv("activity", "a", "b", "c")),
     case("fit data missing", FIT.replace("data.csv", "no.csv"), "no.csv"),
-    case("fit header only", FIT, "missing", data_csv="time,activity\n"),
+    case("fit header only", FIT, "no rows", data_csv="time,activity\n"),
     case("fit column unknown", but(FIT, column="mood"), "mood", "activity"),
     case("fit start unknown", but(FIT, start="uniform"), "uniform", "stationary"),
     case("fit start unknown with confidence", but(FIT, start="uniform", confidence="0.9"), "uniform", "stationary"),

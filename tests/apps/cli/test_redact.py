@@ -135,7 +135,7 @@ def test_long_series_list_only_what_is_not_released(run: Run, folder: Path) -> N
         ([*DESIGN[:-1], "0"], 2, "epsilon is 0"),
         ([*DESIGN[:-1], "inf"], 2, "epsilon is inf"),
         ([*DESIGN, "--private", "11"], 2, "private row is 11; the series has 10 records"),
-        ([*DESIGN, "--private", "x"], 2, "row is 'x'"),
+        ([*DESIGN, "--private", "x"], 2, "private is 'x'"),
         ([*DESIGN, "--private", "9-3"], 2, "the first comes first"),
         ([*DESIGN, "--method", "3r-relaxed"], 3, "knows no record"),
         ([*DESIGN, "--known", "4"], 2, "who may know any: leave them out"),

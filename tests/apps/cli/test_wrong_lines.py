@@ -99,6 +99,53 @@ LINES = [
     "audit m.json --mechanism python:nope.py:f --length 9",
     "--completion tcsh",
     "--verson",
+    "help",
+    "ledger delete budget.db",
+    "plan empty.json --query histogram --length 9 --epsilon 1",
+    "plan . --query histogram --length 9 --epsilon 1",
+    "plan m.json --query Histogram --length 9 --epsilon 1",
+    "plan m.json --query histogram,count:rest --length 9 --epsilon 1",
+    "plan m.json --query quantile:2 --length 9 --epsilon 1",
+    "plan m.json --query histogram --length 9 --epsilon",
+    "plan m.json --query histogram --length 99999999999999999999 --epsilon 1",
+    f"{PLAN} --secret sometimes",
+    f"{PLAN} --secret all:9..3",
+    f"{PLAN} --unit fortnight",
+    f"{PLAN} --from 2024-01-01",
+    f"{PLAN} --figure x.jpg",
+    "release empty.csv --model m.json --column state --query histogram --epsilon 1",
+    "release header.csv --model m.json --column state --query histogram --epsilon 1",
+    "release nothing.parquet --model m.json --column state --query histogram --epsilon 1",
+    "release https://example.com/w.csv --model m.json --column state --query histogram --epsilon 1",
+    "release soon.csv --model m.json --column state --order time --query histogram --epsilon 1",
+    f"{RELEASE} --id time",
+    f"{RELEASE} --seed -1",
+    f"{RELEASE} --mechanism quilt",
+    f"{RELEASE} --out m.json --overwrite",
+    f"{RELEASE} --per month",
+    f"{RELEASE} --ledger week.csv --dataset week",
+    f"{RELEASE} --ledger . --dataset week",
+    "verify .",
+    "verify empty.json",
+    "fit header.csv --column state",
+    "fit week.csv --column state --ar1",
+    "fit week.csv --column state --clock hour",
+    "fit week.csv --column state --dp-epsilon 0",
+    "flip week.csv --length 9 --model m.json --epsilon 1",
+    "flip week.csv --model m.json --column state --epsilon 8 --out x.xlsx",
+    "redact week.csv --model m.json --column state --private noon --epsilon 1 --out x.csv",
+    "redact week.csv --model m.json --column state --private 3..1 --epsilon 1 --out x.csv",
+    "estimate week.csv --certificate m.json",
+    "leakage m.json --losses empty.csv",
+    "leakage m.json --length 9 --dp-epsilon 1 --window 7d",
+    "flow week.csv --model m.json --column state --eta 0.1 --tau 0.1 --privacy all",
+    "attack week.csv --model m.json --column state --rho 2",
+    "attack --model m.json --length 9 --epsilon 8 --channel none",
+    "audit m.json --mechanism gauss --length 9",
+    "audit m.json --mechanism laplace:histogram --length 9 --dp-epsilon 1 --record 10",
+    "ledger create week.csv --dataset new --model m.json --budget 1",
+    "serve --port 99999",
+    "demo --out week.csv",
 ]
 
 
@@ -107,6 +154,10 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "m.json").write_text(json.dumps(MODEL))
     rows = "\n".join(f"{n},{state}" for n, state in enumerate(STATES))
     (tmp_path / "week.csv").write_text(f"time,state\n{rows}\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "empty.json").write_text("")
+    (tmp_path / "header.csv").write_text("time,state\n")
+    (tmp_path / "soon.csv").write_text("time,state\n2024-01-01,rest\nsoon,active\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -133,6 +184,27 @@ def test_a_wrong_line_is_answered_in_a_sentence(folder, line, monkeypatch, capsy
         ("fit", "DATA is missing; see pufferdp fit --help"),
         (f"{PLAN} more", "more was not expected; see pufferdp plan --help"),
         ("leakage m.json --length 9 --dp-epsilon -1", "dp-epsilon is -1; it must be a finite number above 0"),
+        ("relese week.csv", "there is no command 'relese'; did you mean 'release'?"),
+        ("help", "there is no command 'help'; see pufferdp --help"),
+        ("ledger sow b.db", "there is no command 'sow'; did you mean 'show'?"),
+        ("plan m.json --epsilon", "--epsilon needs a value behind it"),
+        (
+            f"{RELEASE} --ledger week.csv --dataset week",
+            "ledger 'week.csv' cannot be used: it is not a ledger; name one",
+        ),
+        ("demo --out week.csv", "folder 'week.csv' cannot be made: it is a file; name another with --out"),
+        (
+            "plan empty.json --query histogram --length 9 --epsilon 1",
+            "model file 'empty.json' is empty; it must be JSON",
+        ),
+        (
+            "plan week.csv --query sum --length 9 --epsilon 1",
+            "model file 'week.csv' is not JSON; the first mistake is at line 1, column 1",
+        ),
+        ("fit header.csv --column state", "the data has no rows; at least one record is needed"),
+        ("attack week.csv --model m.json --column state --rho 2", "rho is 2; probabilities lie between 0 and 1"),
+        ("attack --model m.json --length 9 --epsilon 8 --channel no", "channel is 'no'; it must be one of bdp"),
+        (f"{RELEASE} --mechanism quilt", "mechanism is 'quilt'; it must be one of"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_answered_in_our_words(folder, line, words, monkeypatch, capsys):

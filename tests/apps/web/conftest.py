@@ -72,6 +72,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pufferdp.Ledger(ledger, create=True) as books:
         books.create("ward", model=model, budget=8.0)
         books.create("series", model=model, budget=2.0)
+        books.create("tiny", model=model, budget=0.05)
         books.create("ward, how it moves", model=model, budget=promise)
         for _ in range(2):
             charge = flow_charge(

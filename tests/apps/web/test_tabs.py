@@ -207,6 +207,10 @@ def test_a_record_is_hidden_by_a_click(page: Any, pictures: Path) -> None:
     assert "Charged to series" in page.inner_text("#redact")
     # Marks that depend on values close the data set.
     page.wait_for_selector("#redact option:has-text('series (used up)')", state="attached")
+    enter(page, "ledger")
+    used_up = "of 2; it is used up, because no DP loss bounds what was published"
+    assert used_up in page.inner_text("#ledger .account:has(h3:text-is('series'))")
+    enter(page, "redact")
     page.screenshot(path=pictures / "redact.png", full_page=True)
     with page.expect_download() as held:
         page.click("#redact .downloads a:has-text('Redacted file')")
@@ -319,6 +323,29 @@ def test_errors_are_words_where_one_looks(page: Any) -> None:
     page.wait_for_selector("#plan tr.best")
 
 
+def test_every_room_marks_the_field_that_is_wrong(page: Any) -> None:
+    """Beside the field, in the words of the page, and never by an option of the command line."""
+    wrong = {
+        "leakage": ("How many records", "-5", "length is -5; it must be a whole number"),
+        "streams": ("DP ε of each step", "0.1,x", "losses are “0.1,x”; they must be numbers above 0"),
+        "audit": ("How many records", "0", "length is 0; it must be a whole number"),
+    }
+    for tab, (label, value, words) in wrong.items():
+        enter(page, tab)
+        page.locator(f"#{tab}").get_by_label(label, exact=True).fill(value)
+        page.keyboard.press("Tab")
+        if tab == "audit":
+            page.click("#audit button.main")
+        page.wait_for_selector(f"#{tab} .field .error")
+        assert words in page.inner_text(f"#{tab} .field .error")
+    page.click("#tab-plan")
+    page.get_by_label("Charge it to").locator("visible=true").select_option("tiny")
+    page.click("#plan button.main")
+    page.wait_for_selector("#plan .error")
+    refused = page.inner_text("#plan .error")
+    assert "would fit, as with ε = 0.0" in refused and "--" not in refused
+
+
 def test_long_work_can_be_cancelled(page: Any) -> None:
     page.get_by_label("What is published?").select_option("sum")  # the best noise for it takes seconds to find
     page.wait_for_function("() => document.querySelector('#plan .code').textContent.includes('--query sum')")
@@ -405,8 +432,27 @@ def test_a_series_is_flipped_and_estimated(page: Any, pictures: Path) -> None:
     page.screenshot(path=pictures / "flips-estimated.png", full_page=True)
 
 
+def test_a_room_begins_with_its_verdict(page: Any) -> None:
+    """May one publish it, and with what error? Every plan says so first, as the command line does."""
+    enter(page, "tables")
+    assert page.inner_text("#tables .answer .verdict").startswith("You may: in each group the numbers are off by less")
+    enter(page, "flows")
+    assert page.inner_text("#flows .answer .verdict").startswith("You may")
+
+
+def test_charts_are_drawn_anew_for_a_narrower_window(page: Any) -> None:
+    """Letters that shrink with the window cannot be read."""
+    page.wait_for_selector("#plan .chart svg")
+    page.set_viewport_size({"width": 390, "height": 844})
+    letters = "document.querySelector('#plan .chart svg text').getBoundingClientRect().height"
+    page.wait_for_function(f"() => {letters} >= 11")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_function("() => document.querySelector('#plan .chart svg').getBoundingClientRect().width > 700")
+
+
 def test_a_mechanism_is_attacked(page: Any, pictures: Path) -> None:
     enter(page, "audit")
+    assert page.locator("#audit .code").is_hidden()  # there is nothing to copy yet
     page.locator("#audit").get_by_label("DP ε that it claims").fill("-1")
     page.click("#audit button.main")
     page.wait_for_selector("#audit .field .error")

@@ -196,7 +196,7 @@ def test_a_day_is_hidden_for_everybody() -> None:
         ("noon..midnight", {}, ParameterError, "'noon' is not a date or a time"),
         ("2024-13-02", {}, ParameterError, "'2024-13-02' is not a date or a time"),
         ("5..9", {}, ParameterError, "rows go as 100-111"),
-        ("noon", {}, ParameterError, "row is 'noon'"),
+        ("noon", {}, ParameterError, "private is 'noon'"),
         ([2.5], {}, ParameterError, "private row is 2.5"),
         ("1-20000", {}, ParameterError, "at most 10,000 rows"),
     ],

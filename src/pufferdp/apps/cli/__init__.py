@@ -108,6 +108,14 @@ def _usage(error: Any) -> str:
             return f"there is no option {error.option_name}; {first[0].name.upper()} goes without one, {help_of}"
         near = get_close_matches(error.option_name, [name for param in params for name in param.opts], n=1, cutoff=0.7)
         return f"there is no option {error.option_name}; {f'did you mean {near[0]}?' if near else help_of}"
+    if message.startswith("No such command"):
+        from pufferdp.basics.words import did_you_mean
+
+        word = message.partition("'")[2].partition("'")[0]
+        known = error.ctx.command.list_commands(error.ctx)
+        return f"there is no command {word!r}{did_you_mean(word, known) or f'; {help_of}'}"
+    if kind == "BadOptionUsage" and "requires" in message:
+        return f"{error.option_name} needs a value behind it"
     if message.startswith("Got unexpected extra argument"):
         return f"{message.partition(' (')[2].rpartition(')')[0].strip('()') or 'a word'} was not expected; {help_of}"
     return message

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[str, typer.Option("--out", help="Folder for the files of the tour.")] = "pufferdp-demo",
+    out: Annotated[
+        str, typer.Option("--out", metavar="FOLDER", help="Folder for the files of the tour.")
+    ] = "pufferdp-demo",
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -35,7 +37,8 @@ def demo(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ParameterError(f"folder {out!r} cannot be made: {error.strerror}", value=out) from None
+        reason = "it is a file" if folder.is_file() else error.strerror
+        raise ParameterError(f"folder {out!r} cannot be made: {reason}; name another with --out", value=out) from None
     inputs = {name: (here / name).read_bytes() for name in ("week.csv", "wearer.json")}
     # Inputs of an earlier tour are as good as new ones.
     new = [name for name, content in inputs.items() if not (folder / name).is_file() or _read(folder / name) != content]

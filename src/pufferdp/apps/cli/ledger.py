@@ -20,7 +20,7 @@ ledger = typer.Typer(
 )
 
 
-@ledger.command()
+@ledger.command(short_help="Add a data set with its budget; makes the ledger.")
 def create(
     place: Place,
     dataset: Annotated[str, typer.Option("--dataset", help="Name of the data set.")],
@@ -80,7 +80,7 @@ def create(
 People = Annotated[str | None, typer.Option("--by-people", help="Whose records: names with commas.")]
 
 
-@ledger.command()
+@ledger.command(short_help="Say what was spent and what is left.")
 def show(
     place: Place,
     dataset: options.DatasetName = None,
@@ -246,7 +246,7 @@ def export(
     options.show(summary, f"{summary['rows']} rows of {len(summary['datasets'])} data sets: {out}", as_json)
 
 
-@ledger.command("import")
+@ledger.command("import", short_help="Add the data sets of an export.")
 def import_(
     place: Place,
     source: Annotated[str, typer.Option("--from", help="JSON file that ledger export wrote.")],

@@ -87,6 +87,7 @@ def page(result: object, theme: str, *, read: bool = False) -> dict[str, Any]:
     subject = page_of(result)
     return {
         "title": subject.title,
+        "verdict": list(subject.verdict),
         "lead": subject.lead.removesuffix(UNREAD) if read else subject.lead,
         "warnings": list(subject.warnings),
         "words": list(subject.words),

@@ -255,7 +255,7 @@ def attack_simulated(
     if record is not None and not 1 <= record <= length:
         raise ParameterError(f"record is {record}; it must lie between 1 and {length}", value=record)
     progress("choosing the channel")
-    made = design_flips(chain, epsilon, length=length, adversary=channel).channel
+    made = design_flips(chain, epsilon, length=length, adversary=checks.adversary(channel, "channel")).channel
     generator = np.random.default_rng(seed)
     progress("drawing series")
     truth = sample_chain(chain, length, runs, generator)
@@ -337,6 +337,8 @@ def one_chain(model: Model) -> MarkovChain:
 def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
     """A channel from flips (two probabilities), one probability of a change (all others alike), or a matrix."""
     k = one_chain(model).size
+    if rho is None:
+        raise ParameterError("rho is None; it must be probabilities of a flip")
     try:
         given = np.atleast_1d(np.asarray(rho, dtype=float))
     except (TypeError, ValueError):
@@ -353,7 +355,8 @@ def channel_of(rho: Sequence[float] | Matrix, model: Model) -> Matrix:
         expected = "one or two probabilities" if k == 2 else "one probability, or a matrix"
         raise ParameterError(f"rho has {given.size} numbers; with {k} states it must be {expected}", value=rho)
     if not (np.isfinite(made).all() and (made >= 0).all()):
-        raise ParameterError(f"rho is {np.ravel(given).tolist()}; probabilities lie between 0 and 1", value=rho)
+        numbers = ", ".join(f"{p:g}" for p in np.ravel(given))
+        raise ParameterError(f"rho is {numbers}; probabilities lie between 0 and 1", value=rho)
     return made
 
 

@@ -359,6 +359,8 @@ class SqliteStore(Store):
             yield
         except _ERRORS as error:
             message = str(error) or type(error).__name__
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+                message = "it is not a ledger; name one that is, or a file that is not there yet"
             raise LedgerError(f"ledger {self.place!r} cannot be used: {message}{outcome}", value=self.place) from error
 
     def before_fork(self) -> bool:

@@ -16,6 +16,7 @@ from pufferdp.basics.errors import NotApplicableError, QueryError
 from pufferdp.basics.frames import frame
 from pufferdp.basics.paged import Paged
 from pufferdp.basics.progress import Progress, silent
+from pufferdp.basics.words import did_you_mean
 from pufferdp.models.base import Model
 from pufferdp.models.files.json import ModelLike
 from pufferdp.models.units import Unit
@@ -213,8 +214,9 @@ class AnswerPublication(Publication[AnswerProblem, AnswerNoise, Exact, Release])
 def check_mechanism(name: str | None) -> None:
     """Refuse a mechanism that nobody knows."""
     if name is not None and name not in [m.name for m in MECHANISMS]:
-        names = ", ".join(m.name for m in MECHANISMS)
-        raise QueryError(f"mechanism is {name!r}; it must be one of {names}", value=name)
+        known = [m.name for m in MECHANISMS]
+        hint = did_you_mean(name, known)
+        raise QueryError(f"mechanism is {name!r}; it must be one of {', '.join(known)}{hint}", value=name)
 
 
 def _noisy(problem: Problem, noise: AnswerNoise, read: Exact, sampler: Sampler) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -11,7 +11,7 @@ from typing import Any
 
 from pufferdp.basics import checks
 from pufferdp.basics.errors import QueryError
-from pufferdp.basics.words import quoted_value
+from pufferdp.basics.words import did_you_mean, quoted_value
 from pufferdp.models.base import Model
 from pufferdp.publish.noise import NoiseKind
 
@@ -84,9 +84,8 @@ class Query:
             raise QueryError(f"query is {text!r}; a count names its state, as in count:active", value=text)
         kinds = [k for k in QueryKind if k is not QueryKind.FUNCTION]
         if name not in kinds or bool(colon) != (name == "count"):
-            raise QueryError(
-                f"query is {text!r}; it must be one of count:STATE, histogram, frequency, sum, mean, flow", value=text
-            )
+            known = "count:STATE, histogram, frequency, sum, mean, flow"
+            raise QueryError(f"query is {text!r}; it must be one of {known}{near_query(text, kinds)}", value=text)
         return cls(kind=QueryKind(name), state=state or None, clip=clip)
 
     @classmethod
@@ -312,3 +311,11 @@ class BoundQuery:
     """The least and the most each coordinate can be, where records differ."""
     balanced: bool = False
     """Whether the coordinates add up to a public number, that of the records: their noise then adds up to 0."""
+
+
+def near_query(text: str, kinds: Iterable[str]) -> str:
+    """A hint for a query that nobody knows: the nearest name, or that several are not one."""
+    if "," in text:
+        return "; ask for several one by one, without commas"
+    _, colon, rest = text.partition(":")
+    return did_you_mean(text, [f"{kind}{colon}{rest}" for kind in kinds])

@@ -276,7 +276,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                     "to the next: leave one of them out",
                     value=value,
                 )
-        if self.states is not None and (isinstance(self.states, str) or not isinstance(self.states, Iterable)):
+        if self.states is not None and not _names_in(self.states):
             raise ParameterError(
                 f"states is {quoted_value(self.states)}; it must be a list of names, such as ['rest', 'active']",
                 value=self.states,
@@ -344,7 +344,7 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
             assert edges is not None
             coding = Coding(labels=bin_names(edges), bins=edges)
         else:
-            coding = Coding(labels=self._found_states(series) if self.states is None else tuple(self.states))
+            coding = Coding(labels=self._found_states(series) if self.states is None else tuple(map(str, self.states)))
             check_pair_states(layout.column, coding.labels)
         counts = series.counts(coding, transitions=True, ranges=self.account.has_ledger)
         moves = np.array(counts.transitions, dtype=np.int64)
@@ -521,6 +521,13 @@ class FitPublication(Publication[FitProblem, float, Counted, Fit]):
                 f"{charged.words}, but the ledger did not take its model: {error}", result=fit
             ) from error
         return fit
+
+
+def _names_in(states: object) -> bool:
+    """Whether these are names of states, or numbers that stand for them."""
+    if isinstance(states, (str, Mapping)) or not isinstance(states, Iterable):
+        return False
+    return all(isinstance(name, (str, int, float, np.generic)) for name in states)
 
 
 def _triples(paths: Sequence[npt.NDArray[np.int64]], k: int) -> npt.NDArray[np.int64]:

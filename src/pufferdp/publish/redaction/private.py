@@ -21,6 +21,8 @@ Named = int | str | date
 MOST_ROWS: Final = 10_000
 """Rows that one name may stand for."""
 _ROWS: Final = re.compile(r"\s*\d+\s*(-\s*\d+\s*)?")
+_ROWS_LIKE: Final = re.compile(r"-?[\d.]+\s*(-\s*[\d.]+)?")
+"""Numbers that may be wrong, and are then refused as such."""
 _DATE: Final = re.compile(r"\s*\d{4}-\d\d-\d\d")
 _TO: Final = ".."
 
@@ -127,6 +129,12 @@ def read_rows(text: str) -> list[int]:
     if _TO in text:
         raise ParameterError(
             f"rows are {text.strip()!r}; rows go as 100-111, and times as 2024-05-03T08:00..2024-05-03T09:00",
+            value=text,
+        )
+    if not _ROWS_LIKE.fullmatch(text.strip()):
+        raise ParameterError(
+            f"private is {text.strip()!r}; it must be a row such as 100, rows such as 100-111, or times such as "
+            "2024-05-03T08:00..2024-05-03T09:00",
             value=text,
         )
     first, dash, last = text.strip().partition("-")

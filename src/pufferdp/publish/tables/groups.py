@@ -26,6 +26,7 @@ PERIODS: Final = {"hour": 3_600, "day": 86_400, "week": 604_800}
 """Calendar periods and their seconds; weeks begin on Mondays."""
 MOST_GROUPS: Final = 2_000_000
 """More groups than this are refused: a stray date makes very many periods."""
+_GROUPS: Final = "names, such as ['a', 'b'], or the path of a file with one in a line"
 _PER: Final = "a word or a list of them: person, day, hour, week, or a public column"
 _MONDAY: Final = 4 * 86_400
 """The first Monday after 1970 began, in seconds."""
@@ -162,7 +163,7 @@ def group_records(grouping: Grouping, read: KeyedRecords, states: int, values: S
 
 def _names(groups: str | Sequence[str]) -> list[str]:
     if not isinstance(groups, str):
-        return [str(name) for name in groups]
+        return [str(name) for name in checks.several(groups, "groups", _GROUPS)]
     if "," not in groups and Path(groups).is_file():
         lines = Path(groups).read_text(encoding="utf-8-sig").splitlines()
         return [line.strip() for line in lines if line.strip()]

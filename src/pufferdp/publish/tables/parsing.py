@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pufferdp.basics.errors import QueryError
-from pufferdp.publish.answers.queries import Query, QueryKind
+from pufferdp.publish.answers.queries import Query, QueryKind, near_query
 from pufferdp.publish.tables.classic import ClassicQuestion
 from pufferdp.publish.tables.cross import CrossQuestion
 from pufferdp.publish.tables.quantiles import KINDS, QuantileQuestion
@@ -36,10 +36,9 @@ def parse_question(text: str, *, clip: Clip = None) -> Question:
     """The question of this name; ``clip`` is for those that read numbers."""
     kind = text.partition(":")[0]
     if kind not in PARSERS:
-        raise QueryError(
-            f"query is {text!r}; it must be one of count:STATE, {', '.join(PARSERS)}, flow".replace(" count,", ""),
-            value=text,
-        )
+        known = ", ".join(name for name in PARSERS if name != "count")
+        hint = near_query(text, PARSERS)
+        raise QueryError(f"query is {text!r}; it must be one of count:STATE, {known}, flow{hint}", value=text)
     return PARSERS[kind](text, clip)
 
 

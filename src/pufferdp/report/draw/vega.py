@@ -82,7 +82,7 @@ def _channel(axis: Axis, field: str, side: str, width: float = 7.0) -> dict[str,
         # Places rise from the bottom, and lists begin at the top.
         order = list(axis.names) if side == "x" else list(reversed(axis.names))
         return {"field": field, "type": "nominal", "sort": order, **_words(axis, width)}
-    scale: dict[str, Any] = {"type": axis.scale, "nice": axis.low is None and axis.high is None}
+    scale: dict[str, Any] = {"type": axis.scale, "nice": not axis.low and axis.high is None}
     if axis.scale == "linear":
         scale["zero"] = False
     for key, end in (("domainMin", axis.low), ("domainMax", axis.high)):

@@ -207,7 +207,7 @@ def _questions(questions: list[dict[str, Any]]) -> Table:
         )
         for question in questions
     ]
-    sure = f"{100 * (1 - questions[0]['accuracy']['beta']):.4g} %: errs by less than"
+    sure = f"{100 * (1 - questions[0]['accuracy']['beta']):.4g} % error bound"
     caption = "What each question spends, its noise, and how far all its numbers of a group are off at most"
     return Table(caption=caption, head=("query", "share", "DP loss", "noise scale", sure), rows=tuple(rows))
 
@@ -246,7 +246,7 @@ def table_plan_page(plan: TablePlan, comparison: PlainDp | None = None) -> Page:
     beta = content["queries"][0]["accuracy"]["beta"]
     table = Table(
         caption="What each question spends, its noise, and how far all its numbers of a group are off at most",
-        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} %: errs by less than"),
+        head=("query", "share", "DP loss", "noise scale", f"{100 * (1 - beta):.4g} % error bound"),
         rows=rows,
     )
     size = content["group_records"]

@@ -51,7 +51,17 @@ function titled(part, wide, high) {
   return out;
 }
 
-const views = new WeakMap(), turns = new WeakMap();
+const views = new WeakMap(), turns = new WeakMap(), drawn = new WeakMap();
+
+// How wide a chart is drawn. A window that changes by more than a scrollbar has its charts drawn anew: shrunk letters cannot be read.
+const room = (node) => Math.max(280, Math.min(node.clientWidth || 640, 860));
+const SCROLLBAR = 24;
+const watched = new ResizeObserver((changes) => {
+  for (const { target } of changes) {
+    const before = drawn.get(target);
+    if (before && target.clientWidth && Math.abs(room(target) - before.wide) > SCROLLBAR) draw(target, before.spec);
+  }
+});
 
 export async function draw(node, spec) {
   if (!spec) return;
@@ -61,7 +71,8 @@ export async function draw(node, spec) {
   await new Promise(requestAnimationFrame); // the words first: they are what was asked for
   if (turns.get(node) !== turn) return; // a newer chart is on its way
   const few = (spec.layer ?? []).every((layer) => (layer.encoding?.x?.sort?.length ?? 0) <= 8);
-  const wide = Math.max(280, Math.min(node.clientWidth || 640, 860));
+  const wide = room(node);
+  drawn.set(node, { spec, wide });
   const fitted = (part) => titled(clipped(part), wide, typeof part.height === "number" ? part.height : HIGH);
   const sized = "concat" in spec ? titled(spec, wide, HIGH) : { ...fitted(spec), width: wide, padding: { left: 5, top: 5, bottom: 5, right: wide < NARROW ? 28 : 5 }, autosize: { type: "fit-x", contains: "padding" } };
   if ("concat" in spec) sized.concat = spec.concat.map((part) => ({ ...fitted(part), width: wide - 110 }));
@@ -85,4 +96,5 @@ export async function draw(node, spec) {
   node.replaceChildren(inner);
   views.get(node)?.finalize();
   views.set(node, view);
+  watched.observe(node);
 }

@@ -166,7 +166,12 @@ export function codeBox() {
       return el("div", {}, el("div", { className: "row" }, el("h3", { text: words }), copy), boxes[key]);
     }),
   );
-  return { root, show: (commands) => Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key])) };
+  root.hidden = true; // until there is something to copy
+  const show = (commands) => {
+    Object.keys(parts).forEach((key) => (boxes[key].firstChild.textContent = commands[key]));
+    root.hidden = false;
+  };
+  return { root, show };
 }
 
 // The library speaks to the command line; here its options have other names.
@@ -175,7 +180,7 @@ const NAMES = [
   ["--clip A B", "“Numbers are cut to”"], ["--length", "“How many records”"], ["--id", "“Column that names the record”"], ["--column", "“Column with the values”"],
   ["--split", "“Share”"], ["--per", "“A row for each”"], ["--dp-epsilon", "“DP ε that it claims”"],
 ];
-const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words);
+const here = (words) => NAMES.reduce((said, [option, name]) => said.replaceAll(option, name), words.replace(/--epsilon ([\w.+-]+)(?: --mechanism ([\w-]+))?/, (_, epsilon, mechanism) => `ε = ${epsilon}${mechanism ? ` (${mechanism})` : ""}`));
 export const CANCELLED = "Cancelled.";
 export const error = (words) => (words.startsWith(CANCELLED) ? note(words) : el("p", { className: "error", role: "alert", text: here(words) }));
 // Where a charged answer lies, whatever becomes of this page; nothing where none was charged.

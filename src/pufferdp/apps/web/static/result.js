@@ -12,13 +12,14 @@ function block(part) {
   return [el("figure", {}, el("div", { className: "chart" }), el("figcaption", { text: part.caption }))];
 }
 
-// Shows a page in a node; its first sentence is large.
+// Shows a page in a node; its verdict is large, or its first sentence where there is none.
 export function showPage(node, page, ...more) {
   const parts = page.sections.map((section) => el("section", {}, el("h3", { text: section.title }), ...section.blocks.flatMap(block)));
   clear(
     node,
     el("h2", { text: page.title }),
-    el("p", { className: "verdict", text: page.lead }),
+    ...page.verdict.map((words, n) => (n ? el("p", { text: words }) : el("p", { className: "verdict" }, el("strong", { text: words })))),
+    el("p", { className: page.verdict.length ? "note" : "verdict", text: page.lead }),
     ...page.warnings.map((words) => el("p", { className: "warning", text: words })),
     el("div", { className: "shown" }, ...parts),
     ...more,

@@ -26,7 +26,7 @@ export async function make(panel, shared) {
   const state = select([], undefined, () => {}), claim = text("1"), flips = text("0.2,0.2"), row = text("5"), epsilon = text("1"), length = text("20");
   const stateField = field("Count of", state), claimField = field("DP ε that it claims", claim, undefined, "dp-epsilon|a claim");
   const flipField = field("How often each state flips", flips, "0.2,0.2", "mechanism|flip"), rowField = field("Row that is redacted", row, undefined, "row|private"), epsilonField = field("ε of the redaction", epsilon, undefined, "epsilon");
-  const lengthField = field("Records", length, "Small numbers are attacked best", "length");
+  const lengthField = field("How many records", length, "Small numbers are attacked best", "length");
   const seconds = select([["5", "5 seconds"], ["15", "15 seconds"], ["60", "a minute"]], "5", () => {});
   const adversary = select(ADVERSARIES, "bdp", () => {});
   const answer = el("section", { className: "card answer", "aria-live": "polite" }, note("The attack runs when you start it. What it proves holds; what it does not find may still leak."));
@@ -48,7 +48,7 @@ export async function make(panel, shared) {
     go.disabled = true;
     const asked = {
       model: source.model.key, mechanism: spelled[mechanism.value](), adversary: adversary.value, seconds: Number(seconds.value), theme: theme(),
-      dp_epsilon: mechanism.value === "laplace" ? Number(claim.value) : null, length: lengthField.hidden ? null : Number(length.value) || null,
+      dp_epsilon: mechanism.value === "laplace" ? Number(claim.value) : null, length: lengthField.hidden || !length.value.trim() ? null : Number(length.value),
     };
     try {
       const found = await working(answer, (hear, signal) => ask("audit", asked, hear, signal));

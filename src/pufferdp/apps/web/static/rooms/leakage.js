@@ -2,7 +2,7 @@
 
 import { Latest } from "../calls.js";
 import { draw, theme } from "../charts.js";
-import { busy, clear, codeBox, el, error, field, note, number, safe, select, slider, table } from "../dom.js";
+import { busy, clear, codeBox, el, error, field, fieldError, note, number, safe, select, slider, table } from "../dom.js";
 import { Source } from "../source.js";
 import { ADVERSARIES } from "./plan.js";
 
@@ -38,7 +38,7 @@ export async function make(panel, shared) {
         el("h2", { text: "What does the DP I spent really give away?" }),
         source.root,
         dragged,
-        el("fieldset", {}, el("legend", { text: "2 · What was released" }), spent.root, field("Records in the series", length), field("Someone who wants to find out a record", adversary)),
+        el("fieldset", {}, el("legend", { text: "2 · What was released" }), spent.root, field("How many records", length, undefined, "length"), field("Someone who wants to find out a record", adversary)),
       ),
       el("div", { className: "tells" }, answer, code.root),
     ),
@@ -65,6 +65,7 @@ export async function make(panel, shared) {
       if (found) show(found);
     } catch (problem) {
       clear(headline, error(problem.message));
+      fieldError(panel, problem.message);
       clear(curves);
       clear(chart);
     } finally {
@@ -88,6 +89,7 @@ export async function make(panel, shared) {
     clear(curves, table(["Bound", "Leaks at most"], rows, "Leakage by every curve"), el("details", {}, el("summary", { text: "Bounds that give no number here: why" }), el("dl", {}, ...others.flatMap(([name, why]) => [el("dt", { text: name }), el("dd", { text: why })]))));
     if (found.chart) draw(chart, found.chart);
     code.show(found.commands);
+    fieldError(panel);
   }
 
   await ask_();

@@ -90,10 +90,12 @@ function account(d) {
   const meter = el("meter", { min: 0, max: 1, value: share, high: 0.8 });
   meter.setAttribute("aria-label", `${d.dataset}: share of the budget that is spent`);
   const rows = d.latest.map((r) => ({ cells: [`${r.position}`, r.created.slice(0, 16).replace("T", " "), r.query ?? r.kind, r.mechanism ?? "–", flows ? safe(r.tau) : number(r.epsilon), flows ? "–" : safe(r.dp_loss)] }));
+  const usedUp = d.left_dp === 0 && !d.ranges.length;
+  const left = flows || d.left_dp === null ? "" : usedUp ? `; it is used up${d.spent_dp === null ? ", because no DP loss bounds what was published" : ""}` : `; ${d.ranges.length ? "where most was charged " : ""}a DP loss of ${safe(d.left_dp, true)} is left`;
   return el(
     "section", { className: "account" },
     el("h3", { text: d.dataset }),
-    el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}` + (flows || d.left_dp === null ? "" : `; ${d.ranges.length ? "where most was charged " : ""}a DP loss of ${safe(d.left_dp, true)} is left`))),
+    el("p", { className: "row" }, meter, el("span", {}, flows ? "total variation spent " : "leaked at most ", el("strong", { text: safe(spent) }), ` of ${safe(budget, true)}${left}`)),
     el("div", { className: "chart" }),
     rows.length ? table(["Row", "When (UTC)", "What", "Mechanism", flows ? "τ" : "ε", "DP loss"], rows, `Releases of ${d.dataset}, the latest first`, 4) : note("Nothing was released yet."),
     el("p", {}, el("small", {}, "Head: ", el("code", { text: d.head }))),

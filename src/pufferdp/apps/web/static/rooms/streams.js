@@ -35,7 +35,7 @@ export async function make(panel, shared) {
     targetField.hidden = asks.value !== "target";
     if (!source.model) return clear(answer, source.told.wrong ? error(source.told.words) : note(source.told.words));
     const numbers = losses.value.split(",").map(Number);
-    if (!lossesField.hidden && !numbers.every((n) => Number.isFinite(n) && n > 0)) return refuse("losses must be numbers above 0, separated by commas");
+    if (!lossesField.hidden && !numbers.every((n) => Number.isFinite(n) && n > 0)) return refuse(`losses are “${losses.value.trim()}”; they must be numbers above 0, with commas between them`);
     const asked = {
       model: source.model.key, adversary: adversary.value, theme: theme(),
       losses: lossesField.hidden ? null : numbers,
