@@ -6,7 +6,7 @@ Every message names parameters as Python has them; only the edges that people re
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 _OPTIONS: Final = {"first": "from", "last": "to", "add": "sum"}
 """Options that have another name than the parameter."""
@@ -55,6 +55,13 @@ def methods(text: str) -> str:
     for method, option in _METHODS.items():
         text = text.replace(method, option)
     return text
+
+
+def advised(content: dict[str, Any]) -> dict[str, Any]:
+    """A fit as JSON, whose checks advise in options; states may be called anything and stay as they are."""
+    if "checks" not in content:
+        return content
+    return content | {"checks": [check | {"advice": methods(check["advice"])} for check in content["checks"]]}
 
 
 def _flag(found: re.Match[str]) -> str:

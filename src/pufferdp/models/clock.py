@@ -111,7 +111,7 @@ def rhythm_of(clock: str | int) -> tuple[int, str]:
         return slots, "24h"
     raise ParameterError(
         f"clock is {clock!r}; it must be hour (24 slots of a day), day (7 slots of a week) or a number of equal slots "
-        "of a day, 2 or more",
+        f"of a day, 2 to {MOST_STEPS:,}",
         value=clock,
     )
 

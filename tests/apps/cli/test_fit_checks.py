@@ -59,3 +59,7 @@ def test_advice_names_options(run: Run, data: Path) -> None:
     hours = [f"2024-01-{1 + n // 24:02d} {n % 24:02d}:00:00,{'ab'[n % 24 > 12]}" for n in range(480)]
     (data / "hours.csv").write_text("time,x\n" + "\n".join(hours) + "\n")
     assert "fit --clock hour." in run("fit", "hours.csv", "--column", "x", "--order", "time").out
+    checks = run("fit", "hours.csv", "--column", "x", "--order", "time", "--json").json["checks"]
+    advice = [check["advice"] for check in checks if check["holds"] is False]
+    assert any(words.endswith("fit --clock hour") for words in advice)
+    assert not any("fit(" in words for words in advice)

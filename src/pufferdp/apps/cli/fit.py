@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pufferdp.apps.cli import options
-from pufferdp.apps.flags import methods
+from pufferdp.apps.flags import advised, methods
 from pufferdp.apps.outputs import Outputs, plain_json
 
 
@@ -113,5 +113,5 @@ def fit(
             written = delivery.json("out", content)
             where = f"Model: {out}" if written else plain_json(content)
             # The checks are for whoever owns the data: they are shown, and stay out of the model file.
-            delivery.show(result.to_dict(), lambda: f"{methods(str(result))}\n{where}", as_json)
+            delivery.show(advised(result.to_dict()), lambda: f"{methods(str(result))}\n{where}", as_json)
             delivery.write("figure", checks_chart(result.checks).save)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from pufferdp.apps.flags import flags
+from pufferdp.apps.flags import advised, flags
 from pufferdp.apps.web import assessments, pictures, publications
 from pufferdp.apps.web.inputs import Inputs, JobContext, answer_folder, certificate_in, decorate, keep_answer
 from pufferdp.basics import checks
@@ -92,7 +92,7 @@ def fit_model(
         **describe(result.model),
         "left_out": list(result.left_out),
         "unvisited": list(result.unvisited),
-        "checks": [check.to_dict() for check in result.checks],
+        **advised({"checks": [check.to_dict() for check in result.checks]}),
     }
 
 

@@ -30,6 +30,9 @@ _FEW: Final = 64
 """Records on a side up to which they are passed one by one."""
 _ROUNDS: Final = 400
 _SETTLED: Final = 1e-12
+_LEAP: Final = 4
+"""After so many steps the rest of the way is guessed: chains that forget slowly would need hundreds of steps."""
+_MOST_SHARE: Final = 0.99
 _LARGEST: Final = 700.0
 """Sides that grow beyond this do not settle."""
 
@@ -126,14 +129,22 @@ def _settled(side: _Side, tau: float, length: int | None) -> Floats | None:
         for _ in range(length - 1):
             table = np.maximum(table, side.step(table, tau))
         return table
-    for _ in range(_ROUNDS):
-        higher = np.maximum(table, side.step(table, tau))
-        change, largest = float((higher - table).max()), float(higher.max())
+    last = math.inf
+    for n in range(1, _ROUNDS + 1):
+        higher = side.step(table, tau)
+        rise = higher - table
+        change, largest = float(np.abs(rise).max()), float(higher.max())
         table = higher
         if largest > _LARGEST:
             return None
         if change <= _SETTLED * largest:
             break
+        if n % _LEAP == 0 and change < last:
+            # Where each step changes as large a share as the one before; where that is too far the next ones go back.
+            share = min(change / last, _MOST_SHARE)
+            ahead = np.maximum(table + rise * (share / (1 - share)), 0.0)
+            table = ahead if float(ahead.max()) <= _LARGEST else table
+        last = change
     # A step is concave and adds the loss, so that what is a little above where it settles is not raised.
     for room in (1e-9, 1e-8, 1e-7, 1e-6):
         bound = table * (1 + room)

@@ -11,6 +11,7 @@ how well the best one was found. For two hidden states the best one is known, an
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,6 +83,7 @@ class NothingKnown:
         self._shown = emission_table(emission, len(self._kernel))
         self._start = inputs.law(start, len(self._kernel), "start")
         self._length, self._stationary = checks.length(length), stationary
+        self._compared: dict[bytes, tuple[list[_Alike], list[_Alike]]] = {}
         if not stationary and length > _LONGEST:
             raise NotApplicableError(
                 f"follows a start of its own for at most {_LONGEST} records; the odds curve bounds it for any number"
@@ -226,16 +228,62 @@ class NothingKnown:
             return out
         states, values = (part.ravel() for part in np.indices(self._shown.shape))
         costs = sides[states[:, None], states] + tau * (values[:, None] != values)
-        laws = (kernel[:, :, None] * self._shown).reshape(len(kernel), -1)
-        pairs = [(h, other) for h in rows for other in rows if h != other]
-        points = [np.flatnonzero(law) for law in laws]
-        occur = [law[there] for law, there in zip(laws, points, strict=True)]
-        found = least_costs(
-            [Coupling(occur[h], occur[other], costs[points[h][:, None], points[other]]) for h, other in pairs]
-        )
-        for (h, other), value in zip(pairs, found, strict=True):
-            out[h, other] = value
+        few, many = self._couplings(kernel)
+        for alike in few:
+            out[alike.pairs] = _tree_costs(alike.tops, alike.bottoms, costs[alike.rows, alike.columns])
+        if many:
+            made = [Coupling(one.tops[0], one.bottoms[0], costs[one.rows[0], one.columns[0]]) for one in many]
+            for one, value in zip(many, least_costs(made), strict=True):
+                out[one.pairs] = value
         return out
+
+    def _couplings(self, kernel: Floats) -> tuple[list[_Alike], list[_Alike]]:
+        """The laws that a step compares: those with few points, of one shape at a time, and one by one those with many.
+
+        They do not change from step to step, and there are two kernels at most, or one for each record.
+        """
+        key = kernel.tobytes()
+        if key not in self._compared:
+            rows = np.flatnonzero(kernel.any(axis=1)).tolist()
+            laws = (kernel[:, :, None] * self._shown).reshape(len(kernel), -1)
+            points = [np.flatnonzero(law) for law in laws]
+            shapes: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+            many = []
+            for h, other in itertools.permutations(rows, 2):
+                shape = len(points[h]), len(points[other])
+                if max(shape) > MOST_POINTS:
+                    many.append(_Alike.of([(h, other)], laws, points))
+                else:
+                    shapes.setdefault(shape, []).append((h, other))
+            self._compared = {key: ([_Alike.of(pairs, laws, points) for pairs in shapes.values()], many)} | (
+                self._compared if len(self._compared) < 2 else {}
+            )
+        return self._compared[key]
+
+
+@dataclass(frozen=True, eq=False)
+class _Alike:
+    """Pairs of hidden states whose next (state, record) have as many points each."""
+
+    pairs: tuple[Ints, Ints]
+    tops: Floats
+    bottoms: Floats
+    rows: Ints
+    """(pair, point, 1), and (pair, 1, point) of the columns: where their costs are in a table of all."""
+    columns: Ints
+
+    @classmethod
+    def of(cls, pairs: list[tuple[int, int]], laws: Floats, points: list[Ints]) -> _Alike:
+        """Of these pairs."""
+        first, second = np.array(pairs).T
+        rows, columns = (np.array([points[h] for h in side]) for side in (first, second))
+        return cls(
+            (first, second),
+            laws[first[:, None], rows],
+            laws[second[:, None], columns],
+            rows[:, :, None],
+            columns[:, None, :],
+        )
 
 
 def _worth_a_try(steps: int) -> bool:
@@ -296,11 +344,16 @@ def least_costs(problems: Sequence[Coupling]) -> list[float]:
         tops, bottoms, costs = (
             np.array([getattr(problems[n], part) for n in numbers]) for part in ("top", "bottom", "costs")
         )
-        found[numbers] = np.maximum(tree_costs(tops, bottoms, costs), 0.0) * (1 + _SLACK) + 1e-15
+        found[numbers] = _tree_costs(tops, bottoms, costs)
     if others:
         rest = [problems[n] for n in others]
         found[others] = [_cost(problem, table) for problem, table in zip(rest, _tables(rest), strict=True)]
     return found.tolist()
+
+
+def _tree_costs(tops: Floats, bottoms: Floats, costs: Floats) -> Floats:
+    """The same of many problems with few points each."""
+    return np.maximum(tree_costs(tops, bottoms, costs), 0.0) * (1 + _SLACK) + 1e-15
 
 
 def _tables(problems: Sequence[Coupling]) -> list[Floats]:

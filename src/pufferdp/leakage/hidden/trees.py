@@ -31,17 +31,20 @@ def tree_costs(tops: Floats, bottoms: Floats, costs: Floats) -> Floats:
     above, below = logs[:, :, :rows], logs[:, :, rows:]
     room = _ROOM * (1.0 + np.abs(costs).max(axis=(1, 2)))
     apart = above[:, :, :, None] - below[:, :, None, :] - costs[:, None]
-    feasible = (apart <= room[:, None, None, None]).all(axis=(2, 3))
+    problem, tree = np.nonzero((apart <= room[:, None, None, None]).all(axis=(2, 3)))
+    # Few of the trees are feasible, and the others need no sums.
     with np.errstate(divide="ignore"):
-        heights = _log_sums(above, np.log(tops)) - _log_sums(below, np.log(bottoms))
-    return np.asarray(np.where(feasible, heights, -np.inf).max(axis=1) + room)
+        heights = _log_sums(above[problem, tree] + np.log(tops)[problem])
+        heights -= _log_sums(below[problem, tree] + np.log(bottoms)[problem])
+    found = np.full(many, -np.inf)
+    np.maximum.at(found, problem, heights)
+    return np.asarray(found + room)
 
 
-def _log_sums(logs: Floats, weights: Floats) -> Floats:
-    """Logs of Σ weight·e^log, by (problem, tree)."""
-    terms = logs + weights[:, None]
-    most = terms.max(axis=2, keepdims=True)
-    return np.asarray(most[..., 0] + np.log(np.exp(terms - most).sum(axis=2)))
+def _log_sums(terms: Floats) -> Floats:
+    """Logs of the sums of e^term, row by row."""
+    most = terms.max(axis=1, keepdims=True)
+    return np.asarray(most[:, 0] + np.log(np.exp(terms - most).sum(axis=1)))
 
 
 @cache

@@ -296,6 +296,8 @@ class _TurningEnds(_Turning):
             left = np.flatnonzero(~proved)
             if len(left):
                 proved[left] = self._closely(at[left], levels[left], laws[left], first[left], near, deepest, grid)
+            if len(left) <= _FEW:  # whatever the grid, few rows have the closest μ: to look again would find the same
+                break
         return proved
 
     @cached_property
