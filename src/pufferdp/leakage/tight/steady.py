@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
-from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, quotient
+from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, quotient, scaled
 
 _PASSES: Final = 60
 """After so many passes brackets are given out as they are."""
@@ -295,11 +296,27 @@ class WholeSeries:
             _LongLane(before, end, n, known, self.x, self.y),
             _LongLane(kernel, np.ones(k), n, known, self.x, self.y),
         )
-        self._near = np.arange(len(self.x))
+        self.forget()
         self.path, reach = 1, kernel > 0
         """Steps in which every state leads to every other."""
         while not reach.all():
             self.path, reach = self.path + 1, reach @ (kernel > 0)
+
+    def forget(self) -> None:
+        """A search begins anew."""
+        self._near = self._steepest
+
+    @cached_property
+    def _steepest(self) -> Ints:
+        """Pairs that leak most where losses are small, by total variations at all distances: to begin a search with."""
+        slopes = np.zeros(len(self.x))
+        for lane in self._lanes:
+            power, far, before = lane.kernel, 1, 0
+            while far < self.n:
+                law = power / power.sum(axis=1, keepdims=True)
+                slopes += np.abs(law[self.x] - law[self.y]).sum(axis=1) * (far - before)
+                power, far, before = scaled(power @ power, (0, 1)), 2 * far, far
+        return np.flatnonzero(slopes >= _NEAR_BEST * slopes.max())
 
     def serves(self, loss: float) -> bool:
         """Whether products keep all that is positive: no entry is rarer than such a path without gain."""
