@@ -51,8 +51,9 @@ _EXPLICIT: Final = 512
 """Series of many states up to this length are worked out record by record."""
 _FORGOTTEN: Final = 64
 """Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
-_REMEMBERED: Final = 16
-"""Series of fewer times that distance are worked out record by record at once."""
+_REMEMBERED: Final = {"bdp": 24, "pufferfish": 40}
+"""Series of fewer forgetting times are worked out record by record at once: their end is felt in the middle. Of longer
+ones that is done where what a series without end leaks is too much. Known records leave what is beyond them aside."""
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
 _CLOSED: Final = 4e-7
@@ -95,6 +96,9 @@ class _Curve(Protocol):
 
     def worst(self, loss: float) -> TightLeakage:
         """The leakage, and who learns it."""
+
+    def misled(self, loss: float) -> bool:
+        """Whether ``quick`` said too much at a loss that was last asked for, and has learned to say less."""
 
 
 class TightCurve:
@@ -194,7 +198,7 @@ class TightCurve:
         if len(self._parts) > _KEPT and isinstance(curve, _ManyStates):
             for kept in (curve.whole, *(search and search.look for search in (curve.long, curve.endless))):
                 if kept is not None:
-                    kept.forget()
+                    kept.let_go()
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.
@@ -203,9 +207,10 @@ class TightCurve:
         where the chain forgets slowly) leaks too much.
         """
         allowed = inputs.target(epsilon)
-        open_brackets = [part.search for _, _, part in self._parts if isinstance(part, _ManyStates) and part.search]
-        for search in open_brackets:  # what was asked before changes nothing
-            search.forget()
+        many = [part for _, _, part in self._parts if isinstance(part, _ManyStates)]
+        for part in many:  # what was asked before changes nothing
+            part.forget()
+        open_brackets = [part.search for part in many if part.search]
         candidates = [_largest(part, partial(self._worst, i), allowed) for i, (_, _, part) in enumerate(self._parts)]
         loss, step = min(candidates), max(part.share for _, _, part in self._parts) + 2.0**-53
         while loss > 0 and (leaks := self(loss)) > allowed:
@@ -359,6 +364,9 @@ class _Alone:
         x, y = (int(v) for v in np.flatnonzero(possible[at])[:2])
         return self.place.result(loss, (loss, loss), (x, y), record=at + 1)
 
+    def misled(self, _: float) -> bool:
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class _Grouped:
@@ -395,6 +403,9 @@ class _Grouped:
         )
         bracket = value if self.exact else loss, value
         return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
+
+    def misled(self, _: float) -> bool:
+        return False
 
 
 class _TwoStates:
@@ -515,6 +526,9 @@ class _TwoStates:
         record = found.ends[0].records + 1
         return self.place.result(loss, (found.lower, found.upper), (x, y), (before, after), record=record)
 
+    def misled(self, _: float) -> bool:
+        return False
+
     def _side(self, lane: Lane, end: End, x: int) -> SideAttack:
         known = (end.distance, end.state) if end.state >= 0 else None
         count = end.distance - 1 if end.state >= 0 else end.distance
@@ -534,11 +548,10 @@ class _ManyStates:
         self.endless: ManyStates | None = None
         """The series without end, where it may begin with any kernel: one that begins with the first proves nothing.
         And where the series itself ends before the chain has forgotten."""
-        self.share = self.long.width if self.long is not None else 1e-9
+        self._share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
-            self.share = min(self.share, _EXACT)
-        if self.short and length is not None and length <= _EXPLICIT:
+            self._share = min(self._share, _EXACT)
             self.steady = steady_series(chain, length, place.adversary)
         forgets = self.long.first_depth if self.long is not None and chain.stationary and chain.period == 1 else 0
         if length is not None and _EXPLICIT < length <= _FORGOTTEN * forgets:
@@ -548,12 +561,31 @@ class _ManyStates:
         self.whole = None
         if self.long is not None and length is not None and _EXPLICIT < length <= _FORGOTTEN * self.long.first_depth:
             self.whole = whole_series(chain, length, place.adversary)
-        self.at_once = self.whole is not None and self.whole.n < _REMEMBERED * (
-            self.long.first_depth if self.long else 0
+        self.at_once = (
+            self.whole is not None
+            and self.long is not None
+            and self.whole.n < _REMEMBERED[place.adversary] * self.long.forgets
         )
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
-        if self.at_once:
-            self.share = LONG_WIDTH
+        self._stays_open, self._by_records = -1.0, False
+        """The loss at which a series without end was last found to leak too much, and whether a search knows that."""
+
+    @property
+    def share(self) -> float:
+        return LONG_WIDTH if self.at_once or self._by_records else self._share
+
+    def forget(self) -> None:
+        """A search begins anew."""
+        self._by_records = False
+        for search in (self.search, self.whole):
+            if search is not None:
+                search.forget()
+
+    def misled(self, loss: float) -> bool:
+        if self._by_records or self._stays_open != loss:
+            return False
+        self._by_records = True
+        return True
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -561,7 +593,7 @@ class _ManyStates:
     def quick(self, loss: float) -> float:
         if loss > MOST_LOSS:
             return self.worst(loss).upper
-        if self.at_once and self.whole is not None and self.whole.serves(loss):
+        if (self.at_once or self._by_records) and self.whole is not None and self.whole.serves(loss):
             return self.whole.quick(loss)
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
@@ -626,8 +658,9 @@ class _ManyStates:
             else:
                 found = self.long.at(loss)
             length = self.place.length
-            closed = found.upper <= found.lower * (1 + max(10 * self.share, _CLOSED))
+            closed = found.upper <= found.lower * (1 + max(10 * self._share, _CLOSED))
             if not closed and (exact := self._recorded(loss)) is not None:
+                self._stays_open = loss
                 return exact
             if not closed and length is not None and length > _EXPLICIT:
                 return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
@@ -658,6 +691,8 @@ class _ManyStates:
         # Otherwise a record in the middle has as much around it.
         if found.distance.max() > (length - 1) // 2 or (found.state == LASTING).any():
             reached = self.long.climb(loss)
+            if upper > reached * (1 + _CLOSED):
+                reached = max(reached, self.long.reached_by(loss, found))
             found = replace(found, lower=min(reached, upper))
         return replace(found, upper=upper)
 
@@ -712,16 +747,16 @@ class _ManyStates:
 
 def _largest(curve: _Curve, worst_at: Callable[[float], TightLeakage], epsilon: float) -> float:
     """The largest loss whose leakage is at most ``epsilon``, up to a last check: found without a proof, then proved."""
-    share = max(curve.share, 1e-13)
     loss = curve.likely(epsilon)
     if loss >= epsilon * (1 - 1e-9) and worst_at(epsilon).upper <= epsilon:
         return epsilon
     for _ in range(_TRIES):
+        share = max(curve.share, 1e-13)
         loss = power_root(curve.quick, epsilon * (1 - _BELOW * share), loss, share / 2)
         if loss <= 0:
             return 0.0
         worst = worst_at(loss)
-        if worst.lower <= epsilon * (1 + _OTHER):
+        if worst.lower <= epsilon * (1 + _OTHER) and not curve.misled(loss):
             break
         # Another pair of values leaks more: begin again, from there.
     return loss if math.isfinite(worst.upper) else 0.0

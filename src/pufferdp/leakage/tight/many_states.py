@@ -17,7 +17,7 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.any_start import Before, Starts, worst_starts
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
-from pufferdp.leakage.tight.outlook import OPEN_END, Bracket, Outlook, Rows
+from pufferdp.leakage.tight.outlook import LASTING, OPEN_END, Bracket, Outlook, Rows
 from pufferdp.leakage.tight.screening import harmless
 from pufferdp.leakage.tight.sides import FIRST_DEPTH, climb, solve
 
@@ -186,10 +186,14 @@ class ManyStates:
         """Some times the distance at which the chain has forgotten most."""
         if self.chain.period > 1:
             return self._forgotten_after()
+        return min(1 << max(5, math.ceil(math.log2(2 * self.forgets))), 1 << 13)
+
+    @cached_property
+    def forgets(self) -> float:
+        """Records in which what one kernel remembers becomes e times less."""
         values = np.sort(np.abs(np.linalg.eigvals(self.chain.whole)))
         slow = float(values[-2]) if len(values) > 1 else 0.0
-        forgets = self.chain.period / max(1 - min(slow, 1.0), 1e-5)
-        return min(1 << max(5, math.ceil(math.log2(2 * forgets))), 1 << 13)
+        return self.chain.period / max(1 - min(slow, 1.0), 1e-5)
 
     def _forgotten_after(self) -> int:
         """Records behind which the laws given two values differ by e^-2 at most, whatever the phase: a power of two."""
@@ -281,6 +285,22 @@ class ManyStates:
         self._begun = found.pick(np.array([best]))
         self.top, self._guess = [self.top[best]], (loss, self._begun)
         return loss + float(added[best])
+
+    def reached_by(self, loss: float, found: Found) -> float:
+        """What this series leaks at least where one without end leaks what was found.
+
+        Newton's step from there: questions that are best without end are nearly as good up to an end that is far away.
+        """
+        at, lanes = np.array([found.row]), self.lanes if len(self.lanes) > 1 else [1]
+        x, y = int(self.rows.x[found.row]), int(self.rows.y[found.row])
+        asked = [
+            self.reached(lane, x, y, float(found.added[lane])) if found.state[lane] == LASTING else found.mu[lane]
+            for lane in lanes
+        ]
+        likely, guess = found.added[lanes][:, None], np.array(asked)[:, None]
+        rows, depth = self._rows(at, loss), min(self.longest, 2 * _FAR * self.first_depth)
+        reached = climb(self.look, rows, own=loss, likely=likely, guess=guess, width=_CLIMB, depth=depth)
+        return loss + (1 + self.look.alike) * float(reached.lower.sum())
 
     def quick(self, loss: float) -> float:
         """The leakage without a proof, ends far away included: what they add changes little with the loss."""

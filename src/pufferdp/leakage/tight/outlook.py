@@ -113,7 +113,7 @@ class Outlook:
             out.append(out[-1] @ self.kernels[:, 0])
         return np.stack(out, axis=1)
 
-    def forget(self) -> None:
+    def let_go(self) -> None:
         """Keep nothing that can be worked out again."""
         self._memory.clear()
 

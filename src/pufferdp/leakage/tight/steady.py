@@ -23,7 +23,7 @@ from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
-from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, quotient
+from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END, quotient, scaled
 
 _PASSES: Final = 60
 """After so many passes brackets are given out as they are."""
@@ -289,26 +289,47 @@ class WholeSeries:
         self._first = int(short[-1]) + 1 if len(short) else 0
         """Records before this one cannot have every value; the others can."""
         self._possible = possible[: self._first]
-        self._near = np.arange(len(self.x))
         self.path, reach = 1, kernel > 0
         """Steps in which every state leads to every other."""
         while not reach.all():
             self.path, reach = self.path + 1, reach @ (kernel > 0)
+        self.forget()
+
+    @cached_property
+    def _kernels(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Of both sides: the kernel that leads away from a record, and the weights at the end of the series."""
+        chain, ones = self.chain, np.ones(self.chain.size)
+        assert chain.start is not None
+        kernel = chain.kernels[0]
+        before = (kernel.T * chain.start / chain.start[:, None], ones) if chain.stationary else (kernel.T, chain.start)
+        return before, (kernel, ones)
 
     @cached_property
     def _lanes(self) -> tuple[_LongLane, _LongLane]:
         """Both sides. Megabytes, so that they are made when they are first asked."""
-        chain, n, known = self.chain, self.n, self.adversary == "bdp"
-        assert chain.start is not None
-        kernel, ones = chain.kernels[0], np.ones(chain.size)
-        before, end = kernel.T, chain.start
-        if chain.stationary:
-            before, end = kernel.T * chain.start / chain.start[:, None], ones
-        return _LongLane(before, end, n, known, self.x, self.y), _LongLane(kernel, ones, n, known, self.x, self.y)
+        known = self.adversary == "bdp"
+        before, after = (_LongLane(kernel, end, self.n, known, self.x, self.y) for kernel, end in self._kernels)
+        return before, after
 
-    def forget(self) -> None:
+    def let_go(self) -> None:
         """Keep nothing that can be worked out again."""
         self.__dict__.pop("_lanes", None)
+
+    def forget(self) -> None:
+        """A search begins anew."""
+        self._near = self._steepest
+
+    @cached_property
+    def _steepest(self) -> Ints:
+        """Pairs that leak most where losses are small, by total variations at all distances: to begin a search with."""
+        slopes = np.zeros(len(self.x))
+        for power, _ in self._kernels:
+            far, before = 1, 0
+            while far < self.n:
+                law = power / power.sum(axis=1, keepdims=True)
+                slopes += np.abs(law[self.x] - law[self.y]).sum(axis=1) * (far - before)
+                power, far, before = scaled(power @ power, (0, 1)), 2 * far, far
+        return np.flatnonzero(slopes >= _NEAR_BEST * slopes.max())
 
     def serves(self, loss: float) -> bool:
         """Whether products keep all that is positive: no entry is rarer than such a path without gain."""
