@@ -948,8 +948,7 @@ def test_in_a_shell(shell: str, code: int, run: Run, folder: Path) -> None:
     verb = VERBS["release"]
     run(*verb.create[0])
     before = listing(folder)
-    program = "'from pufferdp.apps.cli import main; main()'"
-    command = " ".join([sys.executable, "-c", program, *verb.asked()])
+    command = " ".join([sys.executable, "-m", "pufferdp", *verb.asked()])
     done = subprocess.run(["bash", "-c", shell.format(command)], capture_output=True, text=True, timeout=120)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
@@ -964,3 +963,10 @@ def test_in_a_shell(shell: str, code: int, run: Run, folder: Path) -> None:
     else:
         content = told(Result(code, done.stdout, done.stderr))
     check_whole(content, verb)
+
+
+@pytest.mark.parametrize("words", ["--help", "plan --help", "--version"])
+def test_help_that_cannot_be_written(words: str) -> None:
+    command = f"{sys.executable} -m pufferdp {words} >/dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "pufferdp: stdout cannot be written: No space left on device\n")

@@ -48,14 +48,17 @@ def main() -> None:
     _fill_closed()
     teach(sys.stdout, sys.stderr)
     with until_delivered() as signals:
-        code = _run()
+        code = 0
         try:
+            code = _run()
             if sys.stdout is not None:
                 sys.stdout.flush()
         except BrokenPipeError:  # whoever reads the output has gone: end quietly
             silence(sys.stdout)
             code = code or 141
         except OSError as error:
+            if error.filename is not None:  # of a file, which no verb leaves to us
+                raise
             silence(sys.stdout)
             _say(f"stdout cannot be written: {reason_of(error)}")
             code = code or 1
