@@ -8,6 +8,7 @@ import time
 import pytest
 
 from pufferdp.apps.cli.options import Progress, _bar
+from pufferdp.apps.outputs import put
 from pufferdp.data.files import scanned
 
 
@@ -38,6 +39,20 @@ def test_a_bar_is_shown_after_two_seconds_and_cleared() -> None:
     watch.stop()
     assert "reading [######..................]  25%" in stream.getvalue()
     assert stream.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.slow
+def test_a_result_begins_on_a_line_of_its_own() -> None:
+    screen = Terminal()  # stdout and stderr are the same terminal
+    watch = Progress(screen)
+    watch.start()
+    watch("reading")
+    deadline = time.monotonic() + 20
+    while "reading" not in screen.getvalue() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    put("the result", screen)
+    watch.stop()
+    assert " s\r\x1b[Kthe result\n" in screen.getvalue()
 
 
 def test_nothing_is_scanned_when_nothing_runs() -> None:

@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,10 @@ from pufferdp.basics.places import (
 )
 
 R = TypeVar("R")
+SCREEN: Final = threading.RLock()
+"""Held by whoever writes to a terminal: progress and results take turns."""
+ON_SCREEN: Final[list[Callable[[], None]]] = []
+"""What wipes the lines of progress that are on the terminal: a result begins on a line of its own."""
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {"figure": (".png", ".svg", ".pdf"), "report": (".html",)}
 _LIBRARIES: Final = {"figure": ("matplotlib.figure",), "report": ("jinja2", "matplotlib.figure")}
 _TOLD: Final = 8
@@ -286,8 +291,11 @@ class Delivery:
 def put(text: str, stream: Any) -> None:
     """Write a text and have it gone. A stream that was closed from the start takes everything."""
     if stream is not None:
-        stream.write(text + "\n")
-        stream.flush()
+        with SCREEN:
+            for wipe in ON_SCREEN:
+                wipe()
+            stream.write(text + "\n")
+            stream.flush()
 
 
 def write_json(path: Path, content: object) -> None:

@@ -279,7 +279,7 @@ def _aggregates(
     if length is not None:
         raise ParameterError(f"length is {length}; with every= the series has no end: leave it out", value=length)
     if privacy is not None:
-        raise ParameterError("every= takes the loss of one aggregate: give dp_epsilon= in place of a profile")
+        raise ParameterError("every= takes the loss of one aggregate: give dp_epsilon= instead of a profile")
     return Aggregates.of(model, every, window, unit)
 
 

@@ -187,7 +187,7 @@ def test_a_wrong_line_is_answered_in_a_sentence(folder, line, monkeypatch, capsy
         ("relese week.csv", "there is no command 'relese'; did you mean 'release'?"),
         ("help", "there is no command 'help'; see pufferdp --help"),
         ("ledger sow b.db", "there is no command 'sow'; did you mean 'show'?"),
-        ("plan m.json --epsilon", "--epsilon needs a value behind it"),
+        ("plan m.json --epsilon", "--epsilon needs a value after it"),
         (
             f"{RELEASE} --ledger week.csv --dataset week",
             "ledger 'week.csv' cannot be used: it is not a ledger; name one",

@@ -8,6 +8,7 @@ import pytest
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.many_states import ManyStates
+from pufferdp.leakage.tight.outlook import Jumps
 from pufferdp.leakage.tight.screening import _KnownEnds
 from pufferdp.leakage.tight.sides import solve
 
@@ -19,9 +20,9 @@ def slow(seed: int, states: int = 4) -> np.ndarray:
     return 0.97 * np.eye(states) + 0.03 * rows / rows.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("block", [1, 4, 8])
+@pytest.mark.parametrize(("block", "step"), [(1, False), (4, False), (8, False), (4, True), (8, True)])
 @pytest.mark.parametrize("seed", range(2))
-def test_blocks_prove_no_less_than_is_leaked(seed: int, block: int) -> None:
+def test_blocks_prove_no_less_than_is_leaked(seed: int, block: int, step: bool) -> None:
     chain = ManyStates(inputs.chain(slow(seed), "stationary"), True, None)
     everyone = np.arange(len(chain.rows))
     rows = chain._rows(everyone, LOSS)
@@ -33,11 +34,74 @@ def test_blocks_prove_no_less_than_is_leaked(seed: int, block: int) -> None:
             near = int(levels.min() / LOSS) + 1
             power = np.linalg.matrix_power(screen.kernel, near // block * block)
             first = np.log(power[rows.y]) - np.log(power[rows.x])
-            return screen._closely(everyone, levels, first, near // block, 8 * chain.first_depth, block)
+            return screen._closely(everyone, levels, first, near // block, 8 * chain.first_depth, block, step=step)
 
         for share in (0.999, 0.99, 0.9):
             assert not proved(exact[lane] * share).any()
         assert proved(np.full(len(rows), 1.5 * exact[lane].max())).any()
+
+
+def _followed(kernel: np.ndarray, gain: float, vector: np.ndarray, steps: int) -> np.ndarray:
+    """Signed vectors before each gain, one step after the other."""
+    out = []
+    for _ in range(steps):
+        out.append(vector @ kernel)
+        vector = np.maximum(out[-1], gain * out[-1])
+    return np.array(out)
+
+
+@pytest.mark.parametrize("steps", [2, 8, 32])
+def test_many_steps_at_once_are_those_steps_where_questions_stay_the_same(steps: int) -> None:
+    proved_some, refused_some = 0, 0
+    for seed in range(12):
+        generator = np.random.default_rng([seed, steps])
+        kernel = slow(seed, int(generator.integers(3, 7)))
+        jumps = Jumps(kernel, float(np.exp(generator.uniform(0.001, 0.2))), steps)
+        assert jumps.works
+        vectors = generator.normal(size=(40, 2, len(kernel)))
+        for row in range(0, 40, 2):  # and far away, where one mode is left
+            vectors[row, 0] = vectors[row, 0] @ np.linalg.matrix_power(kernel, 60)
+        last, most, proved = jumps.made(vectors)
+        proved_some, refused_some = proved_some + proved.sum(), refused_some + (~proved).sum()
+        for row in range(40):
+            steps_made = _followed(kernel, jumps.gain, vectors[row, 0], steps)
+            changes = ((steps_made > 0) != (steps_made[:1] > 0)).any()
+            assert not (proved[row] and changes)
+            if proved[row]:
+                assert last[row, 0] == pytest.approx(steps_made[-1], rel=1e-9, abs=1e-12)
+                assert (steps_made <= most[row] * (1 + np.sign(most[row]) * 1e-12)).all()
+            slowly = jumps.step_by_step(vectors[row : row + 1])
+            assert slowly[0][0, 0] == pytest.approx(steps_made[-1], rel=1e-12, abs=1e-15)
+            assert slowly[1][0] == pytest.approx(steps_made.max(axis=0), rel=1e-12, abs=1e-15)
+    assert min(proved_some, refused_some) > 5
+
+
+def test_the_bound_within_a_block_is_needed() -> None:
+    """A weight may rise and fall again between two steps that look alike: the chord alone would say it is negative."""
+    kernel = np.array([[0.9, 0.1, 0.0], [0.0, 0.9, 0.1], [0.1, 0.0, 0.9]])
+    jumps = Jumps(kernel, 1.0 + 1e-12, 16)
+    vectors = np.array([[[1.0, -0.15, -0.9], [0.0, 0.0, 0.0]]])
+    steps = _followed(kernel, jumps.gain, vectors[0, 0], 16)
+    _, most, proved = jumps.made(vectors)
+    risen = (steps.max(axis=0) > np.maximum(steps[0], steps[-1]) + 1e-6).any()
+    assert risen
+    assert (steps.max(axis=0) <= most[0]).all()
+    assert not proved[0] or ((steps > 0) == (steps[:1] > 0)).all()
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_a_slow_chain_leaks_as_much_step_by_step(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of steps and of ends change how long it takes, not what is found."""
+    table = 0.8 * np.eye(4) + 0.2 * slow(3)
+    jumped, made = [], Jumps.made
+    monkeypatch.setattr(Jumps, "made", lambda self, vectors: (jumped.append(1), made(self, vectors))[1])
+    quick = TightCurve(table, adversary=who).leakage(0.001)
+    monkeypatch.setattr(Jumps, "works", False)
+    plain = TightCurve(table, adversary=who).leakage(0.001)
+    assert jumped
+    assert quick.lower <= plain.upper
+    assert plain.lower <= quick.upper
+    assert quick.upper <= quick.lower * (1 + 1e-6)
 
 
 def test_known_ends_of_a_slow_line_of_states_are_settled() -> None:

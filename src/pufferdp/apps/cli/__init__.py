@@ -118,7 +118,7 @@ def _usage(error: Any) -> str:
         known = error.ctx.command.list_commands(error.ctx)
         return f"there is no command {word!r}{did_you_mean(word, known) or f'; {help_of}'}"
     if kind == "BadOptionUsage" and "requires" in message:
-        return f"{error.option_name} needs a value behind it"
+        return f"{error.option_name} needs a value after it"
     if message.startswith("Got unexpected extra argument"):
         return f"{message.partition(' (')[2].rpartition(')')[0].strip('()') or 'a word'} was not expected; {help_of}"
     return message

@@ -20,7 +20,7 @@ def attack(
     ] = None,
     truth: Annotated[str | None, typer.Option("--truth", help="Column with the true states, where known.")] = None,
     length: Annotated[
-        str | None, typer.Option("--length", help="In place of DATA: draw series of this many records.")
+        str | None, typer.Option("--length", help="Instead of DATA: draw series of this many records.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option("--epsilon", help="Drawn series: the promise they keep.")] = None,
     channel: Annotated[

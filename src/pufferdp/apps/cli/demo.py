@@ -88,7 +88,11 @@ def _read(path: Path) -> bytes:
 
 
 def _text(folder: Path, planned: Plan, done: Release, valid: bool, figures: str) -> str:
-    return f"""SIMULATED DATA: one wearer's activity every five minutes for a week, drawn from {folder}/wearer.json.
+    from pufferdp.report.text import wrap_sentence
+
+    data = f"SIMULATED DATA: one wearer's activity every five minutes for a week, from {folder}/wearer.json."
+    files = f"Files in {folder}/: week.csv, wearer.json, release.json (answer and certificate){figures}"
+    return f"""{wrap_sentence(data)}
 
 1. Before: how accurate will it be, and by which mechanism?
 
@@ -102,9 +106,9 @@ def _text(folder: Path, planned: Plan, done: Release, valid: bool, figures: str)
 
 3. The certificate, recomputed: {"valid" if valid else "NOT valid"}.
 
-Files in {folder}/: week.csv, wearer.json, release.json (answer and certificate){figures}
+{wrap_sentence(files)}
 The same by hand:
   pufferdp plan {folder}/wearer.json --query histogram --length 2016 --epsilon 1
-  pufferdp release {folder}/week.csv --model {folder}/wearer.json --column activity --order time \\
-    --query histogram --epsilon 1 --out mine.json
+  pufferdp release {folder}/week.csv --model {folder}/wearer.json \\
+    --column activity --order time --query histogram --epsilon 1 --out mine.json
   pufferdp verify mine.json"""

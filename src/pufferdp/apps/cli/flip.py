@@ -21,7 +21,7 @@ def flip(
     column: Annotated[str | None, typer.Option("--column", help="Column with states or numbers.")] = None,
     adversary: options.AdversaryName = "bdp",
     length: Annotated[
-        str | None, typer.Option("--length", help="In place of DATA: show the design for this many records.")
+        str | None, typer.Option("--length", help="Instead of DATA: show the design for this many records.")
     ] = None,
     order: options.Order = None,
     by: options.By = None,

@@ -37,7 +37,7 @@ def create(
     unit: options.UnitName = None,
     tau: Annotated[
         str | None,
-        typer.Option("--tau", help="For flows, in place of --budget: the total variation that all may spend."),
+        typer.Option("--tau", help="For flows, instead of --budget: the total variation that all may spend."),
     ] = None,
     eta: Annotated[str | None, typer.Option("--eta", help="With --tau: radius of the orbit.")] = None,
     privacy: options.PrivacyName = "joint",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 
 import typer
 
-from pufferdp.apps.outputs import Delivery, Outputs
+from pufferdp.apps.outputs import ON_SCREEN, SCREEN, Delivery, Outputs
 from pufferdp.basics.errors import ParameterError, PufferdpError
 
 if TYPE_CHECKING:
@@ -363,11 +363,12 @@ class Progress:
             with self._lock:
                 words = self._words
             live = self._stream.isatty()
-            if live:
-                self._say(f"\r\x1b[K{words}{_bar(self._share())} … {time.monotonic() - self._began:.0f} s")
-            elif words != last:  # not a terminal: one line a step
-                self._say(f"{words} …\n")
-            last, self._shown = words, live
+            with SCREEN:
+                if live:
+                    self._say(f"\r\x1b[K{words}{_bar(self._share())} … {time.monotonic() - self._began:.0f} s")
+                elif words != last:  # not a terminal: one line a step
+                    self._say(f"{words} …\n")
+                last, self._shown = words, live
 
     def _say(self, text: str) -> None:
         with suppress(OSError, ValueError):  # what nobody can read stops no work
@@ -377,6 +378,7 @@ class Progress:
     def start(self) -> None:
         """Begin to watch, in a thread of its own; nobody watches where stderr is closed."""
         if self._stream is not None:
+            ON_SCREEN.append(self._wipe)
             self._thread.start()
 
     def stop(self) -> None:
@@ -384,8 +386,13 @@ class Progress:
         self._done.set()
         if self._stream is not None:
             self._thread.join()
+            ON_SCREEN.remove(self._wipe)
+        self._wipe()
+
+    def _wipe(self) -> None:
         if self._shown:
             self._say("\r\x1b[K")
+            self._shown = False
 
 
 @contextmanager

@@ -222,7 +222,7 @@ def _check_promise(query: str, epsilon: str | None, eta: str | None, tau: str | 
     """A flow is promised in total variation, everything else for an epsilon; a ledger says what is left of it."""
     if query == "flow":
         if epsilon is not None:
-            raise ParameterError("a flow is promised in total variation: give --tau and --eta in place of --epsilon")
+            raise ParameterError("a flow is promised in total variation: give --tau and --eta instead of --epsilon")
         if eta is None or tau is None:
             raise ParameterError("a flow needs --eta (radius of the orbit) and --tau (the promise, below 1)")
     elif epsilon is None and not ledger:

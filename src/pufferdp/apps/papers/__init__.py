@@ -14,7 +14,7 @@ from pufferdp.apps.papers import flows as poster
 from pufferdp.apps.papers import redaction, song, thesis
 from pufferdp.apps.papers.base import Experiment, Result, Setting
 from pufferdp.basics.errors import ParameterError
-from pufferdp.basics.words import table
+from pufferdp.basics.words import line_width, table
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Setting", "experiment", "listing", "to_dict"]
 
@@ -42,7 +42,10 @@ def listing() -> str:
     parts = []
     for paper in dict.fromkeys(entry.paper for entry in EXPERIMENTS):
         rows = [[entry.name, entry.also or "", entry.about] for entry in EXPERIMENTS if entry.paper == paper]
-        parts.append(f"{paper}\n\n{table(['name', 'or', 'about'], rows, left=3)}")
+        listed = table(["name", "or", "about"], rows, left=3)
+        if max(map(len, listed.splitlines())) > line_width():  # a narrow terminal: what it is about goes below
+            listed = "\n".join(f"{name}{also and f' or {also}'}\n    {about}" for name, also, about in rows)
+        parts.append(f"{paper}\n\n{listed}")
     return "\n\n".join(parts)
 
 

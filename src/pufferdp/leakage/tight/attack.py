@@ -81,10 +81,10 @@ def questions_of(
     vector[x] += np.exp(min(0.0, -log_mu))
     vector[y] -= np.exp(min(0.0, log_mu))
     out: list[tuple[int, ...]] = []
+    gains, spent, turns = np.exp(np.minimum(losses, MOST_LOSS)).tolist(), losses.tolist(), len(kernels)
     for d in range(min(count, LISTED)):
-        vector = scaled(vector @ kernels[d % len(kernels)], (0,))
-        asked = vector > 0
-        loss = float(losses[d % len(losses)])
-        out.append(() if asked.all() or loss == 0 else tuple(int(s) for s in np.flatnonzero(asked)))
-        vector = np.where(asked, vector * np.exp(min(loss, MOST_LOSS)), vector)
+        vector = scaled(vector @ kernels[d % turns], (0,))
+        asked, gain = vector > 0, gains[d % len(gains)]
+        out.append(() if spent[d % len(gains)] == 0 or asked.all() else tuple(asked.nonzero()[0].tolist()))
+        vector = np.maximum(vector, vector * gain)
     return tuple(out)

@@ -26,6 +26,11 @@ LASTING: Final = -2
 """In place of a known value: the algorithm goes on with lasting questions, and the series with it."""
 _LEAST_POSITIVE: Final = 1e-200
 """Where positive entries of vectors on one scale are kept from vanishing."""
+_BENDS: Final = 1.001
+"""Room for rounding where second differences bound a sequence."""
+_MOST_GAINED: Final = 1e3
+_KEPT: Final = 256
+"""Questions whose powers are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +55,7 @@ class Outlook:
     tends_to: Floats | None = None
     """(lanes, k) what the end of a very long series says, where that is not 1: the law that the chain tends to."""
     _memory: dict[bytes, tuple[Floats, Floats, Floats]] = field(default_factory=dict, repr=False)
+    _jumps: dict[tuple[int, float, int], Jumps] = field(default_factory=dict, repr=False)
 
     @property
     def plain(self) -> bool:
@@ -86,6 +92,15 @@ class Outlook:
     def times(self, depth: int, cycle: int) -> int:
         """How often a cycle of questions can be repeated beyond a depth."""
         return 1 << 30 if self.side is None else max(0, (self.side - depth) // cycle)
+
+    def jumps(self, lane: int, gain: float, steps: int) -> Jumps:
+        """Many steps of the one kernel of a lane at once; those of the last gain are kept."""
+        key = lane, gain, steps
+        if key not in self._jumps:
+            for old in [old for old in self._jumps if old[0] == lane]:
+                del self._jumps[old]
+            self._jumps[key] = Jumps(self.kernels[lane, 0], gain, steps)
+        return self._jumps[key]
 
     def slowest(self, rows: Rows, depth: int) -> Floats | None:
         """Weights of lasting questions along the slowest mode, one way and the other: (lanes, R, k, 2)."""
@@ -274,6 +289,75 @@ class Bracket:
         """Some rows."""
         ends = self.distance[:, at], self.state[:, at]
         return Bracket(self.lower[:, at], self.upper[:, at], *ends, self.mu[:, at])
+
+
+class Jumps:
+    """Many steps of one kernel at once, where the questions stay the same in all of them.
+
+    With questions S the vectors before each gain are a, aM, aM², … where M multiplies the rows of S by e^τ. They leave
+    the chord from the first to the last by no more than their second differences allow (``bend``). Those are below
+    c·g^j times a law that the kernel keeps, entry by entry, if they are below c times that law at first: M takes the
+    law to no more than g = e^τ times itself. So signs that both ends of the chord keep by more than the bend are signs
+    of all steps, and one product with a power of M is what the steps would have given.
+    """
+
+    def __init__(self, kernel: Floats, gain: float, steps: int) -> None:
+        self.kernel, self.gain, self.steps = kernel, gain, steps
+        self._law = kept_law(kernel)
+        self._found: dict[bytes, tuple[Floats, Floats]] = {}
+
+    @property
+    def works(self) -> bool:
+        """Whether there is such a law, and gains that no product loses itself in."""
+        return self._law is not None and self.gain**self.steps <= _MOST_GAINED
+
+    def made(self, vectors: Floats) -> tuple[Floats, Floats, Mask]:
+        """Vectors (G, 2, k) as they are before the gain of the last step, what signed ones are at most, and if proved.
+
+        Rows of which the questions change on the way are not proved: they have to be followed step by step.
+        """
+        assert self._law is not None
+        first = vectors @ self.kernel
+        asked = first[:, 0] > 0
+        cuts = np.flatnonzero((asked[1:] != asked[:-1]).any(axis=1)) + 1
+        last, seconds = np.empty_like(first), np.empty_like(first[:, 0])
+        low = 0
+        for high in (*cuts.tolist(), len(first)):  # μ rise, so that those with the same questions are neighbours
+            power, second = self._powers(asked[low])
+            np.matmul(first[low:high], power, out=last[low:high])
+            np.matmul(first[low:high, 0], second, out=seconds[low:high])
+            low = high
+        bend = (np.abs(seconds) / self._law).max(axis=1, keepdims=True) * self._law
+        bend *= _BENDS * self.gain**self.steps * self.steps**2 / 8
+        most = np.maximum(first[:, 0], last[:, 0]) + bend
+        least = np.minimum(first[:, 0], last[:, 0]) - bend
+        return last, most, np.asarray((np.where(asked, -least, most) <= 0).all(axis=1))
+
+    def step_by_step(self, vectors: Floats) -> tuple[Floats, Floats]:
+        """The same of vectors whose questions change."""
+        now = vectors @ self.kernel
+        most = now[:, 0]
+        for _ in range(self.steps - 1):
+            now = (now * np.where(now[:, :1] > 0, self.gain, 1.0)) @ self.kernel
+            most = np.maximum(most, now[:, 0])
+        return now, most
+
+    def _powers(self, asked: Mask) -> tuple[Floats, Floats]:
+        """M to the number of steps but one, and (M − 1)²."""
+        key = asked.tobytes()
+        if key not in self._found:
+            while len(self._found) >= _KEPT:
+                del self._found[next(iter(self._found))]
+            step = self.kernel * np.where(asked, self.gain, 1.0)[:, None]
+            less = step - np.eye(len(step))
+            self._found[key] = np.linalg.matrix_power(step, self.steps - 1), less @ less
+        return self._found[key]
+
+
+def kept_law(kernel: Floats) -> Floats | None:
+    """A law that the kernel keeps, up to rounding; None: not found."""
+    law = scaled(np.linalg.matrix_power(kernel, 1 << 40).mean(axis=0), (0,))
+    return law if (law > 0).all() and (law @ kernel <= law * (1 + 1e-9)).all() else None
 
 
 def tends_to(rounds: Floats, times: int, end: Floats) -> Floats:

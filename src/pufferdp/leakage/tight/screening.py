@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from pufferdp.basics.arrays import Floats, Ints, Mask
-from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, on_chords, scaled, scaled_alike
+from pufferdp.leakage.tight.outlook import MOST_LOSS, Outlook, Rows, kept_law, on_chords, scaled, scaled_alike
 
 _BELOW: Final = np.array([1.02, 0.55, 0.3, 0.14, 0.05])
 """Where μ lie between what the nearest ends ask for and the level."""
@@ -30,6 +30,10 @@ _COARSE: Final = (np.array([1.02, 0.3, 0.1]), np.array([0.1]), np.array([0.3, 1.
 _FINE: Final = (_BELOW, _CLOSE, _ABOVE)
 """Where many rows are easy, few μ are tried first."""
 _FEW: Final = 64
+_VERY_FEW: Final = 4
+"""Rows that are followed step by step, so that nothing is lost."""
+_SHALLOW: Final = 512
+"""Up to this distance so few rows are worked out as quickly."""
 _DENSE: Final = np.geomspace(_BELOW[0], 1e-4, 28)
 """Where few rows are left, their μ lie closer."""
 _DENSE_ABOVE: Final = np.geomspace(1e-3, _ABOVE[-1], 12)
@@ -73,7 +77,7 @@ def harmless(look: Outlook, rows: Rows, levels: Floats, deepest: int) -> Mask:
         # Where one side alone has no proof, the other may have room to give.
         one = kept.sum(axis=0) == 1
         left, kept = left[one], kept[:, one]
-        if not len(left):
+        if not len(left) or (len(left) <= _VERY_FEW and deepest <= _SHALLOW):
             break
         given = _GIVEN * levels[:, left].sum(axis=0)
         levels[:, left] += np.where(kept, -given, given)
@@ -131,10 +135,15 @@ class _KnownEnds(_NoEnds):
         proved = np.zeros(len(at), dtype=bool)
         near = int(np.floor(levels.min() / self.loss)) + 1 if self.loss > 0 else deepest
         block = 1 << max(0, near.bit_length() - _FINEST)
-        finest = max(1, block >> _FINER)
+        longest, finest = block, max(1, block >> _FINER)
+        if block > 1 and len(at) > _FEW:  # most rows are far from what is asked
+            block *= 4
         tried = False
         while near < deepest:
             left = np.flatnonzero(~proved)
+            step = 1 < block < longest and len(left) <= _VERY_FEW
+            if step:
+                block = longest
             power = np.linalg.matrix_power(self.kernel, near // block * block)
             if not (power > 0).all():
                 break
@@ -144,8 +153,8 @@ class _KnownEnds(_NoEnds):
                 proved[left] = self._dies(at[left], levels[left] - first.max(axis=1), near, block)
                 first, left, tried = first[~proved[left]], left[~proved[left]], True
             if len(left) and (block == 1 or self._law is not None):
-                proved[left] = self._closely(at[left], levels[left], first, near // block, deepest, block)
-            if block == finest or proved.all():
+                proved[left] = self._closely(at[left], levels[left], first, near // block, deepest, block, step=step)
+            if block == finest or proved.all() or step:
                 break
             block = max(finest, block // 4)
         return proved
@@ -153,12 +162,12 @@ class _KnownEnds(_NoEnds):
     @cached_property
     def _law(self) -> Floats | None:
         """A law that the kernel keeps, up to rounding; None: not found."""
-        law = np.linalg.matrix_power(self.kernel, 1 << 40).mean(axis=0)
-        law = scaled(law, (0,))
-        return law if (law > 0).all() and (law @ self.kernel <= law * (1 + 1e-9)).all() else None
+        return kept_law(self.kernel)
 
-    def _closely(self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int, block: int) -> Mask:
-        """End by end, at several μ, from the block ``near`` on.
+    def _closely(
+        self, at: Ints, levels: Floats, first: Floats, near: int, deepest: int, block: int, *, step: bool = False
+    ) -> Mask:
+        """End by end, at several μ, from the block ``near`` on; if wanted ``step`` by step, and ends in blocks.
 
         Why blocks and chords prove it: docs/theory/tight.md, "Blocks of records".
         """
@@ -179,16 +188,20 @@ class _KnownEnds(_NoEnds):
         power, whole = np.linalg.matrix_power(kernel, near * block + 1), rest @ kernel
         every = _EVERY if gain < _OFTEN else 1
         for n in range(deepest // block + 1):
-            vectors = vectors @ kernel
-            seen, dead = vectors, None
-            if block > 1:
-                np.maximum(vectors, vectors * gain, out=vectors)
-                seen, vectors = vectors, vectors @ rest
+            dead = None
+            if step:
+                seen, vectors = self._walked(vectors, block)
+            else:
+                vectors = vectors @ kernel
+                seen = vectors
+                if block > 1:
+                    np.maximum(vectors, vectors * gain, out=vectors)
+                    seen, vectors = vectors, vectors @ rest
             if n >= near:
                 ratio = self._said(power, rest, curve, x[left], y[left], block)
                 power = power @ whole
                 dead = (seen <= 0).all(axis=2)
-                if block > 1:
+                if block > 1 and not step:
                     bend = self._bend(-(seen @ curve), block)
                     seen = np.maximum(seen, vectors) + bend
                 fine = (on_chords(seen, mu[left], limit[left, None] / ratio) <= 0).all(axis=1)
@@ -206,6 +219,16 @@ class _KnownEnds(_NoEnds):
             if n % every == 0:
                 vectors = scaled_alike(vectors)
         return proved
+
+    def _walked(self, vectors: Floats, steps: int) -> tuple[Floats, Floats]:
+        """The largest that vectors become before each gain, and what they are behind the last step."""
+        most = None
+        for _ in range(steps):
+            vectors = vectors @ self.kernel
+            most = vectors.copy() if most is None else np.maximum(most, vectors, out=most)
+            np.maximum(vectors, vectors * self.gain, out=vectors)
+        assert most is not None
+        return most, vectors
 
     def _bend(self, seconds: Floats, block: int) -> Floats:
         """How far a sequence may rise above its chord within a block, from minus its second differences."""

@@ -33,6 +33,7 @@ from pufferdp.leakage.tight.outlook import (
     MOST_LOSS,
     OPEN_END,
     Bracket,
+    Jumps,
     Lasting,
     Outlook,
     Rows,
@@ -57,6 +58,10 @@ _SLOW: Final = 0.3
 """Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
 _DEEP: Final = 512
 """Distance from which on it is worth dropping the μ that nobody asks for any more."""
+_NEAR: Final = 64
+"""Distance up to which every step is made by itself: questions change there."""
+_ROUGHLY: Final = 2
+"""So many passes look at ends far away in blocks, before each end that is left is looked at by itself."""
 _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
 _WITHIN: Final = 0.3
@@ -204,6 +209,7 @@ class _Search:
         self.lost = np.where(lost < depth, whole, 0.0)
         self.cycles = look.slowest(rows, depth) if lasting is None and len(rows) <= _FEW_ROWS else None
         self.repeated: Mask | None = None
+        self.jumps = self._jumps() if len(rows) == 1 and depth >= _DEEP else None
         self.gained = np.zeros(self.best.shape)
         """What the last pass raised the lower ends by, in logs."""
 
@@ -225,7 +231,7 @@ class _Search:
                 continue
             level = np.exp(np.minimum(lower + (0.49 if self.depth < _SAMPLE else _WITHIN) * enough, _LARGEST_LEVEL))
             far = self.tail > level
-            self._pass(self._aim(level, guess, self._spread(level, _SHARES)), level)
+            self._pass(self._aim(level, guess, self._spread(level, _SHARES)), level, rounds <= _ROUGHLY)
             # Undecided at this depth: nothing was reached there, or too little was gained on either end.
             before = np.minimum(np.log(top) - lower, 1.0)
             slow = np.log(np.maximum(self.tail, self.best) / self.best) > _SLOW * before
@@ -324,8 +330,11 @@ class _Search:
                 logs.append(np.log(level)[..., None] - (spread if way is priors else -spread))
         return logs
 
-    def _pass(self, logs: Floats, level: Floats | None = None) -> None:
-        """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level."""
+    def _pass(self, logs: Floats, level: Floats | None = None, roughly: bool = True) -> None:
+        """Follow the signed vectors of all rows at these μ, rising in each row, as far as ends are above the level.
+
+        Where it is done ``roughly`` ends far away are looked at in blocks.
+        """
         logs, before = np.minimum(logs, _LARGEST_LOG), self.best.copy()
         rows, mu, k = self.rows, np.exp(logs), self.look.size
         run, d = np.arange(len(rows)), 0
@@ -345,8 +354,14 @@ class _Search:
         lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
         while d < depth and len(run):
             steps = min(_BLOCK, depth - d)
-            seen, scales = self._walk(vectors, sizes, run, d, steps)
-            self._look(seen, scales, run, d, logs[:, run])
+            if self.jumps is not None and steps == _BLOCK and self._far(d, level, roughly):
+                scales = sizes[None].copy()
+                seen, most = self._jump(vectors, sizes)
+                self._look(seen, scales, run, d + steps - 1, logs)
+                self._bound_block(most, scales[0], d, logs)
+            else:
+                seen, scales = self._walk(vectors, sizes, run, d, steps)
+                self._look(seen, scales, run, d, logs[:, run])
             d += steps
             if len(rows) <= _FEW_ROWS and self.lasting is None and (d < _DEEP or d % _DEEP == 0 or d == depth):
                 _last_signs(seen[..., 0, :], signs, run)
@@ -376,6 +391,67 @@ class _Search:
             tail = np.where(self.tail > level, np.log(level) - np.log(self.beyond), np.inf)
         return np.minimum(np.minimum.accumulate(asked[:, ::-1], axis=1)[:, ::-1], tail)
 
+    def _jumps(self) -> list[Jumps] | None:
+        """For one row and one kernel: many steps at once; None where that cannot be done."""
+        if not self.look.steady(self.rows) or self.lasting is not None or self.look.last_loss is not None:
+            return None
+        found = [self.look.jumps(lane, float(self.gains[lane, 0, 0]), _BLOCK) for lane in range(self.look.lanes)]
+        return found if all(jumps.works for jumps in found) else None
+
+    def _far(self, d: int, level: Floats | None, roughly: bool) -> bool:
+        """Whether the ends of the block behind a distance need no look at each of them."""
+        here = self.open[:, :, d : d + _BLOCK]
+        if d < _NEAR or here[..., -1].any():
+            return False
+        if not self.look.known:
+            return True
+        rough = roughly and self.depth >= _SAMPLE
+        return rough or (level is not None and not (here > level[..., None, None]).any())
+
+    def _jump(self, vectors: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+        """A block of steps of one row: the last one as if it were the only one, and the largest signed weights in all.
+
+        The vectors are moved on.
+        """
+        assert self.jumps is not None
+        seen, most = np.empty((1, *vectors.shape)), np.empty((*vectors.shape[:3], self.look.size))
+        for lane, jumps in enumerate(self.jumps):
+            last, most[lane, 0], proved = jumps.made(vectors[lane, 0])
+            if not proved.all():
+                left = np.flatnonzero(~proved)
+                last[left], most[lane, 0, left] = jumps.step_by_step(vectors[lane, 0, left])
+            seen[0, lane, 0] = last
+            np.multiply(last, np.where(last[:, :1] > 0, jumps.gain, 1.0), out=vectors[lane, 0])
+        largest = np.abs(vectors).max(axis=(3, 4))
+        largest[largest == 0] = 1.0
+        vectors /= largest[..., None, None]
+        sizes += np.log(largest)
+        return seen, most
+
+    def _bound_block(self, most: Floats, sizes: Floats, d: int, logs: Floats) -> None:
+        """Bounds on all known ends of a block, from the largest signed weights within it: (lanes, 1, G, k)."""
+        part = slice(d, d + _BLOCK)
+        if not self.look.known or not (self.open[:, :, part] > self.best[..., None, None]).any():
+            return
+        turn = (most > 0).sum(axis=2, keepdims=True)
+        under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
+        ends = (under[..., None, :], over[..., None, :])
+        root = self._root(most[..., None, :], sizes[..., None, None], np.exp(logs), *ends)
+        with np.errstate(invalid="ignore", over="ignore"):
+            bounds = root * (1 + _CHORD) * self.ratio[:, :, part, :-1]
+        self.open[:, :, part, :-1] = np.minimum(self.open[:, :, part, :-1], np.where(np.isnan(bounds), np.inf, bounds))
+
+    @staticmethod
+    def _root(signed: Floats, size: Floats, mu: Floats, under: Ints, over: Ints) -> Floats:
+        """At most the μ at which signed weights, convex and falling, change their signs: where the chord does."""
+        up, down = (np.take_along_axis(signed, at, axis=2)[:, :, 0] for at in (under, over))
+        low, high = (np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0] for at in (under, over))
+        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
+        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
+        with np.errstate(invalid="ignore", over="ignore"):  # no number fails both comparisons
+            root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
+            return np.where(down <= 0, root, np.inf)
+
     def _walk(self, vectors: Floats, sizes: Floats, run: Ints, d: int, steps: int) -> tuple[Floats, Floats]:
         """Some steps; what the vectors are before each gain, and logs of their scales. The vectors are moved on."""
         k = self.look.size
@@ -384,11 +460,17 @@ class _Search:
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None]
         often = bool((gains > _OFTEN).any())
         scales[:] = sizes
+        same, asked = self.look.kernels.shape[1] == 1, np.empty(seen.shape[1:4] + (1, k))
+        kernels, more = self.look.kernels, gains[..., None] - 1.0
+        shape = (len(kernels), 1, -1, k)
         for j in range(steps):
-            kernels = self.look.kernels_at(offsets, d + j + 1)
-            shape = (len(kernels), kernels.shape[1], -1, k)
+            if not same:
+                kernels = self.look.kernels_at(offsets, d + j + 1)
+                shape = (len(kernels), kernels.shape[1], -1, k)
             np.matmul(vectors.reshape(shape), kernels, out=seen[j].reshape(shape))
-            np.multiply(seen[j], np.where(seen[j, ..., :1, :] > 0, gains[j][..., None], 1.0), out=vectors)
+            np.multiply(seen[j, ..., :1, :] > 0, more[j], out=asked)
+            asked += 1.0
+            np.multiply(seen[j], asked, out=vectors)
             if often or j + 1 == steps:
                 largest = np.abs(vectors).max(axis=(3, 4))
                 largest[largest == 0] = 1.0
@@ -425,20 +507,14 @@ class _Search:
         turn = (signed > 0).sum(axis=2, keepdims=True)
         under, over = np.maximum(turn - 1, 0), np.minimum(turn, logs.shape[2] - 1)
         mu = np.exp(logs)
-        found = []
         for at in (under, over):
             value, base = (np.take_along_axis(part, at, axis=2)[:, :, 0] for part in (signed, below))
-            found.append((value, np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0]))
             with np.errstate(over="ignore"):
-                limit = found[-1][1] * ratio
+                limit = np.take_along_axis(mu[..., None, None], at, axis=2)[:, :, 0] * ratio
             self._better(_reached(value, base, limit), at[:, :, 0], run, d, logs)
-        (up, low), (down, high) = found
-        size = np.moveaxis(scales, 0, 3)[..., None]
-        larger = [np.take_along_axis(size, at, axis=2)[:, :, 0] for at in (over, under)]
-        down = down * np.exp(np.clip(larger[0] - larger[1], -700.0, 700.0))
-        with np.errstate(invalid="ignore", over="ignore"):  # no number fails both comparisons
-            root = np.where(up > 0, low + (high - low) * quotient(up, up - down), np.where(up <= 0, low, np.inf))
-            bounds = np.where(down <= 0, root * (1 + _CHORD) * ratio, np.inf)
+        root = self._root(signed, np.moveaxis(scales, 0, 3)[..., None], mu, under, over)
+        with np.errstate(invalid="ignore", over="ignore"):
+            bounds = root * (1 + _CHORD) * ratio
             bounds = np.where(np.isnan(bounds), np.inf, bounds)
         self.open[:, run, part, : here.shape[3]] = np.minimum(here, bounds)
         weights = self._weights(run, d + 1, len(seen))
