@@ -231,6 +231,12 @@ def test_a_query_by_nearly_its_name_is_pointed_out(query, hint):
     assert str(caught.value).endswith(hint)
 
 
+def test_no_other_query_is_taken_for_the_one_that_was_meant():
+    with pytest.raises(PufferdpError) as caught:
+        pufferdp.leakage_of(CHAIN, length=5, dp_epsilon=1, query="quantile:.5")
+    assert str(caught.value).endswith("histogram, frequency, sum, mean, flow")
+
+
 def test_numbers_name_states_as_well():
     column = [0, 1, 1, 0, 1] * 6
     assert pufferdp.fit(column, states=[1, 0]).model.states == ("1", "0")
