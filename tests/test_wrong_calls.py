@@ -203,7 +203,7 @@ WORDS = {
     "a word for a private row": "private is 'noon'; it must be a row such as 100, rows such as 100-111, or times such "
     "as 2024-05-03T08:00..2024-05-03T09:00",
     "a word for a charge": "the charge is a str; it must be a Charge",
-    "members as rows": "members holds {'id': '1'}; it must be a list of Member(id=, father=, mother=)",
+    "members as rows": "members holds {'id': '1'}; it must be a list of members, each a Member with an id",
 }
 
 
