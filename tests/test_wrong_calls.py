@@ -203,7 +203,7 @@ WORDS = {
     "a word for a private row": "private is 'noon'; it must be a row such as 100, rows such as 100-111, or times such "
     "as 2024-05-03T08:00..2024-05-03T09:00",
     "a word for a charge": "the charge is a str; it must be a Charge",
-    "members as rows": "members holds {'id': '1'}; it must be a list of Member(id=, father=, mother=)",
+    "members as rows": "members holds {'id': '1'}; it must be a list of members, each a Member with an id",
 }
 
 
@@ -229,6 +229,12 @@ def test_a_query_by_nearly_its_name_is_pointed_out(query, hint):
     with pytest.raises(PufferdpError) as caught:
         release(query=query)
     assert str(caught.value).endswith(hint)
+
+
+def test_no_other_query_is_taken_for_the_one_that_was_meant():
+    with pytest.raises(PufferdpError) as caught:
+        pufferdp.leakage_of(CHAIN, length=5, dp_epsilon=1, query="quantile:.5")
+    assert str(caught.value).endswith("histogram, frequency, sum, mean, flow")
 
 
 def test_numbers_name_states_as_well():

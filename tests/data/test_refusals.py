@@ -219,7 +219,9 @@ def test_order_of_text(tmp_path: Path) -> None:
     table.write_csv(tmp_path / "x.csv")
     for source in (table, tmp_path / "x.csv", table.to_pandas()):
         message = refused(source, Layout(column="state", order="time"))
-        assert "order column 'time' holds text; it must hold numbers, dates or time stamps" in message
+        assert (
+            "order column 'time' holds text, 'noon' for instance; it must hold numbers, dates or time stamps" in message
+        )
 
 
 def test_order_that_turns_into_text_far_down(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -11,12 +12,16 @@ from typing import Any, Final
 import narwhals as nw
 
 from pufferdp.basics.errors import DataError
+from pufferdp.basics.words import quoted_value
 from pufferdp.data.files import reading
 from pufferdp.data.layout import Layout, column_pair, columns_of, duration_text
 from pufferdp.data.matching import comparable, pair_of, person_of, words
 from pufferdp.data.ranges import Moment, read_last, read_moment
 from pufferdp.data.sources import Frame, Source, open_source
+from pufferdp.data.sources import rows as rows_of
 
+_LOOKED_AT: Final = 10_000
+"""Rows in which an example is looked for."""
 EXACT_ORDERS: Final = (nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32)
 """The types that 64 bits hold."""
 
@@ -97,8 +102,8 @@ def table_of(frame: Frame, layout: Layout) -> Table:
     kind = schema[order]
     if not kind.is_numeric():
         raise DataError(
-            f"the order column {layout.order!r} holds {words(kind)}; it must hold numbers, dates or time stamps, "
-            "such as 2024-05-01 13:30:00",
+            f"the order column {layout.order!r} holds {words(kind)}{_neither(frame, order)}; it must hold numbers, "
+            "dates or time stamps, such as 2024-05-01 13:30:00",
             value=layout.order,
         )
     exact = isinstance(kind, EXACT_ORDERS)
@@ -181,3 +186,19 @@ def _compared(bound: float, exact: bool, *, above: bool) -> nw.Expr:
     if exact and not -(2**63) <= bound < 2**63:
         return nw.lit((bound < 0) == above)
     return nw.col("order") >= bound if above else nw.col("order") <= bound
+
+
+def _neither(frame: Frame, order: str) -> str:
+    """A text of the order column that is neither a time nor a number, where there is one among the first."""
+    for (text,) in rows_of(frame.select(order).head(_LOOKED_AT)):
+        if isinstance(text, str) and not _orders(text):
+            return f", {quoted_value(text)} for instance"
+    return ""
+
+
+def _orders(text: str) -> bool:
+    for read in (float, datetime.fromisoformat):
+        with suppress(ValueError):
+            read(text.strip())
+            return True
+    return False

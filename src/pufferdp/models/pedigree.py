@@ -109,7 +109,7 @@ class Pedigree(RecordModel):
         for member in members:
             if not isinstance(member, Member):
                 raise ModelError(
-                    f"members holds {member!r}; it must be a list of Member(id=, father=, mother=)", value=member
+                    f"members holds {member!r}; it must be a list of members, each a Member with an id", value=member
                 )
         ids = set(record_names([member.id for member in members], len(members)))
         for member in members:

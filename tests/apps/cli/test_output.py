@@ -57,7 +57,7 @@ def test_a_verb_is_loaded_alone(run: Run) -> None:
     (alone,) = command_line(["plan", "m.json"]).registered_commands
     assert alone.callback is not None
     assert alone.callback.__name__ == "plan"
-    assert "Did you mean 'plan'" in run("plam").err
+    assert "did you mean 'plan'" in run("plam").err
 
 
 def test_every_option_says_what_it_is(run: Run) -> None:

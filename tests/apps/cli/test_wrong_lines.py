@@ -204,6 +204,10 @@ def test_a_wrong_line_is_answered_in_a_sentence(folder, line, monkeypatch, capsy
         ("fit header.csv --column state", "the data has no rows; at least one record is needed"),
         ("attack week.csv --model m.json --column state --rho 2", "rho is 2; probabilities lie between 0 and 1"),
         ("attack --model m.json --length 9 --epsilon 8 --channel no", "channel is 'no'; it must be one of bdp"),
+        (
+            "release soon.csv --model m.json --column state --order time --query histogram --epsilon 1",
+            "the order column 'time' holds text, 'soon' for instance; it must hold numbers, dates or time stamps",
+        ),
         (f"{RELEASE} --mechanism quilt", "mechanism is 'quilt'; it must be one of"),
     ],
 )

@@ -317,5 +317,5 @@ def near_query(text: str, kinds: Iterable[str]) -> str:
     """A hint for a query that nobody knows: the nearest name, or that several are not one."""
     if "," in text:
         return "; ask for several one by one, without commas"
-    _, colon, rest = text.partition(":")
-    return did_you_mean(text, [f"{kind}{colon}{rest}" for kind in kinds])
+    name, colon, rest = text.partition(":")
+    return did_you_mean(name, kinds).replace("'?", f"{colon}{rest}'?")
