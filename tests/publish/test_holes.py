@@ -51,6 +51,8 @@ def random_case(seed: int, states: int, length: int) -> tuple[MarkovChain, np.nd
 
 
 QUERIES = st.sampled_from(["histogram", "count:s0"])
+LONGEST = {2: 6, 3: 4}
+"""Records of a series of so many states that programmes over all algorithms are solved for."""
 
 
 @settings(max_examples=examples(4))
@@ -62,10 +64,10 @@ def test_releases_with_holes(seed: int, states: int, length: int, query: str, ad
 
 @pytest.mark.slow
 @settings(max_examples=examples(150))
-@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 4), query=QUERIES)
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6), query=QUERIES)
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_many_releases_with_holes(seed: int, states: int, length: int, query: str, adversary: str) -> None:
-    check_release(seed, states, length, query, adversary)
+    check_release(seed, states, min(length, LONGEST[states]), query, adversary)
 
 
 def check_release(seed: int, states: int, length: int, query: str, adversary: str) -> None:
@@ -123,10 +125,10 @@ def test_the_noise_is_hardly_more_than_is_needed() -> None:
 
 @pytest.mark.slow
 @settings(max_examples=examples(150))
-@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 5))
+@given(seed=SEEDS, states=st.integers(2, 3), length=st.integers(2, 6))
 @pytest.mark.parametrize("adversary", ["bdp", "pufferfish"])
 def test_redactions_with_holes(seed: int, states: int, length: int, adversary: str) -> None:
-    generator = np.random.default_rng(seed)
+    generator, length = np.random.default_rng(seed), min(length, {2: 6, 3: 5}[states])
     table = random_transition(generator, states)
     chain = MarkovChain(transition=table, states=[f"s{n}" for n in range(states)])
     assume(chain.irreducible)
