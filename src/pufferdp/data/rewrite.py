@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from pufferdp.basics.errors import DataError, ParameterError
+from pufferdp.basics.errors import ParameterError
 from pufferdp.data import files
 from pufferdp.data.expressions import coded, linked
 from pufferdp.data.files import connect, reading
@@ -134,8 +134,9 @@ class PlacedRows:
     """Where the rows that were asked about are. All of it is public."""
 
     count: int
-    """Rows of the source, missing values included."""
+    """Steps of the series: rows of the source, missing values included, and rows that are not there between them."""
     missing: int
+    """Steps without a value."""
     chains: tuple[Span, ...]
     """The chain of each row that was asked about, in positions and in their order; none twice."""
     positions: tuple[int, ...]
@@ -156,18 +157,20 @@ class Placement:
 
     @cached_property
     def _frame(self) -> Frame:
-        """Columns row, place, code, start of a chain, and steps from the row before."""
+        """Columns row, place, code and start of a chain. Rows that are not there have a place, as missing values do."""
         table = self.series.table
         frame = coded(table, self.coding)
         if self.plain:
             # A chain starts where there is nothing before, and goes on past missing values.
-            return frame.with_columns(place=nw.col("order"), start=nw.lit(0, nw.Int64), steps=nw.lit(1, nw.Int64))
+            return frame.with_columns(place=nw.col("order"), start=nw.lit(0, nw.Int64))
         keys = ["order"] if table.layout.by is None else ["person", "order"]
-        place = nw.col("code").cum_count().over(order_by=keys)
+        # A new chain begins at the next place, however far away it lies.
+        ahead = nw.when(nw.col("start") == 1).then(nw.lit(1, nw.Int64)).otherwise(nw.col("steps").cast(nw.Int64))
+        place = nw.col("ahead").cum_sum().over(order_by=keys)
         # Rows without a value have a place of their own: a missing record is one that is never shown.
         rows = linked(table, frame.with_columns(state=nw.col("code"), code=nw.lit(0, nw.Int64)), missing=False)
-        placed = rows.with_columns(code=nw.col("state"), place=place.cast(nw.Int64))
-        return _materialize(placed.select("row", "place", "code", "start", "steps").sort("place"))
+        placed = rows.with_columns(ahead=ahead).with_columns(code=nw.col("state"), place=place.cast(nw.Int64))
+        return _materialize(placed.select("row", "place", "code", "start").sort("place"))
 
     @reading()
     def find(self, private: Sequence[int]) -> PlacedRows:
@@ -181,15 +184,7 @@ class Placement:
                 )
         if self.plain:
             return PlacedRows(count=count, missing=counts.missing, chains=((1, count),), positions=tuple(private))
-        ((absent,),) = integers(
-            self._frame.select(((nw.col("start") == 0) & (nw.col("steps") != 1)).cast(nw.Int64).sum())
-        )
-        if absent:
-            raise DataError(
-                f"rows are missing in {int(absent)} places, and a redaction needs every step of the series: add those "
-                "rows without a value, and use missing='hole'",
-                value=int(absent),
-            )
+        ((count,),) = integers(self._frame.select(nw.col("place").max()))
         rows, places = integers(self._frame.filter(nw.col("row").is_in(sorted(set(private)))).select("row", "place"))
         where = dict(zip(rows.tolist(), places.tolist(), strict=True))
         positions = [where[row] for row in private]
@@ -199,8 +194,9 @@ class Placement:
         chains = set()
         for position in positions:
             at = int(np.searchsorted(cuts, position, side="right"))
-            chains.add((int(cuts[at - 1]), int(cuts[at]) - 1 if at < len(cuts) else count))
-        return PlacedRows(count=count, missing=counts.missing, chains=tuple(sorted(chains)), positions=tuple(positions))
+            chains.add((int(cuts[at - 1]), int(cuts[at]) - 1 if at < len(cuts) else int(count)))
+        missing = int(count) - counts.records
+        return PlacedRows(count=int(count), missing=missing, chains=tuple(sorted(chains)), positions=tuple(positions))
 
     @reading()
     def rows_between(self, first: str, last: str) -> list[int]:
@@ -211,7 +207,10 @@ class Placement:
 
     @reading()
     def states_at(self, spans: Sequence[Span]) -> tuple[Ints, Ints]:
-        """Rows and states, as positions among the labels, of some stretches of the series, one after the other."""
+        """Rows and states, as positions among the labels, of some stretches of the series, one after the other.
+
+        Where there is no row it is 0, and its state −1, as of a missing value.
+        """
         if not spans:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         number = "order" if self.plain else "row"
@@ -221,7 +220,11 @@ class Placement:
                 hit = hit | ((nw.col("place") >= first) & (nw.col("place") <= last))
         else:
             hit = nw.col("place").is_in([n for first, last in spans for n in range(first, last + 1)])
-        rows, codes = integers(self._frame.filter(hit).sort("place").select(number, "code"))
+        places, found, states = integers(self._frame.filter(hit).sort("place").select("place", number, "code"))
+        wanted = np.concatenate([np.arange(first, last + 1) for first, last in spans])
+        rows, codes = np.zeros(len(wanted), dtype=np.int64), np.full(len(wanted), -1, dtype=np.int64)
+        at = np.searchsorted(wanted, places)
+        rows[at], codes[at] = found, states
         return rows, codes
 
 

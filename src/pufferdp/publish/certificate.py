@@ -198,6 +198,13 @@ def read_signed(path: str | os.PathLike[str]) -> tuple[dict[str, Any], object]:
     signature = raw.get("signature") if isinstance(raw, dict) and "schema" not in raw else None
     raw = unwrapped(raw)
     schemas = [getattr(kind, "schema", "") for kind in plugins(KINDS).values()]
+    if isinstance(raw, dict) and "schema" not in raw and isinstance(raw.get("releases"), list):
+        many = len(raw["releases"])
+        raise CertificateError(
+            f"{str(path)!r} has the certificates of {many} {'person' if many == 1 else 'people'}; one is checked at a "
+            "time: release into a folder that exists, where each person gets a file",
+            value=path,
+        )
     if not isinstance(raw, dict) or raw.get("schema") not in filter(None, schemas):
         schema = raw.get("schema") if isinstance(raw, dict) else None
         schema_text = "no schema" if schema is None else f"schema {found_text(schema)}"

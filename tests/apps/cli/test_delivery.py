@@ -851,6 +851,19 @@ def test_people_with_odd_names(run: Run, folder: Path) -> None:
     assert listing(folder) == before
 
 
+def test_a_file_of_people_is_no_certificate(run: Run, folder: Path) -> None:
+    """``verify`` said that it has no schema, and listed all schemas."""
+    write(folder, {"p.csv": "who,activity\n" + "ann,rest\nann,active\n" * 9, "p.json": {"ann": CHAIN}})
+    asked = ["release", "p.csv", "--models", "p.json", "--column", "activity", "--by", "who", "--query", "histogram"]
+    assert run(*asked, "--epsilon", "1", "--mechanism", "curve-tight", "--out", "all.json").code == 0
+    told = run("verify", "all.json")
+    assert told.code == 2
+    assert "has the certificates of 1 person; one is checked at a time" in told.err
+    (folder / "out").mkdir()
+    assert run(*asked, "--epsilon", "1", "--mechanism", "curve-tight", "--out", "out").code == 0
+    assert run("verify", "out/ann.json").code == 0
+
+
 def test_a_folder_that_fills_up(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     verb = VERBS["fleet"]
     for words in verb.create:

@@ -99,6 +99,7 @@ def test_a_zone_is_read_in_utc():
     ("given", "kind", "message"),
     [
         ({"clock": "month"}, ParameterError, "clock is 'month'; it must be hour"),
+        ({"clock": 100_000}, ParameterError, "a number of equal slots of a day, 2 to 10,080"),
         ({"clock": 5}, ModelError, "24h has 48 steps of 30min, which 5 tables cannot share evenly"),
         ({"clock": 96}, ModelError, "which 96 tables cannot share evenly"),
         ({"clock": "hour", "order": None}, ParameterError, "order is missing; a clock takes slots"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,40 @@ def test_tables_without_row_order_are_refused() -> None:
     relation = duckdb.from_df(pd.DataFrame({"time": [1, 2], "activity": ["rest", "rest"]}))
     with pytest.raises(DataError, match="rows are named by their number"):
         pufferdp.redact(relation, private=[1], order="time", **USUAL)
+
+
+@pytest.mark.parametrize("rows", ["without a value", "not there"])
+@pytest.mark.parametrize("gone", [(), (1,), (2,), (5,), (2, 5), (3, 5), (1, 2, 6), (2, 3, 4, 5)])
+def test_a_tilted_model_beside_missing_values_is_the_law_of_the_marks(
+    gone: tuple[int, ...], rows: str, tmp_path: Path
+) -> None:
+    """By enumeration: a missing value beside a mark was taken for the last of the states."""
+    chain = MarkovChain(transition=[[0.8, 0.2], [0.4, 0.6]], states=("rest", "active"), step=1)
+    values = [None if t in gone else ("rest", "active", "active", "rest")[t % 4] for t in range(8)]
+    frame = pd.DataFrame({"time": range(8), "activity": values})
+    frame = frame if rows == "without a value" else frame.dropna().reset_index(drop=True)
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    row = int(frame.index[frame["time"] == (4 if 4 not in gone else 3 if 3 not in gone else 6)][0]) + 1
+    made = pufferdp.redact(
+        tmp_path / "d.csv", out=tmp_path / "o.csv", model=chain, column="activity", order="time", missing="hole",
+        private=[row], epsilon=1.0, adversary="pufferfish", sampler=SeededSampler(2),
+    )  # fmt: skip
+    shown = pd.read_csv(tmp_path / "o.csv")
+    tilted = tilted_from_file(made, tmp_path / "o.csv", Layout(column="activity", order="time", missing="hole"))
+    marked = {int(t): n + 1 for n, (t, value) in enumerate(shown.itertuples(index=False)) if value == "*"}
+    assert tilted.records == tuple(map(str, marked.values()))
+    weights = np.ones((8, 2))
+    for t, value in shown.itertuples(index=False):
+        if value in chain.labels:
+            weights[t] = [value == label for label in chain.labels]
+    for block in made.stretches:
+        for t, marks in enumerate(block.marks, start=block.first - 1):
+            if t in marked:
+                weights[t] = marks
+    joint = np.zeros((2,) * len(marked))
+    for path in np.ndindex(*(2,) * 8):
+        chance = chain.stationary[path[0]] * np.prod([weights[t, x] for t, x in enumerate(path)])
+        chance *= np.prod([chain.transition[a, b] for a, b in itertools.pairwise(path)])
+        joint[tuple(path[t] for t in marked)] += chance
+    found = tilted.law(*tilted.records)
+    assert found == pytest.approx(joint / joint.sum(), abs=1e-12)

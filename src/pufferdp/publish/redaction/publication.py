@@ -461,8 +461,13 @@ class Earlier:
 
 
 def _rows_at(blocks: Sequence[Block], placement: Placement, named_rows: dict[int, int]) -> dict[int, int] | None:
-    """The row of each position inside a block, and of those that were asked about; None where all are the same."""
+    """The row of each position inside a block, and of those that were asked about; None where all are the same.
+
+    A row that is not there has none.
+    """
     spans = [(block.first, block.last) for block in blocks]
     rows, _ = placement.states_at(spans)
     row_at = named_rows | dict(zip((n for a, b in spans for n in range(a, b + 1)), rows.tolist(), strict=True))
-    return None if all(position == row for position, row in row_at.items()) else row_at
+    if all(position == row for position, row in row_at.items()):
+        return None
+    return {position: row for position, row in row_at.items() if row > 0}

@@ -32,7 +32,10 @@ class Redaction(Paged):
     rows: int
     """Rows of the series, missing ones included."""
     row_at: Mapping[int, int] | None = None
-    """The row of each position that matters, where the series is in another order than its rows; None: the same."""
+    """The row of each position that matters, where the series is in another order than its rows; None: the same.
+
+    Positions of rows that are not there have none.
+    """
     missing: int = 0
     """Rows without a value, which are no records."""
     mark: str = MARK
@@ -123,7 +126,8 @@ class Redaction(Paged):
         if self.row_at is None:
             return self.stretches
         each = [(b.first + n, row) for b in self.stretches for n, row in enumerate(b.marks)]
-        lines = sorted((self.row_at[position], tuple(row.tolist())) for position, row in each)
+        there = [(self.row_at[position], row) for position, row in each if position in self.row_at]
+        lines = sorted((number, tuple(row.tolist())) for number, row in there)
         parts: list[Block] = []
         for _, group in itertools.groupby(enumerate(lines), key=lambda pair: pair[1][0] - pair[0]):
             run = [line for _, line in group]
