@@ -85,6 +85,25 @@ def test_what_catches_errors_does_not_catch_it() -> None:
         within(0.1, stubborn, too_long)
 
 
+def test_what_becomes_another_error_on_its_way() -> None:
+    """As in numpy, which says of whatever comes up while it compares that it cannot compare."""
+
+    def stubborn() -> None:
+        try:
+            spin()
+        except BaseException:
+            raise TypeError("cannot be compared") from None
+
+    with pytest.raises(CertificateError, match="takes too long"):
+        within(0.1, stubborn, too_long)
+    with pytest.raises(TypeError, match="of its own"):
+        within(5.0, own_error, too_long)
+
+
+def own_error() -> None:
+    raise TypeError("of its own")
+
+
 def test_time_that_ends_while_a_block_is_left() -> None:
     """Much is let go of where a block ends, without a step of Python in between: what comes then comes behind it."""
 

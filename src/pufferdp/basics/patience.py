@@ -38,8 +38,11 @@ def within(seconds: float, work: Callable[[], T], otherwise: Callable[[], Puffer
             return work()
         finally:
             watch.stop()
-    except OutOfTime:
+    except (OutOfTime, Exception):
         watch.stop()  # it may have come while the first was on its way
+        if not watch.ended:
+            raise
+        # Or what it has become: some libraries make errors of their own of whatever comes up in them.
         raise otherwise() from None
 
 
@@ -51,6 +54,8 @@ class _Watch(threading.Thread):
         self._watched = threading.get_ident()
         self._end = _spent(self._watched) + seconds
         self._over, self._alone = threading.Event(), threading.Lock()
+        self.ended = False
+        """Whether the time was over before the work was."""
 
     def run(self) -> None:
         pause = _OFTEN
@@ -59,6 +64,7 @@ class _Watch(threading.Thread):
                 continue
             with self._alone:
                 if not self._over.is_set():
+                    self.ended = True
                     _raise_in(self._watched, OutOfTime)
             pause = _AGAIN
 

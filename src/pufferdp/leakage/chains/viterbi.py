@@ -5,7 +5,8 @@ to such maps. So a series is cut into blocks and all blocks are passed at once, 
 ``hidden``. A difference beyond a limit says which state came before, one between them says "the same", so the path
 itself is read without a loop. A chain with negative correlation becomes one with positive correlation when the names of
 the two states are swapped at every other record. Up to six states, or zeros: blocks that are passed from each state.
-More states: blocks that are passed as if nothing came before them, and mended where something did.
+More states: blocks that are passed as if nothing came before them, and mended where something did. Chains that hardly
+ever leave a state: blocks in which the best path moves once at most.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MOST_BLOCKS: Final = 2**11
 _FEW_STATES: Final = 6
 """So few states are passed from each of them at less cost than longer blocks have."""
 _SHORTEST: Final = 128
-_SHORT: Final = 512
+_SHORT: Final = 1024
 """Records of a block, at least, where there are more blocks than one: with few states, and with more."""
 _LONGER: Final = 4
 """How many times as long blocks become where too many were too short."""
@@ -39,6 +40,12 @@ _ROUNDING: Final = 1e-11
 _TURNS: Final = 6
 _FEW: Final = 8
 """Longer blocks are tried after so many turns, or when one block in so many is still wrong after the first."""
+_STUCK: Final = (128, 64, 32, 16)
+"""Records of a block in which a path moves once at most, longest first."""
+_TOGETHER: Final = 2**14
+"""Sums of one state in blocks that are looked at together: what is in the cache."""
+_SAMPLE: Final = 32
+"""One block in so many is looked at first."""
 States = npt.NDArray[np.intp]
 
 
@@ -187,6 +194,10 @@ def _any_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matr
     with np.errstate(divide="ignore"):
         moves, first = np.log(transition), np.log(start)
         says = np.concatenate([np.log(channel).T, np.zeros((1, len(moves)))]).T  # past the end nothing is said
+    for length in _STUCK:
+        stuck = _stuck(outputs, first, moves, says[:, :-1], length)
+        if stuck is not None:
+            return stuck
     few = len(moves) <= _FEW_STATES
     most = max(1, min(_MOST_BLOCKS, _AT_ONCE // len(moves) ** (3 if few else 2)))
     blocks = min(most, max(1, len(outputs) // (_SHORTEST if few else _SHORT)))
@@ -364,6 +375,93 @@ def _came_from(weights: Floats, moves: Floats, states: States) -> States:
 def _too_many(late: int, blocks: int, turn: int) -> bool:
     """Whether longer blocks are better than another turn."""
     return turn >= _TURNS or late > blocks // _FEW
+
+
+# ---- chains that hardly ever leave a state ----
+
+
+def _stuck(outputs: Codes, first: Floats, moves: Floats, says: Floats, length: int) -> States | None:
+    """The best path by blocks of so many records, in each of which it moves once at most; None where it may twice.
+
+    Say C_i(u) is what staying in i up to record u of a block weighs, and e_ij what a move weighs beside staying in j.
+    From a by c to b weighs no more than from a to b at the first of both moves where e_ac + e_cb + r ≤ e_ab, with r the
+    range of C_c − C_b in the block (and e_aa = 0: back to a weighs no more than staying). If that holds for all three
+    states, moves can be taken away one by one until one is left: then what leads from i to j is the largest
+    C_i(u) − C_j(u) over the places u of the move.
+    """
+    n, k = len(outputs) - 1, len(moves)
+    if n < 2 * length or not (np.isfinite(moves).all() and np.isfinite(says).all()):
+        return None
+    stay = np.diagonal(moves)
+    move = moves - stay
+    np.fill_diagonal(move, 0.0)
+    room = _room(move) - _ROUNDING
+    if room <= 0 or (move > 0).any():
+        return None
+    blocks = -(-n // length)
+    kinds = np.full(blocks * length, says.shape[1], dtype=np.intp)
+    kinds[:n] = outputs[1:]
+    places = np.ascontiguousarray(kinds.reshape(blocks, length).T)
+    adds = np.concatenate([says + stay[:, None], np.zeros((k, 1))], axis=1)  # past the end nothing is added
+    through = np.empty((blocks, k, k))
+    some = _TOGETHER // length
+    gap = np.empty((length - 1, some))
+    # Where some blocks in the middle move twice, the others need not be looked at.
+    middle = blocks // 2, min(blocks, blocks // 2 + max(1, min(some, blocks // _SAMPLE)))
+    for low, high in [middle, *((at, min(at + some, blocks)) for at in range(0, blocks, some))]:
+        part = slice(low, high)
+        stays = np.cumsum(np.take(adds, places[:, part], axis=1), axis=1)
+        most = np.zeros((k, k, stays.shape[2]))
+        for i in range(k):
+            for j in range(i + 1, k):  # past the last record nobody moves
+                table = np.subtract(stays[i, :-1], stays[j, :-1], out=gap[:, : stays.shape[2]])
+                np.maximum.reduce(table, axis=0, initial=0.0, out=most[i, j])
+                np.minimum.reduce(table, axis=0, initial=0.0, out=most[j, i])
+            np.negative(most[i + 1 :, i], out=most[i + 1 :, i])
+        if (most + most.swapaxes(0, 1)).max() > room:
+            return None
+        most += move[:, :, None]
+        most += stays[:, -1] - stays[:, -1].max(axis=0)
+        through[part] = most.transpose(2, 0, 1)
+    return _joined(outputs, first + says[:, outputs[0]], through, places, adds)
+
+
+def _room(move: Floats) -> float:
+    """The least that a move beside staying weighs more than two moves that lead to the same state."""
+    k, least = len(move), math.inf
+    for c in range(k):
+        other = move - move[:, c, None] - move[c]
+        rest = np.arange(k) != c
+        least = min(least, float(other[np.ix_(rest, rest)].min()))
+    return least
+
+
+def _joined(outputs: Codes, first: Floats, through: Floats, places: States, adds: Floats) -> States:
+    """The best path through blocks, each with what leads through it from state to state."""
+    (length, blocks), k = places.shape, len(first)
+    weights, sums = np.empty((blocks + 1, k)), np.empty((k, k))
+    weights[0] = first
+    for b in range(blocks):
+        np.add(weights[b][:, None], through[b], out=sums)
+        np.maximum.reduce(sums, axis=0, out=weights[b + 1])
+    came = np.empty((blocks, k), dtype=np.intp)
+    for low in range(0, blocks, _MOST_BLOCKS):
+        part = slice(low, low + _MOST_BLOCKS)
+        came[part] = (weights[:-1][part, :, None] + through[part]).argmax(axis=1)
+    ends = [int(weights[-1].argmax())]
+    for before in came[::-1].tolist():
+        ends.append(before[ends[-1]])
+    states = np.array(ends[::-1])
+    path = np.repeat(states[1:], length).reshape(blocks, length)
+    moved = np.flatnonzero(states[1:] != states[:-1])
+    for low in range(0, len(moved), _MOST_BLOCKS):
+        at = moved[low : low + _MOST_BLOCKS]
+        old, new = states[at], states[at + 1]
+        gap = np.zeros((length, len(at)))  # before each record
+        np.cumsum((adds[old, places[:-1, at]] - adds[new, places[:-1, at]]), axis=0, out=gap[1:])
+        late = np.arange(length) < gap.argmax(axis=0)[:, None]
+        path[at] = np.where(late, old[:, None], new[:, None])
+    return np.concatenate([states[:1], path.ravel()])[: len(outputs)]
 
 
 # ---- few states ----

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -42,6 +43,7 @@ _MOST: Final = 400
 _KEPT: Final = 6
 """Outputs kept for each pair of values by the search for the lower end."""
 _LARGE: Final = 600.0
+_TINY: Final = 2.0**-1022
 
 
 @dataclass(frozen=True)
@@ -197,8 +199,13 @@ class _Upper:
     """Proved bounds on the pairwise ratios, several records a product where there are as many."""
 
     def __init__(self, starts: Floats, steps: Floats, block: Floats, deep: int) -> None:
-        self._exact, self._steps, self._block, self._deep = starts[:, None, :], steps, block, deep
+        self._exact, self._steps, self._deep = starts[:, None, :], steps, deep
+        self._block = block
         self._past: list[Floats] = [_ratios(starts)]
+
+    @cached_property
+    def _cone(self) -> _Cone:
+        return _Cone(self._block)
 
     @property
     def now(self) -> Floats:
@@ -215,7 +222,7 @@ class _Upper:
             self._exact /= self._exact.max(axis=-1, keepdims=True)
             self._past.append(_ratios(self._exact).max(axis=1))
         else:
-            self._past.append(_cone(self._block, self._past[-self._deep]))
+            self._past.append(self._cone.within(self._past[-self._deep]))
 
     def tail(self, prior: Floats, alive: bool) -> Floats:
         """A bound for this and every larger distance; infinite where none is found.
@@ -229,7 +236,7 @@ class _Upper:
         bound = recent
         for _ in range(4):
             # C ⊇ step(C): inside for ever. A step shrinks what is added to C, so a little more is soon enough.
-            wider = np.maximum(bound, _cone(self._block, bound[None])[0])
+            wider = np.maximum(bound, self._cone.within(bound[None])[0])
             if (wider <= bound).all():
                 # What a known value says by itself only fades: mediants of the ratios before. So does what a start
                 # says: a mediant of those.
@@ -277,37 +284,55 @@ def _products(steps: Floats, deep: int) -> Floats:
     return np.asarray(out)
 
 
-def _cone(products: Floats, bounds: Floats) -> Floats:
-    """The largest pairwise ratios of A·w over all products A and all w within the bounds; one table a start."""
-    n, k, _ = products.shape
-    out: Floats = np.empty(bounds.shape)
-    # c/d for every pair of rows decides the order of the corners: largest first.
-    c, d = products[:, :, None, :], products[:, None, :, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.nan_to_num(np.broadcast_to(c, (n, k, k, k)) / d, nan=0.0, posinf=np.inf)
-    order = np.argsort(-share, axis=-1)
-    c = np.take_along_axis(np.broadcast_to(c, order.shape), order, axis=-1)
-    d = np.take_along_axis(np.broadcast_to(d, order.shape), order, axis=-1)
-    for s, bound in enumerate(bounds):
-        best = np.full((n, k, k), np.inf)
-        for r in range(k):
-            # A box that is open to infinity bounds nothing; a weight that is 0 has both ends at 0.
-            if not (bound[:, r] < _LARGE).all():
-                continue
-            high, low = np.exp(bound[:, r])[order], np.exp(-bound[r])[order]
-            low = np.minimum(low, high)
-            top, bottom = _corners(c, low, high), _corners(d, low, high)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.where(top > 0, np.log(top) - np.log(bottom), -np.inf).max(axis=-1)
-            best = np.minimum(best, ratio)
-        out[s] = best.max(axis=0)
-    index = np.arange(k)
-    out[:, index, index] = 0.0
-    return out
+class _Cone:
+    """The largest pairwise ratios of A·w over all products A and all weights w within bounds on their own ratios."""
+
+    def __init__(self, products: Floats) -> None:
+        n, k, _ = products.shape
+        c, d = products[:, :, None, :], products[:, None, :, :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.nan_to_num(np.broadcast_to(c, (n, k, k, k)) / d, nan=0.0, posinf=np.inf)
+        # c/d for every pair of rows decides the order of the corners: largest first.
+        order = np.argsort(-share, axis=-1)
+        self._c, self._d, self._order = (  # (place, product, row, row): each place is one piece of memory
+            np.ascontiguousarray(np.moveaxis(table, -1, 0))
+            for table in (
+                np.take_along_axis(np.broadcast_to(c, order.shape), order, axis=-1),
+                np.take_along_axis(np.broadcast_to(d, order.shape), order, axis=-1),
+                order,
+            )
+        )
+
+    def within(self, bounds: Floats) -> Floats:
+        """One table a start."""
+        k = bounds.shape[-1]
+        out: Floats = np.empty(bounds.shape)
+        for s, bound in enumerate(bounds):
+            best = np.full(self._c.shape[1:], np.inf)
+            for r in range(k):
+                # A box that is open to infinity bounds nothing; a weight that is 0 has both ends at 0.
+                if (bound[:, r] < _LARGE).all():
+                    np.minimum(best, self._largest(np.exp(bound[:, r]), np.exp(-bound[r])), out=best)
+            with np.errstate(divide="ignore"):
+                out[s] = np.log(best.max(axis=0))
+        index = np.arange(k)
+        out[:, index, index] = 0.0
+        return out
+
+    def _largest(self, high: Floats, low: Floats) -> Floats:
+        """The largest quotient of the k+1 corners: the first so many weights high, the rest low."""
+        low = np.minimum(low, high)[self._order]
+        top, bottom = (self._c * low).sum(axis=0), (self._d * low).sum(axis=0)
+        more = high[self._order] - low
+        best = _quotient(top, bottom)
+        for place in range(len(more)):  # sums of what is positive: nothing is lost to rounding
+            top += self._c[place] * more[place]
+            bottom += self._d[place] * more[place]
+            np.maximum(best, _quotient(top, bottom), out=best)
+        return best
 
 
-def _corners(weights: Floats, low: Floats, high: Floats) -> Floats:
-    """Σ weights·w for the k+1 corners: the first j coordinates high, the rest low."""
-    ups, downs = np.cumsum(weights * high, axis=-1), np.cumsum((weights * low)[..., ::-1], axis=-1)[..., ::-1]
-    zero = np.zeros((*weights.shape[:-1], 1))
-    return np.asarray(np.concatenate([zero, ups], axis=-1) + np.concatenate([downs, zero], axis=-1))
+def _quotient(top: Floats, bottom: Floats) -> Floats:
+    """Nothing over nothing counts as nothing; what is above 0 stays so, however small: it is a bound."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        return np.asarray(np.where(top > 0, np.maximum(top / bottom, _TINY), 0.0))
