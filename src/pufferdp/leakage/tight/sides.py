@@ -217,6 +217,8 @@ class _Search:
         self.cycles = look.slowest(rows, depth) if lasting is None and len(rows) <= _FEW_ROWS else None
         self.repeated: Mask | None = None
         self.jumps = self._jumps() if len(rows) == 1 and depth >= _DEEP else None
+        self.proves = True
+        """Whether upper ends are asked for too."""
         self.gained = np.zeros(self.best.shape)
         """What the last pass raised the lower ends by, in logs."""
 
@@ -253,7 +255,7 @@ class _Search:
 
     def climb(self, own: Floats, likely: Floats, guess: Floats, width: float, passes: int) -> None:
         """Make passes while they raise the lower ends."""
-        few = self.look.known or self.look.size > _FEW_STATES
+        self.proves, few = False, self.look.known or self.look.size > _FEW_STATES
         for n in range(passes):
             logs = np.log(self.best)
             lower = self.copies * logs.sum(axis=0)
@@ -319,11 +321,12 @@ class _Search:
         ]
         if len(self.at) == 1 and self.depth >= _SAMPLE:
             # Signed weights are convex in μ: where most ends are open, chords must be shortest.
-            spread = np.empty((*level.shape, _CHORDS))
+            chords = _CHORDS if self.proves else _PROBES
+            spread = np.empty((*level.shape, chords))
             for lane, wanted in enumerate(level[:, 0]):
                 asked = ratio[lane, 0][ends[lane, 0] > wanted]
                 some = np.log(asked[:: 1 + len(asked) // _SAMPLE]) if len(asked) else np.zeros(1)
-                spread[lane, 0] = math.log(wanted) - np.quantile(some, np.linspace(0.0, 1.0, _CHORDS))
+                spread[lane, 0] = math.log(wanted) - np.quantile(some, np.linspace(0.0, 1.0, chords))
             logs.append(spread)
         elif many < ends.shape[2]:
             priors = np.where(ends > level[..., None], np.log(np.where(ratio > 0, ratio, 1.0)), 0.0)
