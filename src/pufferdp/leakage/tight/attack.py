@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from pufferdp.basics.arrays import Floats
-from pufferdp.leakage.tight.outlook import MOST_LOSS, scaled
+from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
+from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS, scaled
 
+_DOUBLINGS: Final = 7
+"""The closed form is tried with up to 2^6 steps at once."""
+_ROUNDING: Final = 1e-12
 LISTED: Final = 1000
 """Questions that are listed; those beyond go on like the last ones."""
 
@@ -66,6 +72,71 @@ class TightLeakage:
 
 
 NOTHING: Final = SideAttack(added=0.0, known=None, records=0, questions=())
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """What a curve is about."""
+
+    chain: Chain
+    adversary: str
+    length: int | None
+    states: Ints
+    """Numbers of the states that the chain visits."""
+
+    @property
+    def known(self) -> bool:
+        """Whether records may be known."""
+        return self.adversary == "bdp"
+
+    def result(
+        self,
+        loss: float,
+        bracket: tuple[float, float],
+        pair: tuple[int, int],
+        sides: tuple[SideAttack, SideAttack] = (NOTHING, NOTHING),
+        record: int | None = None,
+        phase: int | None = None,
+    ) -> TightLeakage:
+        """In the numbers of all states."""
+        before, after = (self._named(side) for side in sides)
+        x, y = (int(self.states[v]) for v in pair)
+        return TightLeakage(
+            dp_loss=loss,
+            lower=bracket[0],
+            upper=bracket[1],
+            adversary=self.adversary,
+            length=self.length,
+            model=0,
+            record=record,
+            phase=phase,
+            likelier=x,
+            other=y,
+            before=before,
+            after=after,
+        )
+
+    def _named(self, side: SideAttack) -> SideAttack:
+        known = None if side.known is None else (side.known[0], int(self.states[side.known[1]]))
+        questions = tuple(tuple(int(self.states[v]) for v in asked) for asked in side.questions)
+        law = tuple((int(self.states[v]), chance) for v, chance in side.first_law)
+        return replace(side, known=known, questions=questions, first_law=law)
+
+    def by_odds(self, loss: float) -> float:
+        """What the closed form says (Theorem 4): where losses are large it is nearly all there is to say."""
+        if self.chain.period > 1:
+            return math.inf
+        sides, power = [], self.chain.kernels[0]
+        for doublings in range(_DOUBLINGS):
+            sides.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
+            power = power @ power
+        return (loss + 2 * min(sides)) * (1 + _ROUNDING)
+
+    def room(self, distance: int, state: int) -> int | None:
+        """Records that are asked on a side with an end: up to the known record, or all there are."""
+        if state == LASTING:
+            return None if self.length is None else (self.length - 1) // 2
+        return distance - 1 if state >= 0 else distance
 
 
 def two_state_questions(stays: bool, x: int, count: int) -> tuple[tuple[int, ...], ...]:

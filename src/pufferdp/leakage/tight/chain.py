@@ -17,14 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from pufferdp.basics import checks
-from pufferdp.basics.arrays import Floats, Ints
+from pufferdp.basics.arrays import Floats
 from pufferdp.basics.errors import NotApplicableError, ParameterError
 from pufferdp.leakage.inverse import power_root
 from pufferdp.leakage.tight import inputs
-from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
+from pufferdp.leakage.tight.attack import (
+    NOTHING,
+    Place,
+    SideAttack,
+    TightLeakage,
+    questions_of,
+    two_state_questions,
+)
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.many_states import Found, ManyStates
-from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
+from pufferdp.leakage.tight.odds import OddsCurve
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
 from pufferdp.leakage.tight.series import (
     SeriesLeakage,
@@ -66,9 +73,6 @@ _ONE_BY_ONE: Final = 1 << 11
 """And of those that attract each other; of more some are looked at that stand for all."""
 _DIGITS: Final = 1e-15
 """Brackets cannot become narrower than rounding lets them."""
-_DOUBLINGS: Final = 7
-"""The closed form is tried with up to 2^6 steps at once."""
-_ROUNDING: Final = 1e-12
 _TRIES: Final = 60
 _OTHER: Final = 1e-5
 _BELOW: Final = 2.5
@@ -250,7 +254,7 @@ def _lengths(length: int | Sequence[int] | None) -> list[int | None]:
 def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
     """The way to work it out."""
     chain, states = inputs.visited(chain, length)
-    place = _Place(chain, adversary, inputs.uncertain_length(chain, length), states)
+    place = Place(chain, adversary, inputs.uncertain_length(chain, length), states)
     certain = chain.stationary and bool(((chain.marginals > 0).sum(axis=1) < 2).all())
     if adversary == "dp" or chain.independent or length == 1 or certain:
         return _Alone(place)
@@ -277,74 +281,10 @@ def _anywhere(curve: _Curve) -> _Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """What a curve is about."""
-
-    chain: Chain
-    adversary: str
-    length: int | None
-    states: Ints
-    """Numbers of the states that the chain visits."""
-
-    @property
-    def known(self) -> bool:
-        return self.adversary == "bdp"
-
-    def result(
-        self,
-        loss: float,
-        bracket: tuple[float, float],
-        pair: tuple[int, int],
-        sides: tuple[SideAttack, SideAttack] = (NOTHING, NOTHING),
-        record: int | None = None,
-        phase: int | None = None,
-    ) -> TightLeakage:
-        """In the numbers of all states."""
-        before, after = (self._named(side) for side in sides)
-        x, y = (int(self.states[v]) for v in pair)
-        return TightLeakage(
-            dp_loss=loss,
-            lower=bracket[0],
-            upper=bracket[1],
-            adversary=self.adversary,
-            length=self.length,
-            model=0,
-            record=record,
-            phase=phase,
-            likelier=x,
-            other=y,
-            before=before,
-            after=after,
-        )
-
-    def _named(self, side: SideAttack) -> SideAttack:
-        known = None if side.known is None else (side.known[0], int(self.states[side.known[1]]))
-        questions = tuple(tuple(int(self.states[v]) for v in asked) for asked in side.questions)
-        law = tuple((int(self.states[v]), chance) for v, chance in side.first_law)
-        return replace(side, known=known, questions=questions, first_law=law)
-
-    def by_odds(self, loss: float) -> float:
-        """What the closed form says (Theorem 4): where losses are large it is nearly all there is to say."""
-        if self.chain.period > 1:
-            return math.inf
-        sides, power = [], self.chain.kernels[0]
-        for doublings in range(_DOUBLINGS):
-            sides.append(side_bound(loss, largest_log_odds(power), 1 << doublings))
-            power = power @ power
-        return (loss + 2 * min(sides)) * (1 + _ROUNDING)
-
-    def room(self, distance: int, state: int) -> int | None:
-        """Records that are asked on a side with an end: up to the known record, or all there are."""
-        if state == LASTING:
-            return None if self.length is None else (self.length - 1) // 2
-        return distance - 1 if state >= 0 else distance
-
-
-@dataclass(frozen=True, eq=False)
 class _Alone:
     """Nobody learns from other records: each leaks its own loss, if it has two values."""
 
-    place: _Place
+    place: Place
     share: float = 0.0
 
     def likely(self, epsilon: float) -> float:
@@ -376,7 +316,7 @@ class _Grouped:
     no future and no past in common, so that all losses add up, as in group privacy.
     """
 
-    place: _Place
+    place: Place
     share: float = 0.0
     exact: bool = True
     """Whether as much is leaked; otherwise it is a bound, and what is spent on a record alone is leaked."""
@@ -411,7 +351,7 @@ class _Grouped:
 class _TwoStates:
     """Two states and one kernel: closed forms."""
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
         kernel, start = place.chain.kernels[0], place.chain.start
         apart = float(kernel[1, 0] - kernel[0, 1])
@@ -540,7 +480,7 @@ class _TwoStates:
 class _ManyStates:
     """Many states: one by one where the series is short, as a chain without end where it is long."""
 
-    def __init__(self, place: _Place) -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
         chain, length = place.chain, place.length
         self.long = ManyStates(chain, place.known, length) if chain.primitive else None
@@ -548,10 +488,10 @@ class _ManyStates:
         self.endless: ManyStates | None = None
         """The series without end, where it may begin with any kernel: one that begins with the first proves nothing.
         And where the series itself ends before the chain has forgotten."""
-        self._share = self.long.width if self.long is not None else 1e-9
+        self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
-            self._share = min(self._share, _EXACT)
+            self.share = min(self.share, _EXACT)
             self.steady = steady_series(chain, length, place.adversary)
         forgets = self.long.first_depth if self.long is not None and chain.stationary and chain.period == 1 else 0
         if length is not None and _EXPLICIT < length <= _FORGOTTEN * forgets:
@@ -567,16 +507,15 @@ class _ManyStates:
             and self.whole.n < _REMEMBERED[place.adversary] * self.long.forgets
         )
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
-        self._stays_open, self._by_records = -1.0, False
+        if self.at_once:
+            self.share = LONG_WIDTH
+        self._stays_open, self._by_records, self._own_share = -1.0, False, self.share
         """The loss at which a series without end was last found to leak too much, and whether a search knows that."""
-
-    @property
-    def share(self) -> float:
-        return LONG_WIDTH if self.at_once or self._by_records else self._share
 
     def forget(self) -> None:
         """A search begins anew."""
-        self._by_records = False
+        if self._by_records:
+            self._by_records, self.share = False, self._own_share
         for search in (self.search, self.whole):
             if search is not None:
                 search.forget()
@@ -584,7 +523,7 @@ class _ManyStates:
     def misled(self, loss: float) -> bool:
         if self._by_records or self._stays_open != loss:
             return False
-        self._by_records = True
+        self._by_records, self._own_share, self.share = True, self.share, LONG_WIDTH
         return True
 
     def likely(self, epsilon: float) -> float:
@@ -658,7 +597,7 @@ class _ManyStates:
             else:
                 found = self.long.at(loss)
             length = self.place.length
-            closed = found.upper <= found.lower * (1 + max(10 * self._share, _CLOSED))
+            closed = found.upper <= found.lower * (1 + max(10 * self.long.width, _CLOSED))
             if not closed and (exact := self._recorded(loss)) is not None:
                 self._stays_open = loss
                 return exact

@@ -25,6 +25,9 @@ FINE: Final = 1e-10
 """How narrow brackets are, as a share, where the chain forgets within a few hundred records."""
 COARSE: Final = 4e-7
 """Where it takes longer."""
+_CLIMBS: Final = 12
+_FARTHER: Final = 1
+"""Passes to see what ends far away add."""
 _CLIMB: Final = 1e-5
 """A pass that gains no more than this share is the last: what is left is as small as its square."""
 _ROUGH: Final = 0.05
@@ -270,7 +273,7 @@ class ManyStates:
             return 0.0
         begun = None if self.top else self._choose(loss)
         at = np.array(self.top)
-        likely, guess = self._slopes[:, at] * loss, None
+        likely, guess, passes = self._slopes[:, at] * loss, None, _CLIMBS
         if begun is not None:
             likely, guess = begun.lower, begun.mu
         elif self._guess is not None and len(at) == 1:
@@ -279,8 +282,20 @@ class ManyStates:
             before, sides = self._guess
             likely = sides.lower * (loss / before)
             guess = sides.mu + likely - sides.lower
+            if self.known and self.width != FINE and abs(before / loss - 1) <= _NEARLY:
+                passes = 1  # Newton's method has nothing left to gain
         rows, depth = self._rows(at, loss), self._climbs_to
-        found = climb(self.look, rows, own=loss, likely=likely, guess=guess, begun=begun, width=_CLIMB, depth=depth)
+        found = climb(
+            self.look,
+            rows,
+            own=loss,
+            likely=likely,
+            guess=guess,
+            begun=begun,
+            width=_CLIMB,
+            depth=depth,
+            passes=passes,
+        )
         added = (0 if self.only_starts else 1 + self.look.alike) * found.lower.sum(axis=0)
         if self.any_start:
             added = added + self._starts(at, loss).lower.max(axis=1)
@@ -313,16 +328,22 @@ class ManyStates:
             return value
         if self.width == FINE and not self.known:
             # Without known ends each pass gains a share of the last, and what a few leave out would be seen.
-            solved = self._solved(np.array(self.top), loss, -math.inf, 2 * self.first_depth, self._begun)
-            self._guess = loss, solved.sides
-            return float(solved.lower.max())
+            rows, depth = self._rows(np.array(self.top), loss), min(self.longest, 2 * self.first_depth)
+            begun = self._begun
+            assert begun is not None
+            found = climb(
+                self.look, rows, own=loss, likely=begun.lower, begun=begun, width=self.width / 10, depth=depth
+            )
+            self._guess = loss, found
+            return loss + (1 + self.look.alike) * float(found.lower.sum())
         if not self.known or self.width == FINE:
             return value
         if abs(self._farther[0] / loss - 1) > _NEARLY / 10:
             depth, rows = min(self.longest, _FAR // 2 * self.first_depth), self._rows(np.array(self.top), loss)
             assert self._begun is not None
+            likely, guess = self._begun.lower, self._begun.mu
             found = climb(
-                self.look, rows, own=loss, likely=self._begun.lower, guess=self._begun.mu, width=_CLIMB, depth=depth
+                self.look, rows, own=loss, likely=likely, guess=guess, width=_CLIMB, depth=depth, passes=_FARTHER
             )
             farther = loss + (1 + self.look.alike) * float(found.lower.sum())
             self._farther = loss, max(1.0, farther / value)

@@ -58,10 +58,15 @@ _SLOW: Final = 0.3
 """Where a pass leaves more than this share of a bracket, ends farther away are looked at."""
 _DEEP: Final = 512
 """Distance from which on it is worth dropping the μ that nobody asks for any more."""
+_FEW_ENDS: Final = 12
+"""Ends at one distance, of all rows, up to which twice as many steps are made."""
+_SPARSE: Final = 128
+"""Where a chain is followed so far that it hardly changes within so many records, lower ends are looked at once in
+them: first the best distance is found, then the best end."""
 _NEAR: Final = 64
 """Distance up to which every step is made by itself: questions change there."""
-_ROUGHLY: Final = 2
-"""So many passes look at ends far away in blocks, before each end that is left is looked at by itself."""
+_ROUGHLY: Final = 1
+"""So many passes look at ends far away in blocks, before each that is left is looked at by itself."""
 _OFTEN: Final = 1e4
 """Gains beyond this are scaled back after every step."""
 _WITHIN: Final = 0.3
@@ -152,6 +157,7 @@ def climb(
     begun: Bracket | None = None,
     width: float,
     depth: int,
+    passes: int = _CLIMBS,
 ) -> Bracket:
     """Lower ends only, without a proof: what a search for the right loss needs.
 
@@ -164,11 +170,12 @@ def climb(
         begun: lower ends that were reached before.
         width: gains that end the search, as a share.
         depth: distance that is looked at.
+        passes: so many at most.
     """
     n = len(rows)
     out = _empty(look.lanes, n) if begun is None else begun.copy()
     search = _Search(look, rows, None, np.arange(n), depth, out)
-    search.climb(np.full(n, own), likely, np.zeros((look.lanes, n)) if guess is None else guess, width)
+    search.climb(np.full(n, own), likely, np.zeros((look.lanes, n)) if guess is None else guess, width, passes)
     search.write(np.ones(n, dtype=bool))
     return out
 
@@ -210,6 +217,8 @@ class _Search:
         self.cycles = look.slowest(rows, depth) if lasting is None and len(rows) <= _FEW_ROWS else None
         self.repeated: Mask | None = None
         self.jumps = self._jumps() if len(rows) == 1 and depth >= _DEEP else None
+        self.proves = True
+        """Whether upper ends are asked for too."""
         self.gained = np.zeros(self.best.shape)
         """What the last pass raised the lower ends by, in logs."""
 
@@ -244,10 +253,10 @@ class _Search:
                 own, need, guess = own[~short], need[~short], guess[:, ~short]
         return np.concatenate(later)
 
-    def climb(self, own: Floats, likely: Floats, guess: Floats, width: float) -> None:
+    def climb(self, own: Floats, likely: Floats, guess: Floats, width: float, passes: int) -> None:
         """Make passes while they raise the lower ends."""
-        few = self.look.known or self.look.size > _FEW_STATES
-        for n in range(_CLIMBS):
+        self.proves, few = False, self.look.known or self.look.size > _FEW_STATES
+        for n in range(passes):
             logs = np.log(self.best)
             lower = self.copies * logs.sum(axis=0)
             level = logs + 0.25 * width * (own + lower)
@@ -312,11 +321,12 @@ class _Search:
         ]
         if len(self.at) == 1 and self.depth >= _SAMPLE:
             # Signed weights are convex in μ: where most ends are open, chords must be shortest.
-            spread = np.empty((*level.shape, _CHORDS))
+            chords = _CHORDS if self.proves else _PROBES
+            spread = np.empty((*level.shape, chords))
             for lane, wanted in enumerate(level[:, 0]):
                 asked = ratio[lane, 0][ends[lane, 0] > wanted]
                 some = np.log(asked[:: 1 + len(asked) // _SAMPLE]) if len(asked) else np.zeros(1)
-                spread[lane, 0] = math.log(wanted) - np.quantile(some, np.linspace(0.0, 1.0, _CHORDS))
+                spread[lane, 0] = math.log(wanted) - np.quantile(some, np.linspace(0.0, 1.0, chords))
             logs.append(spread)
         elif many < ends.shape[2]:
             priors = np.where(ends > level[..., None], np.log(np.where(ratio > 0, ratio, 1.0)), 0.0)
@@ -352,12 +362,14 @@ class _Search:
         if level is not None and not (self.tail > level).any():  # beyond the last open end nothing is asked
             depth = int(np.max(np.flatnonzero((self.open > level[..., None, None]).any(axis=(0, 1, 3))), initial=0)) + 1
         lowest = self._lowest(self.best if level is None else level) if len(rows) == 1 and depth >= _DEEP else None
+        block = _BLOCK if self.jumps is not None or self.ratio[0, :, 0].size > _FEW_ENDS else 2 * _BLOCK
         while d < depth and len(run):
-            steps = min(_BLOCK, depth - d)
+            steps = min(block, depth - d)
             if self.jumps is not None and steps == _BLOCK and self._far(d, level, roughly):
                 scales = sizes[None].copy()
                 seen, most = self._jump(vectors, sizes)
-                self._look(seen, scales, run, d + steps - 1, logs)
+                if d < _SAMPLE or d % _SPARSE == 0 or d + steps == depth:
+                    self._look(seen, scales, run, d + steps - 1, logs)
                 self._bound_block(most, scales[0], d, logs)
             else:
                 seen, scales = self._walk(vectors, sizes, run, d, steps)
@@ -460,7 +472,7 @@ class _Search:
         gains = self.gains[:, run, d : d + steps].transpose(2, 0, 1)[..., None, None]
         often = bool((gains > _OFTEN).any())
         scales[:] = sizes
-        same, asked = self.look.kernels.shape[1] == 1, np.empty(seen.shape[1:4] + (1, k))
+        same, asked = self.look.kernels.shape[1] == 1, np.empty((*seen.shape[1:4], 1, k))
         kernels, more = self.look.kernels, gains[..., None] - 1.0
         shape = (len(kernels), 1, -1, k)
         for j in range(steps):
