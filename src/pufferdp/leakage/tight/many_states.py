@@ -325,9 +325,13 @@ class ManyStates:
             return value
         if self.width == FINE and not self.known:
             # Without known ends each pass gains a share of the last, and what a few leave out would be seen.
-            rows, depth = self._rows(np.array(self.top), loss), min(self.longest, 2 * self.first_depth)
-            begun = self._begun
+            begun, rows = self._begun, self._rows(np.array(self.top), loss)
             assert begun is not None
+            if self.first_depth > _NEAREST:  # where much lies beyond that depth, only a proof goes far enough
+                solved = self._solved(np.array(self.top), loss, -math.inf, 2 * self.first_depth, begun)
+                self._guess = loss, solved.sides
+                return float(solved.lower.max())
+            depth = min(self.longest, 2 * self.first_depth)
             found = climb(
                 self.look, rows, own=loss, likely=begun.lower, begun=begun, width=self.width / 10, depth=depth
             )
