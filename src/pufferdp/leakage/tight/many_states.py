@@ -35,8 +35,6 @@ _TRIED: Final = 8
 """Rows that are tried to find the one to begin with."""
 _TRIED_PHASES: Final = 64
 """Where there are several phases, whose pairs leak much alike."""
-_SIZES: Final = 4.0
-"""Losses of one size begin with the same row: sizes differ by this factor."""
 _FAR: Final = 8
 """Where a chain forgets slowly, sides are looked at so many times farther than where it has forgotten most."""
 _WORK: Final = 1 << 18
@@ -129,7 +127,6 @@ class ManyStates:
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
         self._before, self._farther = 0.0, (0.0, 1.0)
-        self._chosen: dict[int, tuple[int, float, Bracket | None]] = {}
         self.closed_form = False
         """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
         self.forget()
@@ -328,9 +325,13 @@ class ManyStates:
             return value
         if self.width == FINE and not self.known:
             # Without known ends each pass gains a share of the last, and what a few leave out would be seen.
-            rows, depth = self._rows(np.array(self.top), loss), min(self.longest, 2 * self.first_depth)
-            begun = self._begun
+            begun, rows = self._begun, self._rows(np.array(self.top), loss)
             assert begun is not None
+            if self.first_depth > _NEAREST:  # where much lies beyond that depth, only a proof goes far enough
+                solved = self._solved(np.array(self.top), loss, -math.inf, 2 * self.first_depth, begun)
+                self._guess = loss, solved.sides
+                return float(solved.lower.max())
+            depth = min(self.longest, 2 * self.first_depth)
             found = climb(
                 self.look, rows, own=loss, likely=begun.lower, begun=begun, width=self.width / 10, depth=depth
             )
@@ -352,18 +353,8 @@ class ManyStates:
     def _choose(self, loss: float) -> Bracket | None:
         """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most.
 
-        They are made at a loss of about this size that depends on the chain alone, once for all losses of that size.
-        Given back is what they found of it, where the loss is the same.
+        Given back is what they found of it.
         """
-        unit = self.likely(1.0)
-        size = round(math.log(loss / unit, _SIZES))
-        if size not in self._chosen:
-            self._chosen[size] = self._first_row(unit * _SIZES**size)
-        row, tried, found = self._chosen[size]
-        self.top = [row]
-        return found if tried == loss else None
-
-    def _first_row(self, loss: float) -> tuple[int, float, Bracket | None]:
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
         at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
@@ -372,13 +363,15 @@ class ManyStates:
             scouted = (self.rows.x == x) & (self.rows.y == y)
             scouted[at] = True
             at = np.flatnonzero(scouted)
-        if len(at) == 1:
-            return int(at[0]), loss, None
-        depth = min(self.longest, self.first_depth, _DEEP)
-        likely = self._slopes[:, at] * loss
-        found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth)
-        best = found.lower.sum(axis=0).argmax()
-        return int(at[best]), loss, found.pick(np.array([best]))
+        if len(at) > 1:
+            depth = min(self.longest, self.first_depth, _DEEP)
+            likely = self._slopes[:, at] * loss
+            found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth)
+            best = found.lower.sum(axis=0).argmax()
+            self.top = [int(at[best])]
+            return found.pick(np.array([best]))
+        self.top = [int(at[0])]
+        return None
 
     @cached_property
     def _scouted(self) -> tuple[int, int] | None:
@@ -438,7 +431,7 @@ class ManyStates:
     def _first_solved(self, loss: float, need: float) -> _Totals:
         """Brackets of the rows to begin with: all others are compared with them."""
         begun, depth = None, 2 * self.first_depth
-        if self.width != FINE or self.top or not self.known:
+        if self.width != FINE or self.top:
             self.climb(loss)
             begun = self._begun
         else:

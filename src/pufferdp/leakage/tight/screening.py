@@ -33,7 +33,7 @@ _FEW: Final = 64
 _VERY_FEW: Final = 4
 """Rows that are followed step by step, so that nothing is lost."""
 _SHALLOW: Final = 512
-"""Up to this distance so few rows are worked out as quickly."""
+"""Up to this distance so few rows are worked out as quickly, where nobody knows a record."""
 _DENSE: Final = np.geomspace(_BELOW[0], 1e-4, 28)
 """Where few rows are left, their μ lie closer."""
 _DENSE_ABOVE: Final = np.geomspace(1e-3, _ABOVE[-1], 12)
@@ -77,7 +77,7 @@ def harmless(look: Outlook, rows: Rows, levels: Floats, deepest: int) -> Mask:
         # Where one side alone has no proof, the other may have room to give.
         one = kept.sum(axis=0) == 1
         left, kept = left[one], kept[:, one]
-        if not len(left) or (len(left) <= _VERY_FEW and deepest <= _SHALLOW):
+        if not len(left) or (len(left) <= _VERY_FEW and deepest <= _SHALLOW and not look.known):
             break
         given = _GIVEN * levels[:, left].sum(axis=0)
         levels[:, left] += np.where(kept, -given, given)
