@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 import pufferdp
+from pufferdp.basics.errors import DataError, ModelError, QueryError
 from pufferdp.data.csv_stream import change_lines
 from pufferdp.data.files import memory_columns
-from pufferdp.data.layout import Coding, Layout
+from pufferdp.data.layout import Coding, Layout, read_distance
 from pufferdp.data.memory import MemoryFile
 from pufferdp.data.parts import LONGEST_LINE, MOST_COLUMNS
+from pufferdp.publish.tables.parsing import parse_questions
 
 WIDE = ",".join(f"column{n}" for n in range(200_000)).encode()
 ROW = b",".join([b"1"] * 200_000)
@@ -79,3 +81,22 @@ def test_a_table_at_the_limit_is_read(tmp_path: Path) -> None:
     file.write_text(f"{names}\n" + "\n".join(",".join([state] * MOST_COLUMNS) for state in "xyxxy"))
     made = pufferdp.release(file, model=MODEL, query="count:x", column="c9999", epsilon=1.0)
     assert made.certificate.to_dict()["data"]["lengths"] == [[5, 1]]
+
+
+@pytest.mark.parametrize("text", ["7" * 5065 + "h", "7" * 5065, "1e999999999", "1e-999999999", "0." + "1" * 9999])
+def test_distances_of_thousands_of_digits(text: str) -> None:
+    """Python has a limit and words of its own for the first, and would write out a billion zeros of the third."""
+    with pytest.raises(DataError, match=r"restart is .{,90}; it must be above 0"):
+        read_distance(text, "restart")
+
+
+@pytest.mark.parametrize("text", ["7" * 5065, "1e-999999999"])
+def test_shares_of_thousands_of_digits(text: str) -> None:
+    with pytest.raises(QueryError, match="shares are numbers"):
+        parse_questions([f"quantile:{text}"])
+
+
+@pytest.mark.parametrize("text", ["7" * 5065 + "min", "1e999999999", "7" * 5065])
+def test_steps_of_thousands_of_digits(text: str) -> None:
+    with pytest.raises(ModelError, match="step is"):
+        pufferdp.MarkovChain(transition=[[0.9, 0.1], [0.4, 0.6]], step=text)

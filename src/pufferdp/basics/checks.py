@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any, Final, SupportsFloat, SupportsIndex
 
 from pufferdp.basics.adversary import Adversary
@@ -19,6 +21,9 @@ SMALLEST_PROBABILITY: Final = 1e-300
 """What is divided among many coordinates must not become 0."""
 SMALLEST_EPSILON: Final = 1e-9
 """Influences are computed in doubles; an epsilon near their rounding could not be told from 0."""
+_MOST_DIGITS: Final = 400
+"""Of a number from outside that is kept exactly: all doubles have fewer before the point."""
+_POWER: Final = re.compile(r"[eE]([+-]?\d+)\s*$")
 
 
 def adversary(value: object, name: str = "adversary") -> Adversary:
@@ -139,6 +144,17 @@ def length(value: SupportsIndex | SupportsFloat | str, name: str = "length", lea
             f"{name} is {str(value)[:40]}; it must be a whole number from {least} to 2^53", value=value
         )
     return int(number)
+
+
+def fraction(text: str) -> Fraction:
+    """The number that is written there, exactly; a ValueError where there is none, or one of hundreds of digits.
+
+    Python refuses thousands of digits in words of its own, and writes all of them out for 1e999999999.
+    """
+    power = _POWER.search(text) if len(text) <= _MOST_DIGITS else None
+    if len(text) > _MOST_DIGITS or (power is not None and abs(int(power[1])) > _MOST_DIGITS):
+        raise ValueError(f"a number has at most {_MOST_DIGITS} digits")
+    return Fraction(text)
 
 
 def digits(text: str) -> int | None:

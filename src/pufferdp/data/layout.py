@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from typing import Any
 
+from pufferdp.basics import checks
 from pufferdp.basics.errors import DataError
 from pufferdp.basics.words import a_kind, did_you_mean
 from pufferdp.data.ranges import EVERYTHING, Ranges, stretch_words
@@ -46,17 +47,17 @@ def read_distance(distance: str | float, name: str) -> Distance:
     text = str(distance)
     amount: Fraction | None = None
     match = _DURATION.fullmatch(text) if isinstance(distance, str) else None
-    if match and match[2] in _MICROSECONDS:
-        amount = Fraction(match[1]) * _MICROSECONDS[match[2]]
-    elif not match and not isinstance(distance, bool):
-        try:
+    try:
+        if match and match[2] in _MICROSECONDS:
+            amount = checks.fraction(match[1]) * _MICROSECONDS[match[2]]
+        elif not match and not isinstance(distance, bool):
             # Through text, so that a gap of 0.1 is one tenth and not the double next to it.
-            amount = Fraction(text)
-        except (ValueError, ZeroDivisionError):
-            amount = None
+            amount = checks.fraction(text)
+    except (ValueError, ZeroDivisionError):
+        amount = None
     if amount is None or amount <= 0:
         raise DataError(
-            f"{name} is {distance!r}; it must be above 0: a duration such as 10min, 2h, 30s, 1d or 500ms, "
+            f"{name} is {distance!r:.80}; it must be above 0: a duration such as 10min, 2h, 30s, 1d or 500ms, "
             "or a number in the order column's unit",
             value=distance,
         )

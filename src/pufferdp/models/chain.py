@@ -196,6 +196,10 @@ def _allowed(pattern: Mask, starts: Mask, moves: Iterable[Move]) -> bool:
     return all(begins(y, steps) if x < 0 else bool(after(steps)[x, y]) for x, y, steps in moves)
 
 
+_LONGEST_STEP: Final = 100
+"""Characters: thousands of digits Python refuses to read, in words of its own."""
+
+
 def time_step(step: object) -> str | float | None:
     """A step of time, checked: a duration such as 5min, or a number above 0."""
     if step is None:
@@ -204,13 +208,13 @@ def time_step(step: object) -> str | float | None:
         unit = next(name for name, length in _UNITS.items() if not step % length)
         return f"{step // _UNITS[unit]}{unit}"
     if isinstance(step, str):
-        match = _STEP.fullmatch(step)
+        match = _STEP.fullmatch(step) if len(step) <= _LONGEST_STEP else None
         if match and float(match[1]) > 0:
             return step
     elif isinstance(step, (int, float)) and not isinstance(step, bool) and 0 < step < math.inf:
         return float(step)  # as a file is read, so that both have one digest
     raise ModelError(
-        f"step is {step!r}; it must be the time from one record to the next: a duration such as 5min, 1h, 30s or "
+        f"step is {step!r:.80}; it must be the time from one record to the next: a duration such as 5min, 1h, 30s or "
         "500ms, or a number above 0 in the order column's unit",
         value=step,
     )

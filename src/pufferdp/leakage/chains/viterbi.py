@@ -42,6 +42,8 @@ _FEW: Final = 8
 """Longer blocks are tried after so many turns, or when one block in so many is still wrong after the first."""
 _STUCK: Final = (128, 64, 32, 16)
 """Records of a block in which a path moves once at most, longest first."""
+_WORTH: Final = 3000
+"""Sums in such a block, at least: one block follows the other, so that short ones of few states are dear."""
 _TOGETHER: Final = 2**14
 """Sums of one state in blocks that are looked at together: what is in the cache."""
 _SAMPLE: Final = 32
@@ -194,16 +196,15 @@ def _any_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matr
     with np.errstate(divide="ignore"):
         moves, first = np.log(transition), np.log(start)
         says = np.concatenate([np.log(channel).T, np.zeros((1, len(moves)))]).T  # past the end nothing is said
-    for length in _STUCK:
-        stuck = _stuck(outputs, first, moves, says[:, :-1], length)
-        if stuck is not None:
-            return stuck
     few = len(moves) <= _FEW_STATES
+    for length in () if few else _STUCK:
+        if length * moves.size >= _WORTH and (path := _stuck(outputs, first, moves, says[:, :-1], length)) is not None:
+            return path
     most = max(1, min(_MOST_BLOCKS, _AT_ONCE // len(moves) ** (3 if few else 2)))
     blocks = min(most, max(1, len(outputs) // (_SHORTEST if few else _SHORT)))
-    while (path := _path_in_blocks(outputs, first, moves, says, blocks, few)) is None:
+    while (found := _path_in_blocks(outputs, first, moves, says, blocks, few)) is None:
         blocks = max(1, blocks // _LONGER)
-    return path
+    return found
 
 
 def _path_in_blocks(

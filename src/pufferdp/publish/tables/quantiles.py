@@ -213,7 +213,7 @@ def _lower_edges(model: Model) -> tuple[float, ...] | None:
 
 def _shares(text: str, rest: str) -> tuple[Fraction, ...]:
     try:
-        shares = tuple(sorted(Fraction(part.strip()) for part in rest.split(",")))
+        shares = tuple(sorted(checks.fraction(part.strip()) for part in rest.split(",")))
     except (ValueError, ZeroDivisionError):
         raise QueryError(f"query is {text!r}; shares are numbers, as in quantile:.5,.9", value=text) from None
     for share in shares:
