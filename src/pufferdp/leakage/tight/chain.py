@@ -23,6 +23,8 @@ from pufferdp.leakage.inverse import power_root
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, questions_of, two_state_questions
 from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.long.any_start import any_start_series
+from pufferdp.leakage.tight.long.apart import tells_apart
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
@@ -53,6 +55,10 @@ _FORGOTTEN: Final = 64
 """Series of so many times the distance at which most is forgotten have no end for whoever stands in the middle."""
 _REMEMBERED: Final = 16
 """Series of fewer times that distance are worked out record by record at once."""
+_FOLLOWED: Final = 48
+"""Series of so many records are followed for all pairs of values at once, where the first may have any law."""
+_QUICK: Final = 64
+"""Chains that forget within so many records are looked at without their ends first."""
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
 _CLOSED: Final = 4e-7
@@ -245,6 +251,10 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
             return _Grouped(place, exact=sure)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
+    if place.length is not None and not chain.primitive:
+        apart = tells_apart(chain, place.length)
+        if apart is not None:
+            return _Grouped(place, apart=apart)
     if (place.length is None or place.length > _EXPLICIT) and inputs.tells_ever_more(chain):
         return _Grouped(place, exact=place.length is None)
     if chain.size == 2 and chain.period == 1:
@@ -361,6 +371,8 @@ class _Grouped:
     share: float = 0.0
     exact: bool = True
     """Whether as much is leaked; otherwise it is a bound, and what is spent on a record alone is leaked."""
+    apart: tuple[int, int, int] | None = None
+    """A record and two of its values that all other records tell apart."""
 
     def likely(self, epsilon: float) -> float:
         return epsilon / (self.place.length or 2)
@@ -382,8 +394,14 @@ class _Grouped:
         after = SideAttack(
             added=math.inf if length is None else loss * (length - 1), known=None, records=records, questions=()
         )
-        bracket = value if self.exact else loss, value
-        return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
+        bracket, before, record = (value if self.exact else loss, value), NOTHING, 1
+        if self.apart is not None and length is not None:
+            record, x, y = self.apart
+            before, after = (
+                SideAttack(added=loss * count, known=None, records=count, questions=())
+                for count in (record - 1, length - record)
+            )
+        return self.place.result(loss, bracket, (x, y), (before, after), record=record)
 
 
 class _TwoStates:
@@ -543,6 +561,15 @@ class _ManyStates:
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
         if self.at_once:
             self.share = LONG_WIDTH
+        self.free = any_start_series(chain, length, place.known) if length is None or length >= _FOLLOWED else None
+        """The worst law of the first record, where it may have any."""
+        if self.free is not None and length is not None and length <= _EXPLICIT:
+            self.free.width = _EXACT
+        self.free_at_once = self.free is not None and (
+            self.short or self.long is None or self.long.first_depth > _QUICK
+        )
+        if self.free is not None and self.free_at_once:
+            self.share = self.free.width
 
     def likely(self, epsilon: float) -> float:
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
@@ -552,6 +579,8 @@ class _ManyStates:
             return self.worst(loss).upper
         if self.at_once and self.whole is not None and self.whole.serves(loss):
             return self.whole.quick(loss)
+        if self.free_at_once and self.free is not None and self.free.serves(loss):
+            return self.free.quick(loss)
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
@@ -607,6 +636,8 @@ class _ManyStates:
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.at_once and (exact := self._recorded(loss)) is not None:
             return exact
+        if self.free_at_once and (exact := self._of_any_start(loss)) is not None:
+            return exact
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()
@@ -616,7 +647,7 @@ class _ManyStates:
                 found = self.long.at(loss)
             length = self.place.length
             closed = found.upper <= found.lower * (1 + max(10 * self.share, _CLOSED))
-            if not closed and (exact := self._recorded(loss)) is not None:
+            if not closed and (exact := self._recorded(loss) or self._of_any_start(loss)) is not None:
                 return exact
             if not closed and length is not None and length > _EXPLICIT:
                 return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
@@ -629,6 +660,34 @@ class _ManyStates:
         """Every record of a long series; None where that cannot be done."""
         each = None if self.whole is None else of_whole(self.whole, loss)
         return None if each is None else self._of_records(loss, each, float(each.upper.max()))
+
+    def _of_any_start(self, loss: float) -> TightLeakage | None:
+        """The worst law of the first record; None where that cannot be done."""
+        if self.free is None or not self.free.serves(loss):
+            return None
+        found, length = self.free.at(loss), self.place.length
+        (x, y), (distance, state, log_mu) = found.pair, found.after
+        rest = None if length is None else length - 1 - found.records
+        count = distance - 1 if state >= 0 else rest
+        asked = questions_of(
+            self.place.chain.kernels,
+            np.array([loss]),
+            x,
+            y,
+            log_mu if state >= 0 else found.added[1],
+            _LISTED if count is None else count,
+        )
+        sides = (
+            SideAttack(added=found.added[0], known=None, records=found.records, questions=(), first_law=found.law),
+            SideAttack(
+                added=found.added[1],
+                known=(distance, state) if state >= 0 else None,
+                records=count,
+                questions=asked if found.added[1] > 0 else (),
+            ),
+        )
+        record = None if length is None else found.records + 1
+        return self.place.result(loss, (found.lower, found.upper), (x, y), sides, record=record)
 
     def _of_records(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
         """The worst of all records."""

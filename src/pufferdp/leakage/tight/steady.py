@@ -292,8 +292,8 @@ class WholeSeries:
         if chain.stationary:
             before, end = kernel.T * chain.start / chain.start[:, None], np.ones(k)
         self._lanes = (
-            _LongLane(before, end, n, known, self.x, self.y),
-            _LongLane(kernel, np.ones(k), n, known, self.x, self.y),
+            LongSide(before, end, n, known, self.x, self.y),
+            LongSide(kernel, np.ones(k), n, known, self.x, self.y),
         )
         self._near = np.arange(len(self.x))
         self.path, reach = 1, kernel > 0
@@ -337,10 +337,10 @@ class WholeSeries:
             mu=mu,
         )
 
-    def _solved(self, loss: float, pairs: Ints) -> tuple[list[_LongEnds], Floats, Floats]:
+    def _solved(self, loss: float, pairs: Ints) -> tuple[list[LongEnds], Floats, Floats]:
         """Both sides, and what each record leaks at most and at least, for each pair: logs, (pair, n)."""
         side = self._side_bound(loss)
-        sides = [_LongEnds(lane, pairs, loss, side) for lane in self._lanes]
+        sides = [LongEnds(lane, pairs, loss, side) for lane in self._lanes]
         room = _ROUNDING * (self.n + self.chain.size)
         turns = [slice(None), slice(None, None, -1)]
         for turn in range(_PASSES):
@@ -374,7 +374,7 @@ class WholeSeries:
         """Distances before a record up to which every value can be known, and which can at those beyond."""
         return max(0, record - self._first), self._possible[:record][::-1][-self._first :]
 
-    def _by_record(self, ends: _LongEnds, name: str) -> Floats:
+    def _by_record(self, ends: LongEnds, name: str) -> Floats:
         """The most that any end of each number of records says, (pair, n); −∞: a record cannot have both values."""
         table: Floats = getattr(ends, name)
         out = np.zeros((len(table), self.n))
@@ -396,7 +396,7 @@ class WholeSeries:
         return np.maximum(out, 0.0)
 
 
-class _LongLane:
+class LongSide:
     """One side of every record: what its ends say by themselves."""
 
     def __init__(self, kernel: Floats, end: Floats, n: int, known: bool, x: Ints, y: Ints) -> None:
@@ -421,10 +421,10 @@ class _LongLane:
             self.said[..., -1] = 0.0
 
 
-class _LongEnds:
+class LongEnds:
     """Bounds on every end of one side at one loss: logs, (pair, distance, known value or the end of the series)."""
 
-    def __init__(self, lane: _LongLane, pairs: Ints, loss: float, most: float) -> None:
+    def __init__(self, lane: LongSide, pairs: Ints, loss: float, most: float) -> None:
         self.lane, self.pairs, self.loss, self.most = lane, pairs, loss, most
         self.said = lane.said[pairs]
         fine = np.isfinite(self.said)
