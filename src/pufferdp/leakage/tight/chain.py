@@ -25,6 +25,7 @@ from pufferdp.leakage.tight.attack import NOTHING, SideAttack, TightLeakage, que
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.any_start import any_start_series
 from pufferdp.leakage.tight.long.apart import tells_apart
+from pufferdp.leakage.tight.long.turns import turns
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
@@ -32,6 +33,7 @@ from pufferdp.leakage.tight.series import (
     SeriesLeakage,
     attack_on,
     beyond_cut,
+    of_records,
     of_steady,
     of_whole,
     series_leakage,
@@ -565,6 +567,10 @@ class _ManyStates:
         """The worst law of the first record, where it may have any."""
         if self.free is not None and length is not None and length <= _EXPLICIT:
             self.free.width = _EXACT
+        self.turns = turns(chain, length, place.adversary) if length is None or length > _EXPLICIT else None
+        """All records of a chain that goes round in a cycle, where it begins in one part of it."""
+        if self.turns is not None:
+            self.share = LONG_WIDTH
         self.free_at_once = self.free is not None and (
             self.short or self.long is None or self.long.first_depth > _QUICK
         )
@@ -581,6 +587,8 @@ class _ManyStates:
             return self.whole.quick(loss)
         if self.free_at_once and self.free is not None and self.free.serves(loss):
             return self.free.quick(loss)
+        if self.turns is not None and self.turns.serves(loss):
+            return self.turns.quick(loss)
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
@@ -638,6 +646,9 @@ class _ManyStates:
             return exact
         if self.free_at_once and (exact := self._of_any_start(loss)) is not None:
             return exact
+        if self.turns is not None and self.turns.serves(loss):
+            found_turns, upper = self.turns.at(loss)
+            return self._of_records(loss, of_records(found_turns, loss, self.place.adversary), upper)
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()

@@ -25,7 +25,7 @@ import numpy as np
 from pufferdp.basics.arrays import Floats, Ints, Mask
 from pufferdp.leakage.tight.any_start import MOST_STATES, best_odds
 from pufferdp.leakage.tight.inputs import Chain
-from pufferdp.leakage.tight.long.passes import Passes
+from pufferdp.leakage.tight.long.passes import SETTLED, Passes, beyond
 from pufferdp.leakage.tight.odds import largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import MOST_LOSS, OPEN_END
 from pufferdp.leakage.tight.steady import LongEnds, LongSide
@@ -54,9 +54,6 @@ _SLACK: Final = 1e-13
 _AT_ONCE: Final = 20_000
 """Intervals that are bounded by chords at a time."""
 _LARGEST_LOG: Final = 600.0
-_TRIED: Final = 32
-"""μ at which a side without end is tried at a time."""
-_SETTLED: Final = 1e-9
 _DEEPEST: Final = 1 << 17
 """Records on a side that are looked at one by one."""
 _LEAST: Final = 1e-200
@@ -360,7 +357,7 @@ class AnyStart:
         """Records behind which hardly anything is said."""
         values = np.sort(np.abs(np.linalg.eigvals(self.kernel)))
         slow = min(float(values[-2]), 1 - 1e-9)
-        return max(64, min(_DEEPEST, math.ceil(1.5 * math.log(_SETTLED / 10) / math.log(max(slow, 1e-3)))))
+        return max(64, min(_DEEPEST, math.ceil(1.5 * math.log(SETTLED / 10) / math.log(max(slow, 1e-3)))))
 
     def _likeliest(self) -> list[tuple[int, int]]:
         """Pairs by what they add where losses are small."""
@@ -409,8 +406,8 @@ class AnyStart:
         endless = self.length is None or self.length - 1 > depth
         tails = 0.0, 0.0
         if endless and proof:
-            tails = self._beyond(passes[1], before.plain[:, -1], most), self._beyond(passes[0], None, most)
-        beyond = np.full(depth + 1, False) if not endless else behind == depth
+            tails = beyond(passes[1], depth, most), beyond(passes[0], depth, most)
+        farther = np.full(depth + 1, endless) & (behind == depth)
         before.reach()
         after.reach()
         for turn in range(_ROUNDS):
@@ -431,7 +428,7 @@ class AnyStart:
                 after.prove(later)
             elif not looked:
                 break
-        upper = float((total + np.where(beyond, np.maximum(tails[1] - high, 0.0), 0.0)).max())
+        upper = float((total + np.where(farther, np.maximum(tails[1] - high, 0.0), 0.0)).max())
         if endless and proof:
             upper = max(upper, loss + tails[0] + max(tails[1], float(after.high.max())))
         at = int(least.argmax())
@@ -452,23 +449,6 @@ class AnyStart:
             self._powers = loss, {}, {}
         turned = np.ascontiguousarray(self.kernel.T)
         return Passes(self.kernel, *pair, loss, self._powers[1]), Passes(turned, *pair, loss, self._powers[2])
-
-    def _beyond(self, passes: Passes, plain: Floats | None, most: float) -> float:
-        """What a side of more records than are looked at adds at most: the smallest μ without positive entries."""
-        if plain is None:
-            plain = passes.plain(self.depth)[:, -1]
-        said = float(np.log((plain[1] / plain[0]).max())) if (plain > 0).all() else math.inf
-        if math.isinf(said):
-            return most
-        low, high = -said, most - said
-        for _ in range(_ROUNDS):
-            tried = np.linspace(low, high, _TRIED + 2)[1:-1]
-            died = passes.dead(tried, self.depth)
-            high = float(tried[died][0]) if died.any() else high
-            low = max(low, float(tried[~died][-1]) if (~died).any() else low)
-            if high - low <= _SETTLED * max(high + said, _SETTLED):
-                break
-        return max(0.0, high + said)
 
     def _side_bound(self, loss: float) -> float:
         """What the closed form says of a side, with one step or many at once."""

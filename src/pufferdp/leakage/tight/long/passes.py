@@ -19,6 +19,11 @@ _FIRST: Final = 16
 """Steps that are made at once at first, and where questions change."""
 BLOCK: Final = 256
 """And at most."""
+_TRIED: Final = 32
+"""μ at which a side without end is tried at a time."""
+_ROUNDS: Final = 60
+SETTLED: Final = 1e-9
+"""How well what lies farther away is bounded, as a share."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +108,27 @@ class Passes:
                 out.append(step @ out[-1])
             self.powers[key] = np.stack(out, axis=1)
         return self.powers[key]
+
+
+def beyond(passes: Passes, depth: int, most: float) -> float:
+    """What a side of more records than so many adds at most.
+
+    Where no entry is positive at μ, nothing farther away passes μ·z(y)/z(x), and z(y)/z(x) are mediants of those here.
+
+    No side adds more than ``most``, which is infinite where that is not known.
+    """
+    x, y = passes.plain(depth)[:, -1]
+    if ((y > 0) & (x <= 0)).any():
+        return most
+    said = float(np.log((y[x > 0] / x[x > 0]).max()))
+    low, high = -said, min(most, passes.loss * depth) - said
+    if not passes.dead(np.array([high]), depth)[0]:
+        return most
+    for _ in range(_ROUNDS):
+        tried = np.linspace(low, high, _TRIED + 2)[1:-1]
+        died = passes.dead(tried, depth)
+        high = float(tried[died][0]) if died.any() else high
+        low = max(low, float(tried[~died][-1])) if (~died).any() else low
+        if high - low <= SETTLED * max(high + said, SETTLED):
+            break
+    return max(0.0, high + said)
