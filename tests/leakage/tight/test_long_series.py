@@ -72,6 +72,7 @@ def test_cycles_are_what_they_are_record_by_record(seed):
     assert at.upper.max() <= at.lower.max() * (1 + 2e-7) + 1e-11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("loss", [0.01, 0.3, 5.0])
 def test_cycles_without_end_have_closed_brackets(who, loss):

@@ -59,8 +59,9 @@ class Turns:
             return 0.0
         x, y = int(series.x[pair]), int(series.y[pair])
         tails = [beyond(Passes(kernel, x, y, loss), self.half, math.inf) for kernel in series.kernels]
-        right = np.maximum(after[::-1][: self.half + 1], tails[1])
-        most = max(float((before[: self.half + 1] + right).max()), tails[0] + tails[1])
+        near = np.flatnonzero(np.isfinite(before[: self.half + 1]))
+        sums = before[near] + np.maximum(after[::-1][near], tails[1])
+        most = max(float(sums.max(initial=0.0)), tails[0] + tails[1])
         return loss + most + 2 * _ROUNDING * (series.n + series.chain.size)
 
 
