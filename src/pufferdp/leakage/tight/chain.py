@@ -60,7 +60,8 @@ _REMEMBERED: Final = 16
 _FOLLOWED: Final = 48
 """Series of so many records are followed for all pairs of values at once, where the first may have any law."""
 _QUICK: Final = 64
-"""Chains that forget within so many records are looked at without their ends first."""
+"""Chains of few states that forget within so many records are looked at without their ends first."""
+_FEW_STATES: Final = 3
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
 _CLOSED: Final = 4e-7
@@ -565,15 +566,14 @@ class _ManyStates:
             self.share = LONG_WIDTH
         self.free = any_start_series(chain, length, place.known) if length is None or length >= _FOLLOWED else None
         """The worst law of the first record, where it may have any."""
-        if self.free is not None and length is not None and length <= _EXPLICIT:
+        forgets_soon = self.long is not None and self.long.first_depth <= _QUICK
+        if self.free is not None and (forgets_soon or (length is not None and length <= _EXPLICIT)):
             self.free.width = _EXACT
         self.turns = turns(chain, length, place.adversary) if length is None or length > _EXPLICIT else None
         """All records of a chain that goes round in a cycle, where it begins in one part of it."""
         if self.turns is not None:
             self.share = LONG_WIDTH
-        self.free_at_once = self.free is not None and (
-            self.short or self.long is None or self.long.first_depth > _QUICK
-        )
+        self.free_at_once = self.free is not None and (self.short or not forgets_soon or chain.size > _FEW_STATES)
         if self.free is not None and self.free_at_once:
             self.share = self.free.width
 
