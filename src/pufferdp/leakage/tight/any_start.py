@@ -248,7 +248,7 @@ class _Search:
         bottom = below / np.where(mu > 0, mu, 1.0)[..., None]
         s, t = plain[:, 1][:, None], plain[:, 0][:, None]
         parts = [(part[..., first], part[..., second]) for part in (top, bottom, s, t)]
-        values, odds = _best_odds(parts, np.zeros((1, 1, 1)), np.full((1, 1, 1), np.inf))
+        values, odds = best_odds(parts, np.zeros((1, 1, 1)), np.full((1, 1, 1), np.inf))
         values = np.where(mu[..., None] > 0, values, 0.0)
         pair = values.argmax(axis=2)
         pick = pair[..., None]
@@ -269,14 +269,14 @@ def _bounded(mu: Floats, signed: Floats, plain: Floats, first: Ints, second: Int
     line = np.where(x[:, None] > 0, signed + mu[..., None] * slope, 0.0)
     high = np.concatenate([mu[:, 1:], np.full((len(mu), 1), np.inf)], axis=1)[..., None]
     parts = [(part[..., first], part[..., second]) for part in (line, slope, y[:, None], x[:, None])]
-    values, _ = _best_odds(parts, mu[..., None] * (1 - _SLACK), high * (1 + _SLACK))
+    values, _ = best_odds(parts, mu[..., None] * (1 - _SLACK), high * (1 + _SLACK))
     # What a double cannot hold says nothing: group privacy is left.
     lost: Mask = np.asarray(~(np.isfinite(line) & np.isfinite(slope)).all(axis=2))
     values = np.where(lost[..., None], np.inf, values)
     return np.asarray(values.max(axis=2))
 
 
-def _best_odds(parts: list[tuple[Floats, Floats]], low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def best_odds(parts: list[tuple[Floats, Floats]], low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """The largest min(N/D, high)·s/t over odds at which N/D is at least ``low``; 0 where there are none; and the odds.
 
     N, D, s, t are linear in the odds. The best are 0, infinite, where N/D crosses an end, or where the derivative, a

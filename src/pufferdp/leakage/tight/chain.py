@@ -30,6 +30,9 @@ from pufferdp.leakage.tight.attack import (
     two_state_questions,
 )
 from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.long.any_start import any_start_series
+from pufferdp.leakage.tight.long.apart import tells_apart
+from pufferdp.leakage.tight.long.turns import turns
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve
 from pufferdp.leakage.tight.outlook import LASTING, MOST_LOSS
@@ -37,6 +40,7 @@ from pufferdp.leakage.tight.series import (
     SeriesLeakage,
     attack_on,
     beyond_cut,
+    of_records,
     of_steady,
     of_whole,
     series_leakage,
@@ -61,6 +65,11 @@ _FORGOTTEN: Final = 64
 _REMEMBERED: Final = {"bdp": 24, "pufferfish": 40}
 """Series of fewer forgetting times are worked out record by record at once: their end is felt in the middle. Of longer
 ones that is done where what a series without end leaks is too much. Known records leave what is beyond them aside."""
+_FOLLOWED: Final = 48
+"""Series of so many records are followed for all pairs of values at once, where the first may have any law."""
+_QUICK: Final = 64
+"""Chains of few states that forget within so many records are looked at without their ends first."""
+_FEW_STATES: Final = 3
 _EXACT: Final = 1e-9
 """How narrow brackets of short series are at least, as a share."""
 _CLOSED: Final = 4e-7
@@ -200,9 +209,9 @@ class TightCurve:
         """Of many chains each would keep megabytes for the next loss that is asked for, gigabytes together."""
         curve = self._parts[part][2]
         if len(self._parts) > _KEPT and isinstance(curve, _ManyStates):
-            for kept in (curve.whole, *(search and search.look for search in (curve.long, curve.endless))):
-                if kept is not None:
-                    kept.let_go()
+            searches = [search.look for search in (curve.long, curve.endless) if search is not None]
+            for kept in (*searches, *([] if curve.whole is None else [curve.whole])):
+                kept.let_go()
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.
@@ -265,6 +274,10 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
             return _Grouped(place, exact=sure)
     if chain.stationary and not chain.primitive:
         return _Grouped(place)
+    if place.length is not None and not chain.primitive:
+        apart = tells_apart(chain, place.length)
+        if apart is not None:
+            return _Grouped(place, apart=apart)
     if (place.length is None or place.length > _EXPLICIT) and inputs.tells_ever_more(chain):
         return _Grouped(place, exact=place.length is None)
     if chain.size == 2 and chain.period == 1:
@@ -320,6 +333,8 @@ class _Grouped:
     share: float = 0.0
     exact: bool = True
     """Whether as much is leaked; otherwise it is a bound, and what is spent on a record alone is leaked."""
+    apart: tuple[int, int, int] | None = None
+    """A record and two of its values that all other records tell apart."""
 
     def likely(self, epsilon: float) -> float:
         return epsilon / (self.place.length or 2)
@@ -341,8 +356,14 @@ class _Grouped:
         after = SideAttack(
             added=math.inf if length is None else loss * (length - 1), known=None, records=records, questions=()
         )
-        bracket = value if self.exact else loss, value
-        return self.place.result(loss, bracket, (x, y), (NOTHING, after), record=1)
+        bracket, before, record = (value if self.exact else loss, value), NOTHING, 1
+        if self.apart is not None and length is not None:
+            record, x, y = self.apart
+            before, after = (
+                SideAttack(added=loss * count, known=None, records=count, questions=())
+                for count in (record - 1, length - record)
+            )
+        return self.place.result(loss, bracket, (x, y), (before, after), record=record)
 
     def misled(self, _: float) -> bool:
         return False
@@ -509,6 +530,18 @@ class _ManyStates:
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
         if self.at_once:
             self.share = LONG_WIDTH
+        self.free = any_start_series(chain, length, place.known) if length is None or length >= _FOLLOWED else None
+        """The worst law of the first record, where it may have any."""
+        forgets_soon = self.long is not None and self.long.first_depth <= _QUICK
+        if self.free is not None and (forgets_soon or (length is not None and length <= _EXPLICIT)):
+            self.free.width = _EXACT
+        self.turns = turns(chain, length, place.adversary) if length is None or length > _EXPLICIT else None
+        """All records of a chain that goes round in a cycle, where it begins in one part of it."""
+        if self.turns is not None:
+            self.share = LONG_WIDTH
+        self.free_at_once = self.free is not None and (self.short or not forgets_soon or chain.size > _FEW_STATES)
+        if self.free is not None and self.free_at_once:
+            self.share = self.free.width
         self._stays_open, self._by_records, self._own_share = -1.0, False, self.share
         """The loss at which a series without end was last found to leak too much, and whether a search knows that."""
 
@@ -534,6 +567,10 @@ class _ManyStates:
             return self.worst(loss).upper
         if (self.at_once or self._by_records) and self.whole is not None and self.whole.serves(loss):
             return self.whole.quick(loss)
+        if self.free_at_once and self.free is not None and self.free.serves(loss):
+            return self.free.quick(loss)
+        if self.turns is not None and self.turns.serves(loss):
+            return self.turns.quick(loss)
         if self.endless is not None and self.place.length is not None:
             return min(self.endless.quick(loss), self.place.length * loss)
         if self.short or self.long is None:
@@ -589,6 +626,11 @@ class _ManyStates:
             return replace(cut, dp_loss=loss, lower=cut.lower + rest, upper=upper) if cut.upper > 0 else cut
         if self.at_once and (exact := self._recorded(loss)) is not None:
             return exact
+        if self.free_at_once and (exact := self._of_any_start(loss)) is not None:
+            return exact
+        if self.turns is not None and self.turns.serves(loss):
+            found_turns, upper = self.turns.at(loss)
+            return self._of_records(loss, of_records(found_turns, loss, self.place.adversary), upper)
         if self.long is not None and not self.short:
             if not self.long.closed_form:
                 self.long.forget()
@@ -601,6 +643,8 @@ class _ManyStates:
             if not closed and (exact := self._recorded(loss)) is not None:
                 self._stays_open = loss
                 return exact
+            if not closed and (exact := self._of_any_start(loss)) is not None:
+                return exact
             if not closed and length is not None and length > _EXPLICIT:
                 return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
             if closed or length is None:
@@ -612,6 +656,34 @@ class _ManyStates:
         """Every record of a long series; None where that cannot be done."""
         each = None if self.whole is None else of_whole(self.whole, loss)
         return None if each is None else self._of_records(loss, each, float(each.upper.max()))
+
+    def _of_any_start(self, loss: float) -> TightLeakage | None:
+        """The worst law of the first record; None where that cannot be done."""
+        if self.free is None or not self.free.serves(loss):
+            return None
+        found, length = self.free.at(loss), self.place.length
+        (x, y), (distance, state, log_mu) = found.pair, found.after
+        rest = None if length is None else length - 1 - found.records
+        count = distance - 1 if state >= 0 else rest
+        asked = questions_of(
+            self.place.chain.kernels,
+            np.array([loss]),
+            x,
+            y,
+            log_mu if state >= 0 else found.added[1],
+            _LISTED if count is None else count,
+        )
+        sides = (
+            SideAttack(added=found.added[0], known=None, records=found.records, questions=(), first_law=found.law),
+            SideAttack(
+                added=found.added[1],
+                known=(distance, state) if state >= 0 else None,
+                records=count,
+                questions=asked if found.added[1] > 0 else (),
+            ),
+        )
+        record = None if length is None else found.records + 1
+        return self.place.result(loss, (found.lower, found.upper), (x, y), sides, record=record)
 
     def _of_records(self, loss: float, each: SeriesLeakage, upper: float) -> TightLeakage:
         """The worst of all records."""

@@ -106,7 +106,7 @@ class LongLane:
         """Kernels (m, k, k) and losses (n,) in the order in which the side is met: target i has i+1, i+2, … beside it.
 
         Args:
-            kernels: m = 1: the same at every step.
+            kernels: m = 1: the same at every step; otherwise one for each step.
             losses: of all records.
             known: whether records may be known.
         """
@@ -145,7 +145,11 @@ class LongLane:
         if self.steady:
             return np.asarray(vectors.reshape(-1, self.size) @ self.kernels[0]).reshape(shape)
         index = np.minimum(at + distance - 1, len(self.kernels) - 1)
-        return (vectors.reshape(len(at), -1, self.size) @ self.kernels[index]).reshape(shape)
+        moved = (vectors.reshape(len(at), -1, self.size) @ self.kernels[index]).reshape(shape)
+        # Behind the last record nothing moves. Its values may be impossible one record nearer: the kernel that led to
+        # it, read backwards, has rows of zeros for them, and another step would lose what was found.
+        over = at + distance > len(self.kernels)
+        return np.where(over.reshape(-1, *[1] * (len(shape) - 1)), vectors, moved) if over.any() else moved
 
     def _lasting(self) -> Floats:
         """Weights behind each record, (n + 1, q, k): of lasting questions, and of none. Blocks side by side."""

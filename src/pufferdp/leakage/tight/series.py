@@ -227,15 +227,16 @@ def of_steady(series: SteadySeries, loss: float, adversary: str, width: float) -
     found = series.at(loss, width)
     if found.upper.max() > found.lower.max() * (1 + 10 * width) + _STEADY_ROOM:
         return None
-    return _leakage_of(found, loss, adversary)
+    return of_records(found, loss, adversary)
 
 
 def of_whole(series: WholeSeries, loss: float) -> SeriesLeakage | None:
     """The same for a long series; the ends of its worst record alone are told."""
-    return _leakage_of(series.at(loss), loss, series.adversary) if series.serves(loss) else None
+    return of_records(series.at(loss), loss, series.adversary) if series.serves(loss) else None
 
 
-def _leakage_of(found: Steady, loss: float, adversary: str) -> SeriesLeakage:
+def of_records(found: Steady, loss: float, adversary: str) -> SeriesLeakage:
+    """What was found for each record."""
     return SeriesLeakage(
         losses=np.full(len(found.lower), loss),
         lower=found.lower,
@@ -351,7 +352,10 @@ def _of_many(both: Lanes, losses: Floats, adversary: str, width: float, sides: s
 
 
 def _long_lanes(both: Lanes, losses: Floats, here: list[int], known: bool) -> list[LongLane]:
-    orders = [(both.before, losses[::-1]), (both.after, losses)]
+    after, steps = both.after, np.arange(len(losses) - 1)
+    if len(after) > 1:  # kernels come again and again, one for each step
+        after = after[steps % len(after)]
+    orders = [(both.before, losses[::-1]), (after, losses)]
     return [LongLane(*orders[lane], known) for lane in here]
 
 

@@ -276,7 +276,7 @@ class _Ends:
 
 
 class WholeSeries:
-    """All records of a series of a primitive chain whose first record has a law."""
+    """All records of a series whose first record has a law, of a chain that is primitive or goes round in a cycle."""
 
     def __init__(self, chain: Chain, n: int, adversary: str) -> None:
         """See ``whole_series``, which refuses what this cannot do."""
@@ -284,16 +284,29 @@ class WholeSeries:
         self.chain, self.n, self.adversary = chain, n, adversary
         kernel, k = chain.kernels[0], chain.size
         self.x, self.y = np.nonzero(~np.eye(k, dtype=bool))
-        possible = inputs.supports(chain, min(n, k * k + 2))
-        short = np.flatnonzero(~possible.all(axis=1))
-        self._first = int(short[-1]) + 1 if len(short) else 0
-        """Records before this one cannot have every value; the others can."""
+        possible = inputs.supports(chain, 2 * k * k + 2)
+        turns = next(m for m in range(1, k + 1) if (possible[-1] == possible[-1 - m]).all())
+        settled = possible[-turns:][(np.arange(len(possible)) - len(possible)) % turns]
+        short = np.flatnonzero((possible != settled).any(axis=1))
+        self._first = min(n, int(short[-1]) + 1) if len(short) else 0
+        """Records before this one cannot have every value of their part of the cycle; the others can."""
         self._possible = possible[: self._first]
+        self._parts = settled[self._first : self._first + turns]
+        """The values of the records that follow, again and again."""
+        self.highs: list[Floats] = []
+        """What the sides before and after each record add at most, (pair, number of their records), at the last loss;
+        −∞: a record cannot have both values."""
         self.path, reach = 1, kernel > 0
-        """Steps in which every state leads to every other."""
-        while not reach.all():
+        """Steps in which every state leads to every other of its part of the cycle."""
+        around = np.linalg.matrix_power((kernel > 0).astype(float), turns) > 0
+        while not ((reach @ around) == reach).all():
             self.path, reach = self.path + 1, reach @ (kernel > 0)
         self.forget()
+
+    @property
+    def kernels(self) -> tuple[Floats, Floats]:
+        """Of both sides: what leads away from a record, one step further."""
+        return self._kernels[0][0], self._kernels[1][0]
 
     @cached_property
     def _kernels(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -305,15 +318,16 @@ class WholeSeries:
         return before, (kernel, ones)
 
     @cached_property
-    def _lanes(self) -> tuple[_LongLane, _LongLane]:
+    def _lanes(self) -> tuple[LongSide, LongSide]:
         """Both sides. Megabytes, so that they are made when they are first asked."""
         known = self.adversary == "bdp"
-        before, after = (_LongLane(kernel, end, self.n, known, self.x, self.y) for kernel, end in self._kernels)
+        before, after = (LongSide(kernel, end, self.n, known, self.x, self.y) for kernel, end in self._kernels)
         return before, after
 
     def let_go(self) -> None:
         """Keep nothing that can be worked out again."""
         self.__dict__.pop("_lanes", None)
+        self.highs = []
 
     def forget(self) -> None:
         """A search begins anew."""
@@ -326,9 +340,10 @@ class WholeSeries:
         for power, _ in self._kernels:
             far, before = 1, 0
             while far < self.n:
-                law = power / power.sum(axis=1, keepdims=True)
+                law = quotient(power, power.sum(axis=1, keepdims=True))
                 slopes += np.abs(law[self.x] - law[self.y]).sum(axis=1) * (far - before)
                 power, far, before = scaled(power @ power, (0, 1)), 2 * far, far
+        slopes *= (self._parts[:, self.x] & self._parts[:, self.y]).any(axis=0)  # a record can have both values
         return np.flatnonzero(slopes >= _NEAR_BEST * slopes.max())
 
     def serves(self, loss: float) -> bool:
@@ -343,6 +358,7 @@ class WholeSeries:
         """Brackets; records that are not the worst have upper ends that may be as large as that one's."""
         pairs = np.arange(len(self.x))
         sides, most, least = self._solved(loss, pairs)
+        self.highs = [self._by_record(ends, "high") for ends in sides]
         by_pair = least.max(axis=1)
         self._near = np.flatnonzero(by_pair >= _NEAR_BEST * by_pair.max())
         worst, n = least.argmax(axis=0), self.n
@@ -367,10 +383,10 @@ class WholeSeries:
             mu=mu,
         )
 
-    def _solved(self, loss: float, pairs: Ints) -> tuple[list[_LongEnds], Floats, Floats]:
+    def _solved(self, loss: float, pairs: Ints) -> tuple[list[LongEnds], Floats, Floats]:
         """Both sides, and what each record leaks at most and at least, for each pair: logs, (pair, n)."""
         side = self._side_bound(loss)
-        sides = [_LongEnds(lane, pairs, loss, side) for lane in self._lanes]
+        sides = [LongEnds(lane, pairs, loss, side) for lane in self._lanes]
         room = _ROUNDING * (self.n + self.chain.size)
         turns = [slice(None), slice(None, None, -1)]
         for turn in range(_PASSES):
@@ -404,7 +420,7 @@ class WholeSeries:
         """Distances before a record up to which every value can be known, and which can at those beyond."""
         return max(0, record - self._first), self._possible[:record][::-1][-self._first :]
 
-    def _by_record(self, ends: _LongEnds, name: str) -> Floats:
+    def _by_record(self, ends: LongEnds, name: str) -> Floats:
         """The most that any end of each number of records says, (pair, n); −∞: a record cannot have both values."""
         table: Floats = getattr(ends, name)
         out = np.zeros((len(table), self.n))
@@ -412,21 +428,21 @@ class WholeSeries:
         first = self._first if ends.lane is self._lanes[0] else 0
         if ends.lane.known:
             best = np.maximum.accumulate(table[..., :-1].max(axis=2), axis=1)
-            out[:, 1 + first :] = np.maximum(out[:, 1 + first :], best[:, : best.shape[1] - first])
+            out[:, 1 + first :] = np.maximum(out[:, 1 + first :], best[:, : max(0, best.shape[1] - first)])
             for record, values in enumerate(self._possible[:first] if first else ()):
                 here = np.where(values, table[..., :-1], -np.inf).max(axis=2)  # record is that many from the first
                 out[:, record + 1 :] = np.maximum(out[:, record + 1 :], here[:, : here.shape[1] - record])
         if name == "high" and ends.lane.plain:
             out = np.minimum.accumulate(out[:, ::-1], axis=1)[:, ::-1]
-        if first:
-            alive = self._possible[:, self.x[ends.pairs]] & self._possible[:, self.y[ends.pairs]]
-            out = np.maximum(out, 0.0)
-            out[:, :first] = np.where(alive.T, out[:, :first], -np.inf)
-            return out
-        return np.maximum(out, 0.0)
+        out = np.maximum(out, 0.0)
+        if ends.lane is self._lanes[0] and (first or len(self._parts) > 1):
+            later = self._parts[np.arange(max(0, self.n - first)) % len(self._parts)]
+            values = np.concatenate([self._possible, later])[: self.n]
+            return np.where((values[:, self.x[ends.pairs]] & values[:, self.y[ends.pairs]]).T, out, -np.inf)
+        return out
 
 
-class _LongLane:
+class LongSide:
     """One side of every record: what its ends say by themselves."""
 
     def __init__(self, kernel: Floats, end: Floats, n: int, known: bool, x: Ints, y: Ints) -> None:
@@ -451,10 +467,10 @@ class _LongLane:
             self.said[..., -1] = 0.0
 
 
-class _LongEnds:
+class LongEnds:
     """Bounds on every end of one side at one loss: logs, (pair, distance, known value or the end of the series)."""
 
-    def __init__(self, lane: _LongLane, pairs: Ints, loss: float, most: float) -> None:
+    def __init__(self, lane: LongSide, pairs: Ints, loss: float, most: float) -> None:
         self.lane, self.pairs, self.loss, self.most = lane, pairs, loss, most
         self.said = lane.said[pairs]
         fine = np.isfinite(self.said)
@@ -592,7 +608,7 @@ class _LongEnds:
 def whole_series(chain: Chain, n: int, adversary: str) -> WholeSeries | None:
     """None for what cannot be worked out this way."""
     k = chain.size
-    if k < 3 or chain.period > 1 or not chain.primitive or chain.start is None:
+    if k < 3 or chain.period > 1 or chain.start is None or not (chain.primitive or _goes_round(chain)):
         return None
     if chain.stationary and not (chain.start > 0).all():
         return None
@@ -601,3 +617,13 @@ def whole_series(chain: Chain, n: int, adversary: str) -> WholeSeries | None:
         return None
     found = WholeSeries(chain, n, adversary)
     return found if math.log(kernel[kernel > 0].min()) * found.path >= math.log(_LEAST) else None
+
+
+def _goes_round(chain: Chain) -> bool:
+    """Whether every state leads to every other, in a cycle of parts, and the first record is in one of them."""
+    reach = np.eye(chain.size, dtype=bool) | (chain.kernels[0] > 0)
+    for _ in range(chain.size.bit_length()):
+        reach = reach @ reach
+    parts = inputs.supports(chain, 2 * chain.size**2 + 2)
+    turns = next((m for m in range(1, chain.size + 1) if (parts[-1] == parts[-1 - m]).all()), 0)
+    return bool(reach.all()) and turns > 0 and bool((parts[-turns:].sum(axis=0) == 1).all())

@@ -1,0 +1,78 @@
+"""Chains that go round in a cycle of parts and begin in one of them: what long series and those without end leak.
+
+Two values of a record are of one part, and the records beside them forget which it was, as in a chain that is
+primitive. So a series that is long enough stands for all that are longer: its first half has the same records before
+it, and a side after the target never says less the more records it has. What lies farther away is bounded by the
+smallest μ at which no entry of the signed vector is positive (see ``sides``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from pufferdp.leakage.tight.inputs import Chain
+from pufferdp.leakage.tight.long.passes import Passes, beyond
+from pufferdp.leakage.tight.steady import LONG_WIDTH, Steady, WholeSeries, whole_series
+
+_FORGOTTEN: Final = 36.0
+"""What is left after so many times the distance at which a share of 1/e is, is lost in rounding."""
+_LONGEST: Final = 1 << 15
+_ROUNDING: Final = 80 * 2.0**-53
+
+
+class Turns:
+    """All records of a long series, or of one without end."""
+
+    def __init__(self, series: WholeSeries, length: int | None) -> None:
+        """A series that stands for one of ``length`` records, or for one without end."""
+        self.series, self.length = series, length
+        self.whole = length == series.n
+        self.half = series.n // 2
+        self.width = LONG_WIDTH
+
+    def serves(self, loss: float) -> bool:
+        """Whether products keep all that is positive."""
+        return self.series.serves(loss)
+
+    def quick(self, loss: float) -> float:
+        """What those pairs leak that leaked most the last time."""
+        return self.series.quick(loss)
+
+    def at(self, loss: float) -> tuple[Steady, float]:
+        """What each record of the series that stands for others leaks; and what no record of any leaks more than."""
+        found = self.series.at(loss)
+        if self.whole:
+            return found, float(found.upper.max())
+        seen = np.arange(self.series.n) <= self.half
+        upper = max(self._upper(loss, pair) for pair in range(len(self.series.x)))
+        return replace(found, lower=np.where(seen, found.lower, 0.0)), upper
+
+    def _upper(self, loss: float, pair: int) -> float:
+        """Of one pair of values, wherever it is."""
+        series = self.series
+        before, after = (side[pair] for side in series.highs)
+        if not np.isfinite(before).any():
+            return 0.0
+        x, y = int(series.x[pair]), int(series.y[pair])
+        tails = [beyond(Passes(kernel, x, y, loss), self.half, math.inf) for kernel in series.kernels]
+        near = np.flatnonzero(np.isfinite(before[: self.half + 1]))
+        sums = before[near] + np.maximum(after[::-1][near], tails[1])
+        most = max(float(sums.max(initial=0.0)), tails[0] + tails[1])
+        return loss + most + 2 * _ROUNDING * (series.n + series.chain.size)
+
+
+def turns(chain: Chain, length: int | None, adversary: str) -> Turns | None:
+    """None for what cannot be worked out this way."""
+    if chain.start is None or chain.period > 1 or chain.primitive:
+        return None
+    values = np.sort(np.abs(np.linalg.eigvals(chain.kernels[0])))
+    slow = values[values < 1 - 1e-9]
+    depth = _FORGOTTEN / -math.log(max(float(slow[-1]), 1e-3)) if len(slow) else 0.0
+    enough = 2 * max(256, math.ceil(depth))
+    n = enough if length is None or length > enough else length
+    series = whole_series(chain, n, adversary) if n <= _LONGEST else None
+    return None if series is None else Turns(series, length)
