@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pufferdp.basics.errors import DataError
+from pufferdp.leakage.chains import viterbi
 from pufferdp.leakage.chains.forward_backward import posterior
 from pufferdp.leakage.chains.viterbi import best_path, best_path_rows, path_log_probability, posterior_rows
 
@@ -103,6 +104,31 @@ def test_blocks_change_nothing(n: int, k: int, kind: str) -> None:
     assert posterior_rows(outputs[None], start, transition, channel)[0] == pytest.approx(
         posterior(outputs, start, transition, channel), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("k", [5, 7, 12])
+@pytest.mark.parametrize("n", [300, 6000, 12_001])
+def test_chains_that_hardly_ever_leave_a_state(n: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks with one move at most: outputs that speak for another state from time to time, so that there are moves."""
+    taken, blocks = list[bool](), viterbi._stuck
+
+    def watched(*args: Any) -> Any:
+        found = blocks(*args)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(viterbi, "_stuck", watched)
+    generator = np.random.default_rng(n + k)
+    transition = (1 - 1e-7) * np.eye(k) + 1e-7 * generator.dirichlet(np.full(k, 5.0), size=k)
+    channel = 0.08 * np.eye(k) + 0.92 / k
+    truth = np.repeat(generator.integers(0, k, n // 2500 + 1), 2500)[:n]
+    outputs = (channel[truth].cumsum(axis=1) < generator.random((n, 1))).sum(axis=1).clip(0, k - 1)
+    start = generator.dirichlet(np.ones(k))
+    problem = outputs, start, transition, channel
+    ours, plain = best_path(*problem), best_path_rows(outputs[None], *problem[1:])[0]
+    assert path_log_probability(ours, *problem) == pytest.approx(path_log_probability(plain, *problem), rel=ROUNDING)
+    assert any(taken)
+    assert len(set(plain.tolist())) > 1 or n == 300
 
 
 def test_no_record_has_no_path() -> None:

@@ -99,3 +99,5 @@ def test_what_is_no_cycle_is_left_to_other_ways():
     assert turns(inputs.chain(cycle, [0.2, 0.3, 0.5]), None, "bdp") is None
     assert turns(inputs.chain(cycle, [0.4, 0.6, 0.0]), None, "bdp") is not None
     assert turns(inputs.chain(cycle, "any"), None, "bdp") is None
+    four = np.roll(np.eye(4), 1, axis=1)
+    assert turns(inputs.chain(four, [0.5, 0.0, 0.5, 0.0]), None, "bdp") is None

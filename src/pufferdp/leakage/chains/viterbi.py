@@ -4,7 +4,7 @@ Two states: the difference of the two best log-weights moves by d ↦ clip(d, lo
 to such maps. So a series is cut into blocks and all blocks are passed at once, first as maps, then as numbers, like in
 ``hidden``. A difference beyond a limit says which state came before, one between them says "the same", so the path
 itself is read without a loop. A chain with negative correlation becomes one with positive correlation when the names of
-the two states are swapped at every other record. Up to six states, or zeros: blocks that are passed from each state.
+the two states are swapped at every other record. Up to five states, or zeros: blocks that are passed from each state.
 More states: blocks that are passed as if nothing came before them, and mended where something did. Chains that hardly
 ever leave a state: blocks in which the best path moves once at most.
 """
@@ -26,7 +26,7 @@ _OUTER: Final = 16
 _AT_ONCE: Final = 2**18
 """Sums of weights and moves that are made at once where there are more states; more of them leave the cache."""
 _MOST_BLOCKS: Final = 2**11
-_FEW_STATES: Final = 6
+_FEW_STATES: Final = 5
 """So few states are passed from each of them at less cost than longer blocks have."""
 _SHORTEST: Final = 128
 _SHORT: Final = 1024
@@ -197,7 +197,7 @@ def _any_states(outputs: Codes, start: Vector, transition: Matrix, channel: Matr
         moves, first = np.log(transition), np.log(start)
         says = np.concatenate([np.log(channel).T, np.zeros((1, len(moves)))]).T  # past the end nothing is said
     few = len(moves) <= _FEW_STATES
-    for length in () if few else _STUCK:
+    for length in _STUCK:
         if length * moves.size >= _WORTH and (path := _stuck(outputs, first, moves, says[:, :-1], length)) is not None:
             return path
     most = max(1, min(_MOST_BLOCKS, _AT_ONCE // len(moves) ** (3 if few else 2)))

@@ -626,4 +626,13 @@ def _goes_round(chain: Chain) -> bool:
         reach = reach @ reach
     parts = inputs.supports(chain, 2 * chain.size**2 + 2)
     turns = next((m for m in range(1, chain.size + 1) if (parts[-1] == parts[-1 - m]).all()), 0)
-    return bool(reach.all()) and turns > 0 and bool((parts[-turns:].sum(axis=0) == 1).all())
+    if not reach.all() or turns < 2 or not (parts[-turns:].sum(axis=0) == 1).all():
+        return False
+    # One round leads from every value to all of its part, sooner or later: there are no smaller parts (Wielandt).
+    around = np.eye(chain.size, dtype=bool)
+    for _ in range(turns):
+        around = around @ (chain.kernels[0] > 0)
+    for _ in range(int(chain.size**2 + 1).bit_length()):
+        around = around @ around
+    part = parts[-turns:].argmax(axis=0)
+    return bool((around == (part[:, None] == part[None, :])).all())
