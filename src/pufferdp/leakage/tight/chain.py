@@ -209,9 +209,11 @@ class TightCurve:
         """Of many chains each would keep megabytes for the next loss that is asked for, gigabytes together."""
         curve = self._parts[part][2]
         if len(self._parts) > _KEPT and isinstance(curve, _ManyStates):
-            searches = [search.look for search in (curve.long, curve.endless) if search is not None]
-            for kept in (*searches, *([] if curve.whole is None else [curve.whole])):
-                kept.let_go()
+            for search in (curve.long, curve.endless):
+                if search is not None:
+                    search.look.let_go()
+            if curve.whole is not None:
+                curve.whole.let_go()
 
     def inverse(self, epsilon: float) -> float:
         """The largest DP loss that leaks at most ``epsilon``, rounded down; 0 where there is none.
