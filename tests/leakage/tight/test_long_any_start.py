@@ -83,8 +83,8 @@ def test_without_end_is_what_very_many_records_leak(who, monkeypatch):
 @pytest.mark.parametrize("who", WHO)
 def test_losses_and_lengths_of_every_size(who):
     generator = np.random.default_rng(5)
-    for n in (600, 2016, 100_000, None):
-        for loss in (1e-3, 0.1, 3.0, 20.0):
+    for n, losses in ((600, (1e-3, 3.0)), (2016, (0.1, 20.0)), (100_000, (1e-3, 3.0)), (None, (0.1, 20.0))):
+        for loss in losses:
             table = 0.97 * np.eye(3) + 0.03 * generator.dirichlet(np.ones(3), size=3)
             found = TightCurve(table, start="any", length=n, adversary=who).leakage(loss)
             assert found.lower <= found.upper <= found.lower * (1 + CLOSED)

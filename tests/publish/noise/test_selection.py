@@ -34,8 +34,14 @@ def test_both_samplers_have_the_law(sampler):
     draws, scale = 4_000, 2.5
     law = choice_law(SCORES, scale)
     counts = np.bincount([sampler.noisy_least(SCORES, scale) for _ in range(draws)], minlength=len(SCORES))
-    # Pearson's statistic with 5 degrees of freedom is above 55 with probability 1.3e-10.
-    assert ((counts - draws * law) ** 2 / (draws * law)).sum() < 55
+    # Choices that are expected less than five times are counted as one with the rarest of the others: a single draw of
+    # one that is expected .008 times would otherwise decide alone, once in 130 runs.
+    order = np.argsort(law)
+    rare = int(np.searchsorted(np.cumsum(draws * law[order]), 5.0)) + 1
+    counts, law = (np.append(part[order][rare:], part[order][:rare].sum()) for part in (counts, law))
+    assert len(law) == 5 and (draws * law > 100).all()
+    # Pearson's statistic with 4 degrees of freedom is above 52 with probability 1.4e-10.
+    assert ((counts - draws * law) ** 2 / (draws * law)).sum() < 52
 
 
 @settings(max_examples=examples(60))
