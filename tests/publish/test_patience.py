@@ -105,6 +105,7 @@ def own_error() -> None:
     raise TypeError("of its own")
 
 
+@pytest.mark.slow
 def test_time_that_ends_while_a_block_is_left() -> None:
     """Much is let go of where a block ends, without a step of Python in between: what comes then comes behind it."""
 

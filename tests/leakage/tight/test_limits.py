@@ -222,6 +222,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ENDLESS)
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
 def test_what_tells_ever_more_has_no_bound(case, who):

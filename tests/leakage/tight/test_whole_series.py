@@ -102,6 +102,7 @@ def test_a_sticky_chain_of_a_thousand_records_is_below_the_published_curves():
         assert tight <= curve(name, model, 1000, "pufferfish")(loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
 def test_a_series_that_its_chain_forgets_is_not_worked_out_record_by_record(who, monkeypatch):
     """60 forgetting times of eight states: what has no end leaks as much, in a tenth of the time."""
@@ -122,6 +123,7 @@ def test_a_series_that_its_chain_forgets_is_not_worked_out_record_by_record(who,
     assert worst.lower <= each.upper.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "loss"), [(600, 0.0425), (1000, 0.0425)])
 def test_where_the_end_is_felt_the_inverse_is_that_of_the_series_itself(n, loss):
     """A series without end leaks 8e-4 and 3e-6 more: the second is seen only when that is looked at."""
@@ -161,6 +163,7 @@ def test_beyond_what_a_double_counts_only_the_own_loss_grows(who, start):
     assert each.upper == pytest.approx(each.lower, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_class_of_many_chains_keeps_little() -> None:
     """Each kept megabytes for the losses it might be asked next: a thousand of them filled the memory."""
     draw = np.random.default_rng(0)
