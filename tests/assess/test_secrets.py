@@ -37,6 +37,7 @@ def test_a_date_is_a_day_of_the_series_wherever_it_is():
     assert "exact for two states" in str(report)
 
 
+@pytest.mark.slow
 def test_what_may_be_spent_is_safe_and_near():
     report = secret_leakage(HOURS, "ever:hospital:2024-05-03", target=1.0, adversary="pufferfish")
     curve = EventCurve(W, state=2, records=24, adversary="pufferfish")

@@ -123,6 +123,7 @@ def test_budgets_of_chains_that_end_in_some_states_keep_the_target(seed, k, leng
     assert stream_leakage(ending, constant, length=length, adversary=adversary).upper <= target
 
 
+@pytest.mark.slow
 def test_budgets_of_more_states_and_of_chains_that_never_forget():
     budget = stream_budget(THREE, 1.0, adversary="pufferfish")
     found = stream_leakage(THREE, budget.losses(30), adversary="pufferfish")

@@ -107,6 +107,7 @@ def test_numbers_that_are_states(backend: str, values: list[int]) -> None:
     same(counted_twice(source, Layout(column="value"), Coding(labels=labels)), expected)
 
 
+@pytest.mark.slow
 def test_types_of_pandas_and_polars() -> None:
     """Whatever a frame calls its text, its integers and its times."""
     zone = pd.date_range("2023-10-29 00:30", periods=3, freq="30min", tz="Europe/Berlin")

@@ -118,6 +118,7 @@ def test_no_folder_at_all_is_no_reason_not_to_read(tmp_path: Path, monkeypatch: 
         assert connection.sql("SELECT sum(i) FROM range(10) r(i)").fetchall() == [(45,)]
 
 
+@pytest.mark.slow
 def test_frames_leave_nothing_in_the_database_they_share() -> None:
     """Two series one after the other, read in every way that keeps rows for a while: none sees the other's."""
     model = pufferdp.MarkovChain(transition=[[0.9, 0.1], [0.2, 0.8]], states=["x", "y"])

@@ -173,6 +173,7 @@ def test_a_person_is_not_charged_under_two_spellings(ledger: Ledger) -> None:
     assert ledger.verify().valid
 
 
+@pytest.mark.slow
 def test_certificates_say_what_the_total_believes(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("t,x\n" + "".join(f"{t},{t % 3}\n" for t in range(9)), encoding="utf-8")

@@ -156,6 +156,7 @@ def test_released_and_verified(query, adversary):
     assert not verify(certificate).valid
 
 
+@pytest.mark.slow
 def test_noise_is_never_less_than_the_best_curve_says():
     for adversary in ("bdp", "pufferfish"):
         best = plan(SENSOR, query="histogram", length=60, epsilon=1.0, adversary=adversary).best

@@ -48,6 +48,7 @@ def test_verbs_read_a_series_as_they_read_parameters(file, verb):
     assert comparable(from_series) == comparable(from_parameters)
 
 
+@pytest.mark.slow
 def test_a_redaction_and_a_fit_take_one_too(file):
     series = Series(file, "state", order="time")
     fits = [pufferdp.fit(series, checks=False), pufferdp.fit(file, column="state", order="time", checks=False)]

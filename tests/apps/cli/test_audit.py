@@ -17,6 +17,7 @@ KEYS = {"lower", "exact", "upper", "attacks", "claim", "mechanism", "adversary",
 KEYS |= {"upper_delta", "refuted", "responds", "counted"}
 
 
+@pytest.mark.slow
 def test_a_noisy_count(run: Run, folder: Path) -> None:
     write(folder, {"m.json": CHAIN})
     result = run(*COUNT, *SMALL, "--json")

@@ -36,6 +36,7 @@ def test_json_has_them_beside_the_model(run: Run, data: Path) -> None:
     assert "checks" not in run("fit", "d.csv", "--column", "x", "--order", "time", "--json", "--no-checks").json
 
 
+@pytest.mark.slow
 def test_numbers_and_times_are_refused_with_the_way_out(run: Run, data: Path) -> None:
     numbers = run("fit", "d.csv", "--column", "n", "--order", "time")
     assert numbers.code == 2
@@ -55,6 +56,7 @@ def test_one_row_off_the_step_is_told(run: Run, data: Path) -> None:
     assert "The model has no step: 2 distances between records are no whole number of the usual one, 1h." in told
 
 
+@pytest.mark.slow
 def test_advice_names_options(run: Run, data: Path) -> None:
     hours = [f"2024-01-{1 + n // 24:02d} {n % 24:02d}:00:00,{'ab'[n % 24 > 12]}" for n in range(480)]
     (data / "hours.csv").write_text("time,x\n" + "\n".join(hours) + "\n")

@@ -373,6 +373,7 @@ def test_the_same_seed_gives_the_same_audit() -> None:
     assert one != other
 
 
+@pytest.mark.slow
 def test_slow_mechanisms_keep_to_their_time() -> None:
     """Five milliseconds a run, half a second in all: some runs, and nowhere near the million allowed."""
     import time

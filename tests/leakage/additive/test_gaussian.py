@@ -76,6 +76,7 @@ def test_strong_correlation_is_refused_with_the_limit(n, rho):
     assert class_factor(n, rho, DP) == 1
 
 
+@pytest.mark.slow
 def test_class_and_thesis_are_never_passed_by_limited_matrices():
     """Matrices that are drawn, entries often at the limit, n = 3 to 6: 4000 in all, in the profile ``ci``."""
     rng = np.random.default_rng(11)

@@ -149,6 +149,7 @@ def test_independent_noise_is_the_case_of_parameters_that_sum_to_one(q: float, r
         assert both[0].worst == pytest.approx(both[1].worst, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_same_average_noise_is_claimed_and_holds_for_who_knows_nothing():
     """Grid of θ < ρ0 < ρ1, ρ0+ρ1 ≤ 1, K empty: the same loss in an endless series, less over 200 slow records.
 

@@ -190,6 +190,7 @@ def test_several_lengths_are_the_worst_of_them():
     assert both(0.5) == max(TightCurve(W, start=start, length=n)(0.5) for n in (2, 30))
 
 
+@pytest.mark.slow
 def test_long_series_of_changing_losses_agree_with_short_ones_far_from_the_ends():
     """Beyond a hundred records all are followed side by side: another way, the same values."""
     for table, who in ((ACTIVITY, "bdp"), (ACTIVITY, "pufferfish"), (W, "pufferfish")):

@@ -64,6 +64,7 @@ def test_one_more_record_changes_little_where_another_way_takes_over(who):
     assert listed.upper < followed.upper < listed.upper * 1.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", WHO)
 def test_without_end_is_what_very_many_records_leak(who, monkeypatch):
     """What lies farther away than is looked at is bounded, not left out."""

@@ -89,6 +89,7 @@ def test_the_bound_within_a_block_is_needed() -> None:
     assert not proved[0] or ((steps > 0) == (steps[:1] > 0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["bdp", "pufferfish"])
 def test_a_slow_chain_leaks_as_much_step_by_step(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of steps and of ends change how long it takes, not what is found."""

@@ -80,6 +80,7 @@ def test_prints_as_a_table_and_as_a_chart():
     assert "no guarantee" in chart
 
 
+@pytest.mark.slow
 def test_figure(tmp_path):
     made = plan(CHAIN, "histogram", epsilon=1, length=100).to_dict()
     for ending in ("png", "svg", "pdf"):

@@ -333,6 +333,7 @@ def resealed(content: dict, path: tuple, value) -> dict:
     return {**out, "sha256": content_hash(out)}
 
 
+@pytest.mark.slow
 def test_a_certificate_says_what_holds_and_what_does_not():
     content = certified()
     assert content["guarantee"]["tau"] == 0.1
@@ -392,6 +393,7 @@ def test_forged_certificates_do_not_hold(path, value, words):
     assert not verify(unsealed).valid
 
 
+@pytest.mark.slow
 def test_a_release_says_where_the_model_alone_errs_less():
     """The yardstick of the plan, beside the released flow: under joint privacy little of 400 records is left."""
     for privacy, less in (("joint", True), ("record", False)):

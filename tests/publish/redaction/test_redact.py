@@ -225,6 +225,7 @@ def test_the_data_itself_is_not_written_over(tmp_path: Path) -> None:
 # ---- certificates ----
 
 
+@pytest.mark.slow
 def test_a_changed_certificate_does_not_hold(tmp_path: Path) -> None:
     result = redact(write(tmp_path / "d.csv", series()), out=tmp_path / "o.csv")
     assert result.certificate is not None

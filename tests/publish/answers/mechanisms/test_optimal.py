@@ -203,6 +203,7 @@ def test_what_it_does_not_apply_to(chain, adversary, words):
         ExactOptimal().calibrate(problem_of(chain, 5000, 2.0, Adversary(adversary)))
 
 
+@pytest.mark.slow
 def test_plans_leave_it_out_where_it_gains_little():
     names = [c.mechanism for c in plan(ACTIVITY, "count:active", epsilon=1.0, length=60).candidates]
     assert "exact-optimal" not in names
