@@ -7,6 +7,7 @@ with more examples.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import itertools
 import os
@@ -27,7 +28,7 @@ common = {"deadline": None, "derandomize": True, "database": None, "suppress_hea
 # What ``make test`` tries, what ``make test-all`` tries, and what a night allows. Tests that want a number of their own
 # take ``tests.strategies.examples``, which follows these. Examples are the same in every run: what the sixtieth of them
 # does not show, a night of six hundred does rather than forty more each time.
-settings.register_profile("dev", max_examples=12, **common)
+settings.register_profile("dev", max_examples=15, **common)
 settings.register_profile("ci", max_examples=60, **common)
 settings.register_profile("soak", max_examples=600, **common)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
@@ -88,6 +89,16 @@ def pytest_configure(config: pytest.Config) -> None:
     seconds = float(os.environ.get("PUFFERDP_TEST_SECONDS") or 0)
     if seconds > 0:
         config.pluginmanager.register(TimeLimit(seconds))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Thousands of tests and all that they import stay to the end: nobody need look for garbage among them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    gc.unfreeze()  # libraries that look for what was left over at the end would find it all
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -67,6 +67,7 @@ def test_rooms_stay_small():
     assert not [folder for folder in folders if len(list(folder.glob("*.py"))) > LARGEST_FOLDER]
 
 
+@pytest.mark.slow
 def test_randomness_enters_through_one_door():
     allowed = {
         SOURCE / "publish" / "noise.py",

@@ -102,7 +102,7 @@ PLANS: dict[str, tuple[dict[str, Any], int, str]] = {
     ),
 }
 SLOW = (
-    "epsilon 1000", "epsilon 1e300", "sixty states",
+    "epsilon 50", "epsilon 1000", "epsilon 1e300", "sixty states",
     "very sticky", "very sticky, any start", "transient state, any start", "transient state, given start",
     "probabilities of 1e-200", "probabilities of 1e-200, any start", "a start of 1e-300",
     "four states, 10^9 records, any start",
