@@ -95,6 +95,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Thousands of tests and all that they import stay to the end: nobody need look for garbage among them."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, *gc.get_threshold()[1:])
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import grimp
+import pytest
 
 import pufferdp
 from pufferdp.apps.verbs import VERBS
