@@ -6,11 +6,12 @@ import importlib
 import os
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from pufferdp.basics.errors import ParameterError
 
@@ -128,8 +129,27 @@ class Verb(TyperCommand):
         return list(super().parse_args(ctx, args))
 
 
+def command(arguments: Sequence[str]) -> Any:
+    """What runs these arguments."""
+    return _command(command_line(arguments))
+
+
+@cache
+def _command(app: typer.Typer) -> Any:
+    """Kept, because typer reads the annotations of every option anew: a tenth of a short call in a loop."""
+    return get_command(app)
+
+
 def command_line(arguments: Sequence[str]) -> typer.Typer:
     """The application for these arguments: the verb that is named first; without arguments, all of them."""
+    named, completing = arguments[0] if arguments else None, COMPLETE in os.environ
+    # Without a verb in front nothing can run, unless options end before it: --help and typing errors need names alone.
+    listed = named is not None and named not in VERBS and "--" not in arguments and not completing
+    return _application(named if named in VERBS else None, listed, completing)
+
+
+@cache
+def _application(named: str | None, listed: bool, completing: bool) -> typer.Typer:
     app = typer.Typer(
         name="pufferdp",
         help="Publish statistics from correlated data with a guarantee that survives the correlation.",
@@ -140,24 +160,21 @@ def command_line(arguments: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(cls=Verbs)(_options)
-    if COMPLETE in os.environ:  # a shell asks how a word may go on
+    if completing:  # a shell asks how a word may go on
         from typer.completion import get_completion_inspect_parameters
 
         get_completion_inspect_parameters()  # teaches typer the shells
-    named = arguments[0] if arguments else None
-    # Without a verb in front nothing can run, unless options end before it: --help and typing errors need names alone.
-    listed = named is not None and named not in VERBS and "--" not in arguments and COMPLETE not in os.environ
-    for verb in (named,) if named in VERBS else VERBS:
-        command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(str(verb), verb)}"), str(verb))
+    for verb in VERBS if named is None else (named,):
+        command = getattr(importlib.import_module(f"pufferdp.apps.cli.{_MODULES.get(verb, verb)}"), verb)
         if listed:
             words = command.info.help if isinstance(command, typer.Typer) else command.__doc__
-            app.command(name=verb, help=words, short_help=VERBS[str(verb)])(_nothing)
+            app.command(name=verb, help=words, short_help=VERBS[verb])(_nothing)
         elif isinstance(command, typer.Typer):
             for registered in command.registered_commands:
                 registered.cls = Verb
-            app.add_typer(command, name=verb, short_help=VERBS[str(verb)])
+            app.add_typer(command, name=verb, short_help=VERBS[verb])
         else:
-            app.command(cls=Verb, short_help=VERBS[str(verb)])(command)
+            app.command(cls=Verb, short_help=VERBS[verb])(command)
     return app
 
 

@@ -437,17 +437,20 @@ class MarkovChain(SeriesModel):
 
 
 def irreducible_law(block: Matrix) -> Vector:
-    """π of an irreducible block by the GTH elimination: no subtraction, so every entry is right to many digits."""
+    """π of an irreducible block, or of each in a stack, by the GTH elimination.
+
+    Nothing is subtracted, so every entry is right to many digits.
+    """
     a = np.array(block)
-    k = len(a)
+    k = a.shape[-1]
     for n in range(k - 1, 0, -1):
-        a[:n, n] /= a[n, :n].sum()
-        a[:n, :n] += np.outer(a[:n, n], a[n, :n])
-    law = np.zeros(k)
-    law[0] = 1.0
+        a[..., :n, n] /= a[..., n, :n].sum(axis=-1, keepdims=True)
+        a[..., :n, :n] += a[..., :n, n, None] * a[..., n, None, :n]
+    law = np.zeros(a.shape[:-1])
+    law[..., 0] = 1.0
     for n in range(1, k):
-        law[n] = law[:n] @ a[:n, n]
-    return np.asarray(law / law.sum(), dtype=float)
+        law[..., n] = (law[..., :n] * a[..., :n, n]).sum(axis=-1)
+    return np.asarray(law / law.sum(axis=-1, keepdims=True), dtype=float)
 
 
 def probability_rows(value: object, name: str) -> Matrix:

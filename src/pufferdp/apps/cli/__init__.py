@@ -72,14 +72,14 @@ def _run() -> int:
     """Run the command line; errors are one sentence on stderr, with exit 1, 2 (bad input) or 3 (refused)."""
     import typer
 
-    from pufferdp.apps.verbs import command_line
+    from pufferdp.apps.verbs import command
     from pufferdp.basics.errors import PufferdpError
 
     # Some releases of typer carry a click of their own, others use the one that is installed. What typer exports
     # leads to the right one: BadParameter < UsageError < ClickException.
     usage_error: type[Any] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
-        code = command_line(sys.argv[1:])(standalone_mode=False, prog_name="pufferdp")
+        code = command(sys.argv[1:])(standalone_mode=False, prog_name="pufferdp")
     except PufferdpError as error:
         _say(str(error))
         return error.exit_code

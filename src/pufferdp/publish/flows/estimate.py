@@ -15,7 +15,7 @@ import numpy as np
 
 from pufferdp.basics.arrays import Floats
 from pufferdp.leakage.orbits import dobrushin
-from pufferdp.models.chain import MarkovChain
+from pufferdp.models.chain import MarkovChain, irreducible_law
 from pufferdp.models.simulate import seeded
 from pufferdp.publish.fits.publication import states_with_rows
 from pufferdp.publish.flows.problem import repaired
@@ -84,8 +84,8 @@ def estimate_chain(flow: Floats, law: NoiseLaw, kappa: float | None) -> FlowEsti
         simulated = repaired(estimate + noise, None)
     else:
         simulated = _flattened_back(repaired(np.log(estimate + kappa) + noise, kappa), kappa)
-    value, others = _read(estimate.reshape(k, k)), np.array([_read(row.reshape(k, k)) for row in simulated])
-    low, high = _quantiles(others)
+    value, *others = _read(np.concatenate([estimate[None], simulated]).reshape(-1, k, k))
+    low, high = _quantiles(np.array(others))
     cells = [_range(*numbers) for numbers in zip(value, low, high, strict=True)]
     return FlowEstimates(
         transition=tuple(tuple(cells[x * k : (x + 1) * k]) for x in range(k)),
@@ -103,11 +103,35 @@ def _flattened_back(flow: Floats, kappa: float | None) -> Floats:
     return repaired(flow * (1 + flow.shape[-1] * kappa) - kappa, None)
 
 
-def _read(flow: Floats) -> Floats:
-    """Matrix, stationary law, coefficient and relaxation time of a flow in one row; nan where there is none."""
+def _read(flows: Floats) -> Floats:
+    """Matrix, stationary law, coefficient and relaxation time of each flow in a row; nan where there is none."""
+    flows = np.where(flows < 2.0**-45, 0.0, flows)  # so little is what rounding leaves of nothing
+    k = flows.shape[-1]
+    reach = ((flows > 0) | np.eye(k, dtype=bool)).astype(float)
+    for _ in range(k.bit_length()):
+        reach = np.minimum(reach @ reach, 1.0)
+    whole = reach.all(axis=(1, 2)) & (flows.sum(axis=2) > 0).all(axis=1)
+    out = np.full((len(flows), k * k + k + 2), np.nan)
+    out[whole] = _of_irreducible(flows[whole])
+    for n in np.flatnonzero(~whole):
+        out[n] = _of_any(flows[n])
+    return out
+
+
+def _of_irreducible(flows: Floats) -> Floats:
+    """Of flows in which every state is reached from every other: all at once."""
+    k = flows.shape[-1]
+    transition = flows / flows.sum(axis=2, keepdims=True)
+    apart = [np.abs(transition - transition[:, x, None]).sum(axis=2).max(axis=1) for x in range(k)]
+    coefficient = np.minimum(1.0, np.max(apart, axis=0) / 2)
+    numbers = transition.reshape(-1, k * k), irreducible_law(transition), coefficient[:, None]
+    return np.concatenate([*numbers, _relaxation_times(transition)[:, None]], axis=1)
+
+
+def _of_any(flow: Floats) -> Floats:
+    """Of one flow, some of whose states may be left for ever or never reached."""
     k = len(flow)
     out = np.full(k * k + k + 2, np.nan)
-    flow = np.where(flow < 2.0**-45, 0.0, flow)  # so little is what rounding leaves of nothing
     states = np.array(states_with_rows(flow), dtype=np.int64)
     if not len(states):
         return out
@@ -120,10 +144,16 @@ def _read(flow: Floats) -> Floats:
     law[states] = chain.stationary
     out[k * k : k * k + k] = law
     out[-2] = dobrushin(chain.transition)
-    sizes = np.sort(np.abs(np.linalg.eigvals(chain.transition)))
-    second = float(sizes[-2]) if len(sizes) > 1 else 0.0
-    out[-1] = 1 / (1 - second) if second < 1 - 1e-12 else np.nan
+    out[-1] = _relaxation_times(chain.transition[None])[0]
     return out
+
+
+def _relaxation_times(transition: Floats) -> Floats:
+    if transition.shape[-1] == 1:
+        return np.ones(len(transition))
+    second = np.sort(np.abs(np.linalg.eigvals(transition)), axis=1)[:, -2]
+    forgets = second < 1 - 1e-12
+    return np.where(forgets, 1 / (1 - np.where(forgets, second, 0.0)), np.nan)
 
 
 def _quantiles(values: Floats) -> tuple[Floats, Floats]:
