@@ -16,6 +16,7 @@ from pufferdp.leakage.tight.chain import TightCurve
 from pufferdp.leakage.tight.odds import (
     OddsCurve,
     TreeOdds,
+    contracted,
     contraction,
     largest_log_odds,
     odds_of_losses,
@@ -207,6 +208,7 @@ def test_contraction_is_symmetric_and_below_both(a, b):
     found = float(contraction(a, b))
     assert found == pytest.approx(float(contraction(b, a)), abs=1e-12)
     assert -1e-15 <= found <= min(a, b) * (1 + 1e-12)
+    assert contracted(a, b) == pytest.approx(found, rel=1e-14)
 
 
 @given(a=st.floats(0, 12), b=st.floats(0, 12))

@@ -25,6 +25,7 @@ from pufferdp.leakage.tight.odds import (
     SLACK,
     STEPS,
     PairOdds,
+    contracted,
     contraction,
     largest_log_odds,
     log_quotients,
@@ -69,9 +70,9 @@ class HiddenOdds:
         tau = inputs.loss(loss)
         if tau == 0:
             return 0.0
-        visible = float(contraction(self.shown, tau)) * (1 + SLACK)
+        visible = contracted(self.shown, tau) * (1 + SLACK)
         side = min(side_bound(visible, odds, m) for m, odds in enumerate(self.hidden, start=1))
-        bound = tau + float(contraction(self.shown, 2 * side)) * (1 + SLACK)
+        bound = tau + contracted(self.shown, 2 * side) * (1 + SLACK)
         if self.pairs is not None:
             bound = min(bound, tau + self.pairs.both_sides(tau, self.length, side))
         return bound if self.length is None else min(bound, tau * self.length)
@@ -83,7 +84,7 @@ class HiddenOdds:
     def of_losses(self, losses: npt.ArrayLike) -> Floats:
         """The same for records with losses of their own, record by record."""
         spent = inputs.losses(losses)
-        visible = np.array([float(contraction(self.shown, tau)) for tau in spent]) * (1 + SLACK)
+        visible = np.array([contracted(self.shown, tau) for tau in spent]) * (1 + SLACK)
         before, after = odds_sides(visible, np.full(max(len(spent) - 1, 0), self.hidden[0]))
         return np.asarray(spent + contraction(self.shown, before + after) * (1 + SLACK))
 

