@@ -282,6 +282,7 @@ class WholeSeries:
         """See ``whole_series``, which refuses what this cannot do."""
         assert chain.start is not None
         self.chain, self.n, self.adversary = chain, n, adversary
+        self.width = LONG_WIDTH
         kernel, k = chain.kernels[0], chain.size
         self.x, self.y = np.nonzero(~np.eye(k, dtype=bool))
         possible = inputs.supports(chain, 2 * k * k + 2)
@@ -393,7 +394,7 @@ class WholeSeries:
             lower, upper = ([self._by_record(ends, name) for ends in sides] for name in ("low", "high"))
             least, most = (loss + part[0] + part[1][:, ::-1] for part in (lower, upper))
             goal = float(least.max())
-            goal += max(LONG_WIDTH * goal, 8 * room)
+            goal += max(self.width * goal, 8 * room)
             active = np.flatnonzero((most > goal).any(axis=1))
             if not len(active):
                 break

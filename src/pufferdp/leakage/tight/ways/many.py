@@ -34,6 +34,8 @@ _FORGOTTEN: Final = 64
 _REMEMBERED: Final = {"bdp": 24, "pufferfish": 40}
 """Series of fewer forgetting times are worked out record by record at once: their end is felt in the middle. Of longer
 ones that is done where what a series without end leaks is too much. Known records leave what is beyond them aside."""
+_SIDE_BY_SIDE: Final = 16
+"""Series of so many records that begin with a law are worked out for all of them at once."""
 _FOLLOWED: Final = 48
 """Series of so many records are followed for all pairs of values at once, where the first may have any law."""
 _QUICK: Final = 64
@@ -71,14 +73,16 @@ class ManyStateCurve:
         self.whole = None
         if self.long is not None and length is not None and EXPLICIT < length <= _FORGOTTEN * self.long.first_depth:
             self.whole = whole_series(chain, length, place.adversary)
-        self.at_once = (
-            self.whole is not None
-            and self.long is not None
-            and self.whole.n < _REMEMBERED[place.adversary] * self.long.forgets
+        if self.short and self.steady is None and length is not None and _SIDE_BY_SIDE <= length <= EXPLICIT:
+            self.whole = whole_series(chain, length, place.adversary)
+        if self.whole is not None and length is not None and length <= EXPLICIT:
+            self.whole.width = _EXACT
+        self.at_once = self.whole is not None and (
+            self.short or (self.long is not None and self.whole.n < _REMEMBERED[place.adversary] * self.long.forgets)
         )
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
-        if self.at_once:
-            self.share = LONG_WIDTH
+        if self.at_once and self.whole is not None:
+            self.share = self.whole.width
         self.free = any_start_series(chain, length, place.known) if length is None or length >= _FOLLOWED else None
         """The worst law of the first record, where it may have any."""
         forgets_soon = self.long is not None and self.long.first_depth <= _QUICK
@@ -208,7 +212,9 @@ class ManyStateCurve:
     def _recorded(self, loss: float) -> TightLeakage | None:
         """Every record of a long series; None where that cannot be done."""
         each = None if self.whole is None else of_whole(self.whole, loss)
-        return None if each is None else self._of_records(loss, each, float(each.upper.max()))
+        if each is None or (self.short and each.upper.max() > each.lower.max() * (1 + _CLOSED)):
+            return None
+        return self._of_records(loss, each, float(each.upper.max()))
 
     def _of_any_start(self, loss: float) -> TightLeakage | None:
         """The worst law of the first record; None where that cannot be done."""
