@@ -225,7 +225,9 @@ def _curve(chain: Chain, adversary: str, length: int | None) -> _Curve:
         if apart is not None:
             return GroupedCurve(place, apart=apart)
     if (place.length is None or place.length > EXPLICIT) and inputs.tells_ever_more(chain):
-        return GroupedCurve(place, exact=place.length is None)
+        curve = None if place.length is None else ManyStateCurve(place)
+        # Where nothing better is known, group privacy is a bound.
+        return GroupedCurve(place, exact=place.length is None) if curve is None or curve.drained is None else curve
     if chain.size == 2 and chain.period == 1:
         return TwoStateCurve(place)
     return ManyStateCurve(place)

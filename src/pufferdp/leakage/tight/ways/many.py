@@ -9,8 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.attack import Place, SideAttack, TightLeakage, questions_of
 from pufferdp.leakage.tight.long.any_start import any_start_series
+from pufferdp.leakage.tight.long.transient import TransientSeries, transient_series
 from pufferdp.leakage.tight.long.turns import turns
 from pufferdp.leakage.tight.many_states import Found, ManyStates
 from pufferdp.leakage.tight.odds import OddsCurve
@@ -83,6 +85,10 @@ class ManyStateCurve:
         """Whether the series ends before the chain has forgotten, so that no other way needs to be tried."""
         if self.at_once and self.whole is not None:
             self.share = self.whole.width
+        self.drained = self._transient_series()
+        """All records of a chain with states that are left for good."""
+        if self.drained is not None:
+            self.share = self.drained.width
         self.free = any_start_series(chain, length, place.known) if length is None or length >= _FOLLOWED else None
         """The worst law of the first record, where it may have any."""
         forgets_soon = self.long is not None and self.long.first_depth <= _QUICK
@@ -98,11 +104,22 @@ class ManyStateCurve:
         self._stays_open, self._by_records, self._own_share = -1.0, False, self.share
         """The loss at which a series without end was last found to leak too much, and whether a search knows that."""
 
+    def _transient_series(self) -> TransientSeries | None:
+        chain, length = self.place.chain, self.place.length
+        if length is None or length < _SIDE_BY_SIDE or self.long is not None or self.whole is not None:
+            return None
+        if length > EXPLICIT and not inputs.tells_ever_more(chain):
+            return None
+        found = transient_series(chain, length, self.place.adversary)
+        if found is not None and length <= EXPLICIT:
+            found.width = _EXACT
+        return found
+
     def forget(self) -> None:
         """A search begins anew."""
         if self._by_records:
             self._by_records, self.share = False, self._own_share
-        for search in (self.search, self.whole):
+        for search in (self.search, self.whole, self.drained):
             if search is not None:
                 search.forget()
 
@@ -115,10 +132,14 @@ class ManyStateCurve:
 
     def likely(self, epsilon: float) -> float:
         """A loss that leaks about so much."""
+        if self.drained is not None and self.place.length is not None:
+            return epsilon / self.place.length
         return epsilon / 4 if self.long is None else self.long.likely(epsilon)
 
     def quick(self, loss: float) -> float:
         """The leakage, without a proof."""
+        if self.drained is not None and self.drained.serves(loss):
+            return self.drained.quick(loss)
         if loss > MOST_LOSS:
             return self.worst(loss).upper
         if (self.at_once or self._by_records) and self.whole is not None and self.whole.serves(loss):
@@ -176,6 +197,8 @@ class ManyStateCurve:
 
     def worst(self, loss: float) -> TightLeakage:
         """The leakage, and who learns it."""
+        if self.drained is not None and (exact := self._of_transient(loss, self.drained)) is not None:
+            return exact
         if loss > MOST_LOSS:  # more than a pass can count: a record adds no more than it spends
             cut, rest, length = self.worst(MOST_LOSS), loss - MOST_LOSS, self.place.length
             upper = math.inf if length is None else min(cut.upper + rest * length, loss * length)
@@ -215,6 +238,15 @@ class ManyStateCurve:
         if each is None or (self.short and each.upper.max() > each.lower.max() * (1 + _CLOSED)):
             return None
         return self._of_records(loss, each, float(each.upper.max()))
+
+    def _of_transient(self, loss: float, series: TransientSeries) -> TightLeakage | None:
+        """Chains with states that are left for good; None where short series are better worked out one by one."""
+        if loss == 0:
+            return self.place.result(0.0, (0.0, 0.0), (0, 0), record=1)
+        found = series.attack(loss)
+        if series.length <= EXPLICIT and found.upper > found.lower * (1 + _CLOSED):
+            return None
+        return self.place.result(loss, (found.lower, found.upper), found.pair, found.sides, record=found.record)
 
     def _of_any_start(self, loss: float) -> TightLeakage | None:
         """The worst law of the first record; None where that cannot be done."""
