@@ -9,7 +9,9 @@ import pytest
 
 from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.chain import TightCurve
+from pufferdp.leakage.tight.long.any_start import any_start_series
 from pufferdp.leakage.tight.long.transient import TransientSeries, transient_series
+from pufferdp.leakage.tight.long.turns import Turns, turns
 from pufferdp.leakage.tight.series import leakage_of_losses
 from tests.strategies import examples
 
@@ -114,3 +116,45 @@ def test_series_that_are_not_worked_out_this_way():
     assert transient_series(inputs.chain(ABSORBED, "any"), 100, "bdp") is None
     assert transient_series(inputs.chain([LEFT, LEFT], [0.5, 0.5]), 100, "bdp") is None
     assert TightCurve(ABSORBED, start=[1.0, 0.0, 0.0]).leakage(0.3).lower == math.inf
+
+
+def visited_once(generator: np.random.Generator, k: int) -> np.ndarray:
+    """A chain whose first states are left at once, for one class that forgets."""
+    P, first = generator.dirichlet(np.full(k, 0.8), k), int(generator.integers(1, k - 1))
+    P[first:, :first] = 0.0
+    P[:first, :first] = np.triu(P[:first, :first], 1)
+    P[0] = np.where(generator.random(k) < 0.3, 0.0, P[0]) + 0.1 * np.eye(k)[-1]
+    return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+
+def test_states_that_are_visited_once_with_any_start():
+    for seed in range(examples(15)):
+        generator = np.random.default_rng([seed, 3])
+        P, n = visited_once(generator, int(generator.integers(3, 5))), int(generator.integers(2, 16))
+        loss, who = float(generator.choice([0.05, 0.5, 3.0])), ("bdp", "pufferfish")[seed % 2]
+        chain = inputs.chain(P, "any")
+        series, endless = (any_start_series(chain, length, who == "bdp") for length in (n, None))
+        assert series is not None and endless is not None
+        found, long = series.at(loss), endless.at(loss)
+        plain = leakage_of_losses(P, np.full(n, loss), start="any", adversary=who, each=False)
+        assert plain.lower.max() * (1 - 1e-9) <= found.upper <= found.lower * (1 + 3e-7), seed
+        assert found.lower <= plain.upper.max() * (1 + 1e-9), seed
+        assert found.lower * (1 - 1e-9) <= long.upper <= long.lower * (1 + CLOSED), seed
+
+
+def test_states_that_are_visited_once_with_a_given_start():
+    """A series without end leaks no less than a long one, and as much; what is too short says no less."""
+    for seed in range(examples(6)):
+        generator = np.random.default_rng([seed, 4])
+        P = visited_once(generator, 3)
+        loss, who = float(generator.choice([0.05, 0.5, 3.0])), ("bdp", "pufferfish")[seed % 2]
+        chain = inputs.chain(P, generator.dirichlet(np.ones(3)))
+        stands, direct = turns(chain, None, who), transient_series(chain, 300, who)
+        assert stands is not None and direct is not None
+        each, upper = stands.at(loss)
+        long = direct.at(loss)
+        assert long.lower.max() * (1 - 1e-9) <= upper <= each.lower.max() * (1 + CLOSED), seed
+        assert each.lower.max() <= long.upper.max() * (1 + 1e-9), seed
+        short = transient_series(chain, 9, who)
+        assert short is not None
+        assert Turns(short, None).at(loss)[1] >= long.lower.max() * (1 - 1e-9), seed

@@ -352,6 +352,10 @@ class WholeSeries:
         slopes *= (self._parts[:, self.x] & self._parts[:, self.y]).any(axis=0)  # a record can have both values
         return np.flatnonzero(slopes >= _NEAR_BEST * slopes.max())
 
+    def recurs(self, pair: int) -> bool:
+        """Whether records far from the first can have both values of a pair."""
+        return bool((self._parts[:, self.x[pair]] & self._parts[:, self.y[pair]]).any())
+
     def serves(self, loss: float) -> bool:
         """Whether products keep all that is positive: no entry is rarer than such a path without gain."""
         return 0 < loss <= MOST_LOSS and loss * self.path <= -math.log(_LEAST) / 2

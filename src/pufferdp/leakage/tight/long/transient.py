@@ -463,6 +463,8 @@ def transient_series(chain: Chain, length: int, adversary: str) -> TransientSeri
     values = np.abs(np.linalg.eigvals(chain.kernels[0]))
     slow = float(np.max(values, initial=0.5, where=values < 1 - 1e-9))
     settled = max(len(parts), _LEAST_RECORDS, math.ceil(_FORGOTTEN / -math.log(slow)))
+    if not inputs.tells_ever_more(chain):  # then no record adds its loss for ever: none stands for more
+        settled = length
     most = _MOST_ENDS // (k * (k - 1) * (k * (adversary == "bdp") + 1))
     n = min(length, settled, most)
     return TransientSeries(chain, n, adversary, length) if n >= min(length, len(parts)) else None
