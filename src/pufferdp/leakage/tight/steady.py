@@ -282,7 +282,8 @@ class WholeSeries:
         """See ``whole_series``, which refuses what this cannot do."""
         assert chain.start is not None
         self.chain, self.n, self.adversary = chain, n, adversary
-        kernel, k = chain.kernels[0], chain.size
+        self.width = LONG_WIDTH
+        k = chain.size
         self.x, self.y = np.nonzero(~np.eye(k, dtype=bool))
         possible = inputs.supports(chain, 2 * k * k + 2)
         turns = next(m for m in range(1, k + 1) if (possible[-1] == possible[-1 - m]).all())
@@ -296,17 +297,22 @@ class WholeSeries:
         self.highs: list[Floats] = []
         """What the sides before and after each record add at most, (pair, number of their records), at the last loss;
         −∞: a record cannot have both values."""
-        self.path, reach = 1, kernel > 0
-        """Steps in which every state leads to every other of its part of the cycle."""
-        around = np.linalg.matrix_power((kernel > 0).astype(float), turns) > 0
-        while not ((reach @ around) == reach).all():
-            self.path, reach = self.path + 1, reach @ (kernel > 0)
         self.forget()
 
     @property
     def kernels(self) -> tuple[Floats, Floats]:
         """Of both sides: what leads away from a record, one step further."""
         return self._kernels[0][0], self._kernels[1][0]
+
+    @cached_property
+    def path(self) -> int:
+        """Steps in which every state leads to every other of its part of the cycle."""
+        moves = self.chain.kernels[0] > 0
+        steps, reach = 1, moves
+        around = np.linalg.matrix_power(moves.astype(float), len(self._parts)) > 0
+        while not ((reach @ around) == reach).all():
+            steps, reach = steps + 1, reach @ moves
+        return steps
 
     @cached_property
     def _kernels(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -345,6 +351,10 @@ class WholeSeries:
                 power, far, before = scaled(power @ power, (0, 1)), 2 * far, far
         slopes *= (self._parts[:, self.x] & self._parts[:, self.y]).any(axis=0)  # a record can have both values
         return np.flatnonzero(slopes >= _NEAR_BEST * slopes.max())
+
+    def recurs(self, pair: int) -> bool:
+        """Whether records far from the first can have both values of a pair."""
+        return bool((self._parts[:, self.x[pair]] & self._parts[:, self.y[pair]]).any())
 
     def serves(self, loss: float) -> bool:
         """Whether products keep all that is positive: no entry is rarer than such a path without gain."""
@@ -386,14 +396,14 @@ class WholeSeries:
     def _solved(self, loss: float, pairs: Ints) -> tuple[list[LongEnds], Floats, Floats]:
         """Both sides, and what each record leaks at most and at least, for each pair: logs, (pair, n)."""
         side = self._side_bound(loss)
-        sides = [LongEnds(lane, pairs, loss, side) for lane in self._lanes]
-        room = _ROUNDING * (self.n + self.chain.size)
+        sides = [self._ends(lane, pairs, loss, side) for lane in self._lanes]
+        room = self._room(loss)
         turns = [slice(None), slice(None, None, -1)]
         for turn in range(_PASSES):
             lower, upper = ([self._by_record(ends, name) for ends in sides] for name in ("low", "high"))
             least, most = (loss + part[0] + part[1][:, ::-1] for part in (lower, upper))
             goal = float(least.max())
-            goal += max(LONG_WIDTH * goal, 8 * room)
+            goal += max(self.width * goal, 8 * room)
             active = np.flatnonzero((most > goal).any(axis=1))
             if not len(active):
                 break
@@ -407,6 +417,14 @@ class WholeSeries:
             for ends, level, way in zip(sides, levels, turns, strict=True):
                 ends.look(active, ends.first(active) if turn == 0 else ends.aims(active, level[:, way]))
         return sides, most + 2 * room, least
+
+    def _ends(self, lane: LongSide, pairs: Ints, loss: float, most: float) -> LongEnds:
+        """Bounds on the ends of one side, before the first pass."""
+        return LongEnds(lane, pairs, loss, most)
+
+    def _room(self, _: float) -> float:
+        """For rounding."""
+        return _ROUNDING * (self.n + self.chain.size)
 
     def _side_bound(self, loss: float) -> float:
         """What the closed form says of a side, with one step or many at once: where passes begin."""
@@ -508,7 +526,11 @@ class LongEnds:
                 top = np.argpartition(-gap, min(_LONG_PROBES // 2, len(gap) - 1))[: _LONG_PROBES // 2]
                 share = np.linspace(0.0, 1.0, _LONG_PROBES - len(top))
                 out[row] = np.sort(np.concatenate([values[top], np.quantile(values, share, method="nearest")]))
-        return np.clip(out, -_LARGEST_LOG, _LARGEST_LOG)
+        return self._within(out)
+
+    def _within(self, logs: Floats) -> Floats:
+        """Log μ that may be asked for: their exponentials must be numbers."""
+        return np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG)
 
     def look(self, active: Ints, logs: Floats) -> None:
         """One pass of some pairs: better bounds on all their ends."""

@@ -404,9 +404,10 @@ class AnyStart:
         records = np.arange(depth + 1)
         behind = np.full(depth + 1, depth) if self.length is None else np.minimum(self.length - 1 - records, depth)
         endless = self.length is None or self.length - 1 > depth
-        tails = 0.0, 0.0
+        recurs = bool(np.isfinite(before.low[-1]))  # otherwise no record farther from the first has these values
+        tails = -math.inf, 0.0
         if endless and proof:
-            tails = beyond(passes[1], depth, most), beyond(passes[0], depth, most)
+            tails = beyond(passes[1], depth, most) if recurs else -math.inf, beyond(passes[0], depth, most)
         farther = np.full(depth + 1, endless) & (behind == depth)
         before.reach()
         after.reach()
@@ -460,10 +461,10 @@ class AnyStart:
 
 
 def _path(kernel: Floats) -> int:
-    """Steps in which every state leads to every other; 0 where it never does."""
+    """Steps in which every state leads to every other that is ever visited again; 0 where that never comes."""
     k, reach = len(kernel), kernel > 0
-    for steps in range(1, (k - 1) ** 2 + 2):  # Wielandt
-        if reach.all():
+    for steps in range(1, (k - 1) ** 2 + k + 2):  # Wielandt, and as many steps as it takes to leave the first states
+        if (reach.all(axis=0) | ~reach.any(axis=0)).all():
             return steps
         reach = reach @ (kernel > 0)
     return 0
@@ -471,7 +472,7 @@ def _path(kernel: Floats) -> int:
 
 def any_start_series(chain: Chain, length: int | None, known: bool) -> AnyStart | None:
     """None for what cannot be worked out this way."""
-    if chain.start is not None or chain.period > 1 or not 3 <= chain.size <= MOST_STATES or not chain.primitive:
+    if chain.start is not None or chain.period > 1 or not 3 <= chain.size <= MOST_STATES:
         return None
     kernel = chain.kernels[0]
     path = _path(kernel)

@@ -4,6 +4,8 @@ Two values of a record are of one part, and the records beside them forget which
 primitive. So a series that is long enough stands for all that are longer: its first half has the same records before
 it, and a side after the target never says less the more records it has. What lies farther away is bounded by the
 smallest μ at which no entry of the signed vector is positive (see ``sides``).
+
+The same holds for chains with states that are visited once, if ever, before all records are in one such class.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ from typing import Final
 
 import numpy as np
 
+from pufferdp.leakage.tight import inputs
 from pufferdp.leakage.tight.inputs import Chain
 from pufferdp.leakage.tight.long.passes import Passes, beyond
+from pufferdp.leakage.tight.long.transient import transient_series
 from pufferdp.leakage.tight.steady import LONG_WIDTH, Steady, WholeSeries, whole_series
 
 _FORGOTTEN: Final = 36.0
 """What is left after so many times the distance at which a share of 1/e is, is lost in rounding."""
 _LONGEST: Final = 1 << 15
+_MOST_LOST: Final = 230.0
+"""Paths through all states that nobody asks for are no rarer than e to minus this."""
 _ROUNDING: Final = 80 * 2.0**-53
 
 
@@ -36,7 +42,7 @@ class Turns:
 
     def serves(self, loss: float) -> bool:
         """Whether products keep all that is positive."""
-        return self.series.serves(loss)
+        return self.series.serves(loss) and loss * self.series.chain.size <= _MOST_LOST
 
     def quick(self, loss: float) -> float:
         """What those pairs leak that leaked most the last time."""
@@ -58,7 +64,12 @@ class Turns:
         if not np.isfinite(before).any():
             return 0.0
         x, y = int(series.x[pair]), int(series.y[pair])
-        tails = [beyond(Passes(kernel, x, y, loss), self.half, math.inf) for kernel in series.kernels]
+        passes = [Passes(kernel, x, y, loss) for kernel in series.kernels]
+        # Where values do not come again, no record farther away has them.
+        tails = (
+            beyond(passes[0], self.half, math.inf) if series.recurs(pair) else -math.inf,
+            beyond(passes[1], self.half, math.inf),
+        )
         near = np.flatnonzero(np.isfinite(before[: self.half + 1]))
         sums = before[near] + np.maximum(after[::-1][near], tails[1])
         most = max(float(sums.max(initial=0.0)), tails[0] + tails[1])
@@ -74,5 +85,9 @@ def turns(chain: Chain, length: int | None, adversary: str) -> Turns | None:
     depth = _FORGOTTEN / -math.log(max(float(slow[-1]), 1e-3)) if len(slow) else 0.0
     enough = 2 * max(256, math.ceil(depth))
     n = enough if length is None or length > enough else length
-    series = whole_series(chain, n, adversary) if n <= _LONGEST else None
-    return None if series is None else Turns(series, length)
+    if n > _LONGEST:
+        return None
+    series = whole_series(chain, n, adversary)
+    if series is None and not inputs.tells_ever_more(chain):
+        series = transient_series(chain, n, adversary)
+    return None if series is None or series.n < n else Turns(series, length)
