@@ -31,6 +31,10 @@ _FARTHER: Final = 1
 _CLIMB: Final = 1e-5
 """A pass that gains no more than this share is the last: what is left is as small as its square."""
 _ROUGH: Final = 0.05
+_RUNGS: Final = 4.0
+"""The losses at which rows are compared to find the one to begin with are powers of this."""
+_BENDS: Final = 0.8
+"""Where a curve has a value, as a share of where its slope at 0 says."""
 _TRIED: Final = 8
 """Rows that are tried to find the one to begin with."""
 _TRIED_PHASES: Final = 64
@@ -127,6 +131,7 @@ class ManyStates:
         )
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
         self._before, self._farther = 0.0, (0.0, 1.0)
+        self._chosen: dict[float, tuple[int, Bracket | None]] = {}
         self.closed_form = False
         """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
         self.forget()
@@ -268,31 +273,7 @@ class ManyStates:
         """What the rows looked at so far leak at least; a first few of them where none was."""
         if loss == 0:
             return 0.0
-        begun = None if self.top else self._choose(loss)
-        at = np.array(self.top)
-        likely, guess, passes = self._slopes[:, at] * loss, None, _CLIMBS
-        if begun is not None:
-            likely, guess = begun.lower, begun.mu
-        elif self._guess is not None and len(at) == 1:
-            # What a side adds is nearly in proportion to the loss. What its end says by itself does not change, so
-            # that μ moves alike.
-            before, sides = self._guess
-            likely = sides.lower * (loss / before)
-            guess = sides.mu + likely - sides.lower
-            if self.known and self.width != FINE and abs(before / loss - 1) <= _NEARLY:
-                passes = 1  # Newton's method has nothing left to gain
-        rows, depth = self._rows(at, loss), self._climbs_to
-        found = climb(
-            self.look,
-            rows,
-            own=loss,
-            likely=likely,
-            guess=guess,
-            begun=begun,
-            width=_CLIMB,
-            depth=depth,
-            passes=passes,
-        )
+        found, at = self._climbed(loss), np.array(self.top)
         added = (0 if self.only_starts else 1 + self.look.alike) * found.lower.sum(axis=0)
         if self.any_start:
             added = added + self._starts(at, loss).lower.max(axis=1)
@@ -300,6 +281,34 @@ class ManyStates:
         self._begun = found.pick(np.array([best]))
         self.top, self._guess = [self.top[best]], (loss, self._begun)
         return loss + float(added[best])
+
+    def _climbed(self, loss: float, width: float = _CLIMB, depth: int = 0) -> Bracket:
+        """Lower ends of both sides of the rows looked at so far."""
+        before, passes = self._guess, _CLIMBS
+        if not self.top:
+            before = self._choose(loss)
+        elif before is not None and self.known and self.width != FINE and abs(before[0] / loss - 1) <= _NEARLY:
+            passes = 1  # Newton's method has nothing left to gain
+        at = np.array(self.top)
+        likely, guess, asked = self._slopes[:, at] * loss, None, None
+        if before is not None and len(at) == 1:
+            # What a side adds is nearly in proportion to the loss. What its end says by itself does not change, so
+            # that μ moves alike.
+            likely = before[1].lower * (loss / before[0])
+            guess = before[1].mu + likely - before[1].lower
+            if self.width == FINE:
+                guess, asked = before[1].likely_mu(likely), before[1].asked
+        return climb(
+            self.look,
+            self._rows(at, loss),
+            own=loss,
+            likely=likely,
+            guess=guess,
+            asked=asked,
+            width=width,
+            depth=depth or self._climbs_to,
+            passes=passes if len(at) == 1 else _CLIMBS,
+        )
 
     def reached_by(self, loss: float, found: Found) -> float:
         """What this series leaks at least where one without end leaks what was found.
@@ -319,24 +328,24 @@ class ManyStates:
 
     def quick(self, loss: float) -> float:
         """The leakage without a proof, ends far away included: what they add changes little with the loss."""
-        value = self.climb(loss)
+        if loss > 0 and not self.top:  # a curve bends: what is looked for is a somewhat smaller loss
+            self._guess = self._choose(_BENDS * loss)
         last, self._before = self._before, loss
-        if loss == 0 or self.any_start or abs(last / loss - 1) > _NEARLY:
-            return value
-        if self.width == FINE and not self.known:
+        nearly = loss > 0 and not self.any_start and abs(last / loss - 1) <= _NEARLY
+        if nearly and self.width == FINE and not self.known:
             # Without known ends each pass gains a share of the last, and what a few leave out would be seen.
-            begun, rows = self._begun, self._rows(np.array(self.top), loss)
-            assert begun is not None
+            if len(self.top) > 1:
+                self.climb(loss)
+            begun = self._climbed(loss, self.width / 10, min(self.longest, max(2 * self.first_depth, self._climbs_to)))
             if self.first_depth > _NEAREST:  # where much lies beyond that depth, only a proof goes far enough
                 solved = self._solved(np.array(self.top), loss, -math.inf, 2 * self.first_depth, begun)
                 self._guess = loss, solved.sides
                 return float(solved.lower.max())
-            depth = min(self.longest, 2 * self.first_depth)
-            found = climb(
-                self.look, rows, own=loss, likely=begun.lower, begun=begun, width=self.width / 10, depth=depth
-            )
-            self._guess = loss, found
-            return loss + (1 + self.look.alike) * float(found.lower.sum())
+            self._guess = loss, begun
+            return loss + (1 + self.look.alike) * float(begun.lower.sum())
+        value = self.climb(loss)
+        if not nearly:
+            return value
         if not self.known or self.width == FINE:
             return value
         if abs(self._farther[0] / loss - 1) > _NEARLY / 10:
@@ -350,11 +359,20 @@ class ManyStates:
             self._farther = loss, max(1.0, farther / value)
         return value * self._farther[1]
 
-    def _choose(self, loss: float) -> Bracket | None:
-        """The row to begin with: of those with the steepest slopes the one that a few passes find to leak most.
+    def _choose(self, loss: float) -> tuple[float, Bracket] | None:
+        """Take up the row to begin with; given back is a loss nearby, and what a few passes found of the row there.
 
-        Given back is what they found of it.
+        Rows are compared at few losses, each for all around it: so the choice depends on nothing that was asked before.
         """
+        rung = _RUNGS ** round(math.log(loss, _RUNGS))
+        if rung not in self._chosen:
+            self._chosen[rung] = self._compared(rung)
+        row, found = self._chosen[rung]
+        self.top = [row]
+        return None if found is None else (rung, found)
+
+    def _compared(self, loss: float) -> tuple[int, Bracket | None]:
+        """Of the rows with the steepest slopes the one that a few passes find to leak most, and what they found."""
         slopes = self._slopes.sum(axis=0)[self._order]
         near = int((slopes >= (0.8 if self.known else 0.97) * slopes[0]).sum())
         at = self._order[: min(near, _TRIED if self.chain.period == 1 else _TRIED_PHASES)]
@@ -363,15 +381,19 @@ class ManyStates:
             scouted = (self.rows.x == x) & (self.rows.y == y)
             scouted[at] = True
             at = np.flatnonzero(scouted)
-        if len(at) > 1:
-            depth = min(self.longest, self.first_depth, _DEEP)
-            likely = self._slopes[:, at] * loss
-            found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth)
-            best = found.lower.sum(axis=0).argmax()
-            self.top = [int(at[best])]
-            return found.pick(np.array([best]))
-        self.top = [int(at[0])]
-        return None
+        if len(at) == 1:
+            return int(at[0]), None
+        depth = min(self.longest, self.first_depth, _DEEP)
+        likely = self._slopes[:, at] * loss
+        found = climb(self.look, self._rows(at, loss), own=loss, likely=likely, width=_ROUGH, depth=depth, passes=1)
+        leaks = loss + (1 + self.look.alike) * found.lower.sum(axis=0)
+        few = np.flatnonzero(leaks >= (1 - _ROUGH) * leaks.max())
+        at, begun = at[few], found.pick(few)
+        found = climb(
+            self.look, self._rows(at, loss), own=loss, likely=begun.lower, begun=begun, width=_ROUGH, depth=depth
+        )
+        best = int(found.lower.sum(axis=0).argmax())
+        return int(at[best]), found.pick(np.array([best]))
 
     @cached_property
     def _scouted(self) -> tuple[int, int] | None:
@@ -430,15 +452,14 @@ class ManyStates:
 
     def _first_solved(self, loss: float, need: float) -> _Totals:
         """Brackets of the rows to begin with: all others are compared with them."""
-        begun, depth = None, 2 * self.first_depth
-        if self.width != FINE or self.top:
-            self.climb(loss)
-            begun = self._begun
+        depth = 2 * self.first_depth
+        if self.width == FINE and self.any_start and not self.top:
+            self._begun = self._climbed(loss)
         else:
-            begun = self._choose(loss)
+            self.climb(loss)
         if self.width != FINE:  # known ends far away may say more than was seen so far
             depth = _FAR * self.first_depth
-        solved = self._solved(np.array(self.top), loss, need, depth, begun)
+        solved = self._solved(np.array(self.top), loss, need, depth, self._begun)
         self._begun = solved.sides
         return solved
 
