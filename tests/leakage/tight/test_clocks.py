@@ -194,3 +194,17 @@ def test_the_inverse_for_a_day_of_many_slots_is_closed(slots, states, who):
     loss = curve.inverse(1.0)
     assert curve(loss) <= 1.0
     assert curve.leakage(loss).lower >= 1 - 1e-5
+
+
+@pytest.mark.parametrize("who", ["bdp", "pufferfish"])
+def test_a_short_series_that_may_begin_anywhere_leaks_no_more_than_is_said(who):
+    # More slots times records than are worked out one by one, and fewer records than the chain needs to forget.
+    stay = np.random.default_rng(2).uniform(0.5, 0.95, size=(27, 2))
+    kernels = np.array([[[a, 1 - a], [1 - b, b]] for a, b in stay])
+    found = TightCurve.of_clock(kernels, length=10, adversary=who).leakage(0.3)
+    begun = [
+        TightCurve(np.roll(kernels, -first, axis=0), start=law, length=10, adversary=who)(0.3)
+        for first, law in enumerate(periodic_laws(kernels))
+    ]
+    assert found.lower <= max(begun) <= found.upper
+    assert max(begun) > 1.3 * begun[0]

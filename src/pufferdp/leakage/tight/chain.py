@@ -291,7 +291,7 @@ def _anywhere(curve: _Curve) -> _Curve:
     """The same series, wherever it begins: bounded by one without end."""
     if isinstance(curve, _ManyStates):
         place = curve.place
-        curve.short, curve.endless = False, ManyStates(place.chain, place.known, None)
+        curve.short, curve.anywhere, curve.endless = False, True, ManyStates(place.chain, place.known, None)
     return curve
 
 
@@ -511,6 +511,8 @@ class _ManyStates:
         self.endless: ManyStates | None = None
         """The series without end, where it may begin with any kernel: one that begins with the first proves nothing.
         And where the series itself ends before the chain has forgotten."""
+        self.anywhere = False
+        """Whether the series may begin with any kernel: records of one that begins with the first say nothing then."""
         self.share = self.long.width if self.long is not None else 1e-9
         self.steady = None
         if self.short and length is not None and length <= _EXPLICIT:
@@ -649,7 +651,7 @@ class _ManyStates:
                 return exact
             if not closed and length is not None and length > _EXPLICIT:
                 return self._attack(loss, replace(found, upper=min(found.upper, self._long_bound(loss, length))))
-            if closed or length is None:
+            if closed or length is None or self.anywhere:
                 return self._attack(loss, found)
         each, upper = self._each(loss)
         return self._of_records(loss, each, upper)
