@@ -187,6 +187,12 @@ class TightCurve:
             curve._parts += [(0, n, part) for part in parts]
         return curve
 
+    @property
+    def bounded(self) -> bool:
+        """Whether it is the closed form of a clock that has too many slots and states to look at every pair."""
+        many = (part.search for _, _, part in self._parts if isinstance(part, _ManyStates))
+        return any(search is not None and search.bounded for search in many)
+
     def __call__(self, loss: float) -> float:
         """No algorithm with this DP loss leaks more."""
         return self.leakage(loss).upper

@@ -51,6 +51,12 @@ _FEW_STATES: Final = 16
 """States up to which so many rows are no burden."""
 _SCOUTED: Final = 10_000
 """Rows of several phases beyond which some phases are looked at first."""
+_MOST_WORK: Final = 1 << 34
+"""Rows of several phases times entries of a kernel times distance beyond which not all rows are looked at."""
+_ALIGNED: Final = 4
+"""Blocks of steps are looked at from each quarter of a block on."""
+_FORGOTTEN: Final = 1e-6
+"""Where the log odds of a block are no larger, longer blocks bound nothing better."""
 _NEARLY: Final = 0.02
 """Losses that differ by no more than this share are nearly the same."""
 _DEEP: Final = 512
@@ -132,6 +138,10 @@ class ManyStates:
         self.longest = _DEEPEST if length is None else max(1, min(_DEEPEST, (length - 1) // 2))
         self._before, self._farther = 0.0, (0.0, 1.0)
         self._chosen: dict[float, tuple[int, Bracket | None]] = {}
+        self.bounded = m * k * (k - 1) * k**2 * self.first_depth > _MOST_WORK if m > 1 else False
+        """Whether there are so many pairs and phases that all are bounded by the closed form, and some looked at."""
+        if self.bounded:
+            self.stride = max(stride, min(-(-m * k * (k - 1) // _SCOUTED), m))
         self.closed_form = False
         """Whether other pairs than the worst are bounded by the closed form at once: where quick proofs have failed."""
         self.forget()
@@ -205,24 +215,23 @@ class ManyStates:
 
     def _forgotten_after(self) -> int:
         """Records behind which the laws given two values differ by e^-2 at most, whatever the phase: a power of two."""
-        products, steps = self._passages, _NEAREST
-        possible = self.chain.marginals > 0 if self.chain.stationary else np.ones(products[0].shape[:2], dtype=bool)
-        for doublings in range(_NEAREST.bit_length() - 1, _FARTHEST.bit_length() - 1):
-            steps = 1 << doublings
-            laws = np.where(possible[:, :, None], products[doublings], np.nan)
-            apart = max(_most_apart(law[~np.isnan(law[:, 0])]) for law in laws)
-            if apart <= math.exp(-2):
+        possible = (
+            self.chain.marginals > 0 if self.chain.stationary else np.ones(self.chain.kernels.shape[:2], dtype=bool)
+        )
+        phases, laws, steps = np.arange(self.chain.period), self.chain.kernels, 1
+        while steps < _FARTHEST // 2:
+            if steps >= _NEAREST and self._apart_at_most(laws, possible, math.exp(-2)):
                 break
+            laws, steps = laws @ laws[(phases + steps) % len(phases)], 2 * steps
         return steps
 
-    @cached_property
-    def _passages(self) -> list[Floats]:
-        """What 1, 2, 4, … steps do from each phase on, (m, k, k) each."""
-        found, phases = [self.chain.kernels], np.arange(self.chain.period)
-        while 1 << len(found) <= _FARTHEST:
-            last = found[-1]
-            found.append(last @ last[(phases + (1 << (len(found) - 1))) % len(phases)])
-        return found
+    @staticmethod
+    def _apart_at_most(kernels: Floats, possible: Mask, most: float) -> bool:
+        """Whether no two rows of any kernel differ by more, in total variation; each kernel is looked at once."""
+        each = {
+            (kernel.tobytes(), some.tobytes()): kernel[some] for kernel, some in zip(kernels, possible, strict=True)
+        }
+        return all(_most_apart(laws) <= most for laws in each.values())
 
     @property
     def width(self) -> float:
@@ -328,6 +337,8 @@ class ManyStates:
 
     def quick(self, loss: float) -> float:
         """The leakage without a proof, ends far away included: what they add changes little with the loss."""
+        if self.bounded:
+            return self._most(loss)
         if loss > 0 and not self.top:  # a curve bends: what is looked for is a somewhat smaller loss
             self._guess = self._choose(_BENDS * loss)
         last, self._before = self._before, loss
@@ -415,7 +426,7 @@ class ManyStates:
 
     def at(self, loss: float, need: float = -math.inf) -> Found:
         """A bracket; where the leakage is at most ``need`` its upper end may be as large as that."""
-        if self.closed_form:
+        if self.closed_form or self.bounded:
             self.climb(loss)
             return self._bounded(loss)
         solved = self._first_solved(loss, need)
@@ -490,14 +501,34 @@ class ManyStates:
     def _bounded(self, loss: float) -> Found:
         """Where too many pairs of a slow chain have no quick proof: the closed form, with many steps at once."""
         assert self._begun is not None
-        sides, power, steps, phases = [], self.chain.kernels, 1, np.arange(self.chain.period)
-        while steps <= _DEEPEST:
-            sides.append(side_bound(loss, max(largest_log_odds(table) for table in power), steps))
-            power, steps = power @ power[(phases + steps) % len(phases)], 2 * steps
         begun = self._begun
         lower = loss + (1 + self.look.alike) * begun.lower.sum(axis=0)
         totals = _Totals(lower, lower, begun, None)
-        return self._found(totals, 0, self.top[0], loss + 2 * min(sides))
+        return self._found(totals, 0, self.top[0], self._most(loss))
+
+    def _most(self, loss: float) -> float:
+        """What the closed form says of any pair at any phase."""
+        return loss + 2 * min(side_bound(loss, log_odds, steps) for steps, log_odds in self._log_odds)
+
+    @cached_property
+    def _log_odds(self) -> list[tuple[int, float]]:
+        """Numbers of steps, and the largest log odds ratio of so many steps, from whatever phase on.
+
+        More steps have no larger odds ratio: rows of a product are mixtures of the rows of its last part, columns of
+        the columns of its first. So blocks need not begin at every phase. Those that begin at every quarter of a block
+        lie within all runs of five quarters.
+        """
+        out, blocks, steps, stride, m = [], self.chain.kernels, 1, 1, self.chain.period
+        while steps <= _DEEPEST:
+            each = {block.tobytes(): block for block in blocks}
+            out.append((steps + stride - 1, max(largest_log_odds(block) for block in each.values())))
+            if out[-1][1] <= _FORGOTTEN:
+                break
+            wider = math.gcd(max(1, 2 * steps // _ALIGNED), m)
+            first = np.arange(0, m, wider)
+            blocks = blocks[first // stride] @ blocks[(first + steps) % m // stride]
+            steps, stride = 2 * steps, wider
+        return out
 
     def reached(self, lane: int, x: int, y: int, added: float) -> float:
         """Log μ at which a side that goes on without end adds so much."""
